@@ -1,0 +1,39 @@
+"""`python -m examples [NAME ...]`: tell the stories of all examples, or of those named."""
+
+from __future__ import annotations
+
+import sys
+
+from examples.celery_app import story as celery_app
+from examples.dead_letters import story as dead_letters
+from examples.first_test import story as first_test
+from examples.rpc_service import story as rpc_service
+from examples.unittest_only import story as unittest_only
+from examples.virtual_time import story as virtual_time
+
+STORIES = {
+    "first_test": first_test,
+    "dead_letters": dead_letters,
+    "virtual_time": virtual_time,
+    "rpc_service": rpc_service,
+    "unittest_only": unittest_only,
+    "celery_app": celery_app,
+}
+
+
+def main(names: list[str]) -> int:
+    """Tell the stories; 2 for a name there is no example of."""
+    unknown = [name for name in names if name not in STORIES]
+    if unknown:
+        print(f"no example is called {', '.join(unknown)}; there are {', '.join(STORIES)}", file=sys.stderr)
+        return 2
+    for name in names or STORIES:
+        story = STORIES[name]
+        print(f"{name}: {(story.__doc__ or '').splitlines()[0]}")
+        story.tell()
+        print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

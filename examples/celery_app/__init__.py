@@ -1,0 +1,1 @@
+"""A Celery application, tested with a worker in a thread and with a prefork worker in processes of its own."""

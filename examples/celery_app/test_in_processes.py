@@ -1,0 +1,73 @@
+"""Tasks with the worker that production has: a command line, a process that receives and two that work.
+
+Such a worker takes seconds to start and to end. So there is one for all tests here, with the broker of the whole run,
+and each test looks for what it did itself.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+
+from examples.celery_app.tasks import create_app, invoice, reserve
+from leveret import Broker
+
+PATIENCE = 30
+CELERY = ("celery", "--quiet", "--app", "examples.celery_app.worker")
+WORKER = ("worker", "--pool", "prefork", "--concurrency", "2", "--task-events")
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.usefixtures("worker")
+
+
+@pytest.fixture(scope="module")
+def worker(leveret_session: Broker) -> Iterator[None]:
+    command = [sys.executable, "-m", *CELERY, *WORKER]
+    environment = {**os.environ, "AMQP_URL": leveret_session.url}
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        yield
+        process.terminate()
+
+
+@pytest.fixture
+def app(leveret_session: Broker) -> Iterator[Celery]:
+    with create_app(leveret_session.url) as app:
+        yield app
+
+
+@pytest.mark.usefixtures("app")
+def test_results_come_back_from_other_processes(leveret_session: Broker) -> None:
+    invoices = [invoice.delay(number, total=10) for number in range(20)]
+    reserved = reserve.delay("tea", arrives_at_try=2)
+
+    assert [result.get(timeout=PATIENCE) for result in invoices][19] == "Invoice for order 19: 10 EUR"
+    assert reserved.get(timeout=PATIENCE) == 2
+    leveret_session.assert_acked("celery", correlation_id=reserved.id, times=2, within=PATIENCE)
+
+
+def test_a_worker_with_processes_can_be_inspected(app: Celery) -> None:
+    # Its first result says that the worker is there to be asked.
+    invoice.delay(7, total=120).get(timeout=PATIENCE)
+
+    (pool,) = (worker["pool"] for worker in app.control.inspect(limit=1).stats().values())
+
+    assert len(pool["processes"]) == 2
+
+
+def test_a_worker_with_processes_tells_its_events(app: Celery) -> None:
+    told: list[str] = []
+    with app.connection_for_read() as first_connection:
+        receiver = app.events.Receiver(first_connection, handlers={"*": lambda event: told.append(event["type"])})
+        # A receiver listens on a connection of its own.
+        with receiver.consumer_context() as (connection, _, _):
+            invoice.delay(7, total=120)
+            while "task-succeeded" not in told:
+                connection.drain_events(timeout=PATIENCE)
+
+    assert [kind for kind in told if kind.startswith("task-")] == ["task-received", "task-started", "task-succeeded"]

@@ -1,0 +1,18 @@
+"""a shop announces two orders with pika, billing fetches them"""
+
+from __future__ import annotations
+
+from examples.first_test.shop import Billing, Shop
+from examples.telling import print_messages
+from leveret import Broker
+
+
+def tell() -> None:
+    """Place orders, write invoices."""
+    with Broker() as broker, Billing(broker.url) as billing, Shop(broker.url) as shop:
+        shop.place_order(7, total=120)
+        shop.place_order(8, total=30)
+        for invoice in billing.write_invoices():
+            print(f"  {invoice}")
+        broker.assert_empty("invoices")
+        print_messages(broker)

@@ -1,0 +1,35 @@
+"""How the stories print what a broker saw: one line for each thing that happened to a message."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from leveret import Broker
+from leveret.trace.events import Event
+
+TOLD = ("published", "returned", "delivered", "got", "acked", "rejected", "expired", "dead_lettered", "dropped")
+
+
+LONGEST = 48
+
+
+def print_messages(broker: Broker) -> None:
+    """Print what was published, delivered, settled and dead-lettered, in order, at the broker's own time."""
+    for event in broker.trace.query(*TOLD):
+        time = datetime.fromtimestamp(event.at / 1_000_000, tz=UTC)
+        kind = event.kind.replace("_", "-")
+        print(f"  {time:%H:%M:%S.%f}  {kind:13}  {cut(place_of(event)):{LONGEST}}  {cut(event.message.body.decode())}")
+
+
+def place_of(event: Event) -> str:
+    """Where a thing happened: the exchange and routing key, or the queue."""
+    if event.kind in ("published", "returned"):
+        return f"{event.message.exchange or '(default exchange)'}, {event.message.routing_key}"
+    if event.kind == "dead_lettered":
+        return f"{event.queue} ({event.reason}), to {event.routing_key}"
+    return event.queue or f"{event.message.exchange}, {event.message.routing_key}"
+
+
+def cut(text: str) -> str:
+    """A text, or the beginning of a long one."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

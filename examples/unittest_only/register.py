@@ -1,0 +1,49 @@
+"""Sensors report temperatures; a register keeps the last one of each. With kombu, and nothing but a URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu import Connection, Consumer, Exchange, Message, Queue
+
+MEASUREMENTS = Exchange("measurements", type="topic", durable=True)
+REGISTER = Queue("register", MEASUREMENTS, routing_key="*.temperature", durable=True)
+
+
+def report(amqp_url: str, sensor: str, kind: str, value: float) -> None:
+    """Publish one measurement."""
+    with Connection(amqp_url) as connection:
+        producer = connection.Producer(serializer="json")
+        producer.publish({"sensor": sensor, "value": value}, exchange=MEASUREMENTS, routing_key=f"{sensor}.{kind}")
+
+
+class Register:
+    """This keeps the last temperature of each sensor."""
+
+    def __init__(self, amqp_url: str) -> None:
+        """Connect and ask for temperatures."""
+        self.temperatures: dict[str, float] = {}
+        self.connection = Connection(amqp_url)
+        self.consumer: Consumer = self.connection.Consumer(
+            REGISTER, callbacks=[self.on_measurement], accept=["json"], prefetch_count=1
+        )
+        self.consumer.consume()
+
+    def take(self, *, patience: float = 5) -> None:
+        """Wait for one measurement and keep it; TimeoutError when none comes."""
+        try:
+            self.connection.drain_events(timeout=patience)
+        except TimeoutError:
+            raise TimeoutError("no measurement came") from None
+
+    def on_measurement(self, body: dict[str, Any], message: Message) -> None:
+        """Keep one measurement; what is none is rejected."""
+        if not isinstance(body.get("value"), int | float):
+            message.reject()
+            return
+        self.temperatures[body["sensor"]] = body["value"]
+        message.ack()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()

@@ -1,0 +1,20 @@
+"""sensors report temperatures with kombu; what is no number is rejected, and lost for want of a dead-letter exchange"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from examples.telling import print_messages
+from examples.unittest_only.register import Register, report
+from leveret import Broker
+
+
+def tell() -> None:
+    """Report one temperature and one thing that is none."""
+    with Broker() as broker, closing(Register(broker.url)) as register:
+        report(broker.url, "cellar", "temperature", 11.5)
+        broker.publish("measurements", "attic.temperature", json={"sensor": "attic", "value": "warm"})
+        register.take()
+        register.take()
+        print(f"  the register says {register.temperatures}")
+        print_messages(broker)

@@ -1,0 +1,56 @@
+"""What is checked, a session each: `nox -s tests`, `nox -s types` ... and all of it with `nox`.
+
+Sessions install the project with its `dev` extra into an environment of their own; `.ci/run` does the same with one
+environment for all. The sessions that need something this machine may not have (`oracle`) are run by name only.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["tests", "examples", "types", "lint", "house"]
+
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run all tests; further arguments go to pytest."""
+    session.install("-e", ".[dev]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Tell the stories of the examples."""
+    session.install("-e", ".[examples]")
+    session.run("python", "-m", "examples", *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    session.install("-e", ".[dev]")
+    session.run("mypy")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the format and the linter's rules."""
+    session.install("ruff")
+    session.run("ruff", "format", "--check")
+    session.run("ruff", "check")
+
+
+@nox.session
+def house(session: nox.Session) -> None:
+    """Check the rules of the house alone."""
+    session.install("-e", ".[dev]")
+    session.run("pytest", "tests/house", *session.posargs)
+
+
+@nox.session
+def oracle(session: nox.Session) -> None:
+    """Run the semantics on the RabbitMQ servers that LEVERET_ORACLES names (see CONTRIBUTING.md)."""
+    session.install("-e", ".[dev]")
+    session.run("pytest", "tests/semantics", "tests/clients", *session.posargs)

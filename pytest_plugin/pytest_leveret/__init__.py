@@ -1,0 +1,1 @@
+"""The pytest plugin: fixtures, the marker, ini options and the report."""

@@ -1,0 +1,154 @@
+"""The brokers of a run: which were started for which test, and what is still to be said about them.
+
+Everything of leveret is imported when the first broker is started, so a run without one pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_leveret.markers import checked_names
+from pytest_leveret.options import Settings, read_general_settings, read_levels
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+_STARTED: Final = pytest.StashKey["list[Broker]"]()
+_SESSION: Final = pytest.StashKey["Broker"]()
+_CURRENT: Final = pytest.StashKey[str]()
+_PASSED: Final = pytest.StashKey[bool]()
+
+
+def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
+    """A running broker; what it refuses of the settings fails the test and names the place they come from."""
+    from leveret import Broker
+
+    options = {word: setting.value for word, setting in settings.items()} | overrides
+    if "checks" in settings and "checks" in overrides:
+        options["checks"] = f"{settings['checks'].value} {read_levels(overrides['checks'])}"
+    if "permit" in options:
+        options["permit"] = checked_names(options["permit"])
+    try:
+        return Broker(**options).start()
+    except ValueError as error:
+        origins = dict.fromkeys(setting.origin for word, setting in settings.items() if word not in overrides)
+        if not origins:
+            raise
+        raise pytest.fail.Exception(f"{error} (from {', '.join(origins)})", pytrace=False) from None
+
+
+def refuse_unusable(config: pytest.Config) -> None:
+    """Raise UsageError at once for options of the whole run that cannot be read, or that no broker takes."""
+    settings = read_general_settings(config)
+    if not settings:
+        return
+    from leveret import Broker
+
+    for word, setting in settings.items():
+        for value in setting.value if isinstance(setting.value, tuple) else (setting.value,):
+            try:
+                Broker(**{word: value})
+            except ValueError as error:
+                raise pytest.UsageError(f"{setting.origin}: {error}") from None
+
+
+def add_to_test(item: pytest.Item, broker: Broker) -> None:
+    """Note that a broker was started for a test."""
+    item.stash.setdefault(_STARTED, []).append(broker)
+    _begin(broker, item.nodeid)
+
+
+def add_to_session(session: pytest.Session, broker: Broker) -> None:
+    """Note the broker that serves many tests."""
+    session.stash[_SESSION] = broker
+    _begin(broker, session.stash.get(_CURRENT, ""))
+
+
+def remove_from_session(session: pytest.Session) -> None:
+    """Forget the broker that served many tests."""
+    del session.stash[_SESSION]
+
+
+def brokers_of(item: pytest.Item) -> list[Broker]:
+    """The brokers a test used: its own, and the session's if it asked for that."""
+    started = item.stash.get(_STARTED, [])
+    shared = session_broker(item)
+    return [*started, shared] if shared is not None else started
+
+
+def session_broker(item: pytest.Item) -> Broker | None:
+    """The broker that serves many tests, if this test asked for it and it was started."""
+    if "leveret_session" not in getattr(item, "fixturenames", ()):
+        return None
+    return item.session.stash.get(_SESSION, None)
+
+
+def note_start(item: pytest.Item) -> None:
+    """Write into the session's trace that a test begins; a test's own broker is told when it starts."""
+    item.session.stash[_CURRENT] = item.nodeid
+    shared = session_broker(item)
+    if shared is not None:
+        _begin(shared, item.nodeid)
+
+
+def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Write into the traces how a test ended, and remember it."""
+    item.stash[_PASSED] = report.passed
+    for broker in brokers_of(item):
+        from leveret.harness import Harness
+
+        Harness(broker).end_test(item.nodeid, report.outcome, report.duration)
+
+
+def has_passed(item: pytest.Item) -> bool:
+    """Whether the test itself went well; before and without it, nothing has."""
+    return item.stash.get(_PASSED, False)
+
+
+def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool) -> None:
+    """Stop brokers, then raise what went wrong inside them, then what strict checks find in a test that passed."""
+    stopped = list(brokers)
+    for broker in stopped:
+        from leveret.harness import Harness
+
+        Harness(broker).settle()
+        broker.stop()
+    check(stopped)
+    if is_judged:
+        judge(stopped)
+
+
+def judge(brokers: Iterable[Broker]) -> None:
+    """Warn of what strict checks find, and raise what they take for an error."""
+    from leveret.harness import Harness
+
+    for verdict in [Harness(broker).judge() for broker in brokers]:
+        verdict.speak()
+
+
+def excuse(brokers: Iterable[Broker]) -> None:
+    """Let strict checks forget what they have found: the test has failed anyway."""
+    from leveret.harness import Harness
+
+    for broker in brokers:
+        Harness(broker).excuse()
+
+
+def check(brokers: Iterable[Broker]) -> None:
+    """Raise what went wrong inside brokers, each error once."""
+    from leveret.harness import Harness
+
+    errors = [error for broker in brokers for error in Harness(broker).take_internal_errors()]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise BaseExceptionGroup("errors inside leveret", errors)
+
+
+def _begin(broker: Broker, node_id: str) -> None:
+    from leveret.harness import Harness
+
+    Harness(broker).begin_test(node_id)

@@ -1,0 +1,159 @@
+"""Changes: what would be different on a newer version, by cause.
+
+One cause is one entry, however many tests meet it: the same denied feature at the same line, the same refusal, the same
+failing line, or the same difference between two fingerprints. Tests that fail on every version are no findings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from leveret.observe.denied import denied_feature, ways_out
+from pytest_leveret.fingerprint import SHARED, Fact, Refusal, normal
+
+
+@dataclass(slots=True)
+class Run:
+    """One test on one version."""
+
+    # "passed", "failed", or "skipped" for whatever says nothing.
+    outcome: str = "skipped"
+    # Where it failed and with what, when it did.
+    place: str = ""
+    message: str = ""
+    facts: Counter[Fact] = field(default_factory=Counter)
+    refusals: list[Refusal] = field(default_factory=list)
+    is_complete: bool = False
+    published_count: int = 0
+    last_call: str = ""
+
+
+@dataclass(slots=True)
+class Change:
+    """One cause, and the tests that met it."""
+
+    lines: list[str]
+    # Test names by what became of them, each once.
+    failing: dict[str, None] = field(default_factory=dict)
+    passing: dict[str, None] = field(default_factory=dict)
+
+
+# From one version to a newer one.
+Step = tuple[str, str]
+
+
+def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[Step, list[Change]]:
+    """What would change from version to version, for runs by test and version."""
+    found: dict[Step, dict[tuple[str, ...], Change]] = {}
+    for test, by_version in runs.items():
+        for older, newer in _steps(by_version, versions):
+            causes = found.setdefault((older, newer), {})
+            _compare(test, by_version[older], by_version[newer], (older, newer), causes)
+    in_order = sorted(found, key=lambda step: (versions.index(step[1]), versions.index(step[0])))
+    return {step: list(found[step].values()) for step in in_order if found[step]}
+
+
+def _steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:
+    """The steps from a version on which a test passes to the next on which it says anything."""
+    telling = [version for version in versions if version in by_version and by_version[version].outcome != "skipped"]
+    return ((older, newer) for older, newer in pairwise(telling) if by_version[older].outcome == "passed")
+
+
+def _compare(test: str, before: Run, after: Run, step: Step, causes: dict[tuple[str, ...], Change]) -> None:
+    new_refusals = _missing(after.refusals, before.refusals)
+    told = [_refused(refusal) for refusal in new_refusals]
+    if after.outcome == "failed":
+        told = told or [_failed(after, _differences(before, after, step))]
+    else:
+        told += [((line,), [line, *more]) for line, *more in _differences(before, after, step)]
+        told += [_not_refused(refusal, step) for refusal in _missing(before.refusals, after.refusals)]
+    for key, lines in told:
+        change = causes.setdefault(key, Change(lines))
+        (change.failing if after.outcome == "failed" else change.passing)[test] = None
+
+
+def _missing(refusals: list[Refusal], others: list[Refusal]) -> list[Refusal]:
+    """The refusals that are not among the others, wherever they were."""
+    known = {(refusal.client, refusal.code, refusal.text) for refusal in others}
+    return [refusal for refusal in refusals if (refusal.client, refusal.code, refusal.text) not in known]
+
+
+def _refused(refusal: Refusal) -> tuple[tuple[str, ...], list[str]]:
+    summary = refusal.text.partition("\n")[0]
+    # Which test called the line is said by the names of the tests.
+    line = refusal.line.partition(", called from ")[0]
+    lines = [f"{refusal.client} is refused: {refusal.code} {summary}", *([f"  {line}"] if line else [])]
+    feature = denied_feature(refusal.text)
+    if feature is not None:
+        return ("denied", feature, line or refusal.client), [*lines, *_indented(ways_out(feature))]
+    return ("refused", str(refusal.code), refusal.text, line or refusal.client), lines
+
+
+def _not_refused(refusal: Refusal, step: Step) -> tuple[tuple[str, ...], list[str]]:
+    older, newer = step
+    summary = refusal.text.partition("\n")[0]
+    line = f"on {newer} {refusal.client} is not refused any more; on {older} {refusal.code} {summary}"
+    return (line,), [line]
+
+
+def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], list[str]]:
+    """A failure that no refusal explains; the test's own call may have been refused."""
+    summary = run.message.strip().partition("\n")[0]
+    feature = denied_feature(run.message)
+    if feature is not None:
+        line = run.last_call.partition(", called from ")[0] or run.place
+        lines = [f"the test is refused: {summary}", f"  during the call at {line}", *_indented(ways_out(feature))]
+        return ("denied", feature, f"during the call at {line}"), lines
+    outcomes = [line for difference in differences for line in difference]
+    return ("failed", run.place, normal(summary)), [f"{summary} at {run.place}", *_indented(outcomes)]
+
+
+def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
+    """Where two fingerprints differ, each in a sentence and what else is to be said of it."""
+    subjects = dict.fromkeys((fact.what, fact.where) for fact in (*before.facts, *after.facts))
+    are_complete = before.is_complete and after.is_complete
+    are_countable = are_complete and before.published_count == after.published_count
+    found = []
+    for what, where in subjects:
+        old, new = _values(before, what, where), _values(after, what, where)
+        if "" in old or "" in new:
+            if old != new and are_countable:
+                found.append([f"on {step[1]} {new[''] or 'none'} {what} {where}; on {step[0]} {old[''] or 'none'}"])
+        elif _look_different(old, new, are_complete=are_complete):
+            sentence = f"on {step[1]} {_looks(what, where, new)}; on {step[0]} {_shown(old, short=True)}"
+            is_denied = SHARED in old and SHARED not in new
+            found.append([sentence, *(_indented(ways_out("global_qos")) if is_denied else [])])
+    return found
+
+
+def _values(run: Run, what: str, where: str) -> Counter[str]:
+    return Counter({fact.value: n for fact, n in run.facts.items() if (fact.what, fact.where) == (what, where)})
+
+
+def _look_different(old: Counter[str], new: Counter[str], *, are_complete: bool) -> bool:
+    if not old or not new:
+        return False
+    if not are_complete or old.total() != new.total():
+        # Some may not have been looked at in one of the two.
+        return not set(old) & set(new)
+    return old != new
+
+
+def _looks(what: str, where: str, values: Counter[str]) -> str:
+    is_one = values.total() == 1 or what.startswith("prefetch")
+    subject = f"the {what} {where} is" if is_one else f"the {what}s {where} are"
+    return f"{subject} {_shown(values)}"
+
+
+def _shown(values: Counter[str], *, short: bool = False) -> str:
+    if len(values) == 1:
+        (value,) = values
+        return value.partition("=")[2] or value if short else value
+    return ", ".join(f"{count} {value}" for value, count in sorted(values.items()))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

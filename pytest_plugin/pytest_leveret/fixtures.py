@@ -1,0 +1,72 @@
+"""The fixtures: a fresh broker for each test, one for many tests, and a factory for any number.
+
+They are plain functions, so they serve synchronous and asynchronous tests of every framework alike: a broker runs on a
+thread of its own and belongs to no event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_leveret import brokers, faults, rehearsal
+from pytest_leveret.markers import marked_settings, with_marked
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+
+@pytest.fixture(scope="session", name=rehearsal.PARAMETER)
+def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
+    """The version of RabbitMQ whose turn it is in the rehearsal of an upgrade."""
+    version: str | None = getattr(request, "param", None)
+    return version
+
+
+@pytest.fixture
+def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Callable[..., Broker]]:
+    """A function that starts another broker each time it is called, as `make_leveret(rabbitmq="4.0")`.
+
+    It takes what `leveret.Broker` takes; what is left out comes from marker, command line, environment or ini file.
+    At the end of the test all are stopped, and what went wrong inside one of them fails the test.
+    """
+    general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
+    settings = with_marked(general, marked_settings(request.node))
+    started: list[Broker] = []
+
+    def make(**overrides: Any) -> Broker:
+        broker = brokers.start_broker(settings, overrides)
+        started.append(broker)
+        brokers.add_to_test(request.node, broker)
+        return broker
+
+    yield make
+    rehearsal.look_at(request.node, started)
+    brokers.stop_and_check(started, is_judged=brokers.has_passed(request.node))
+
+
+@pytest.fixture(name="leveret")
+def fresh_broker(request: pytest.FixtureRequest, make_leveret: Callable[..., Broker]) -> Broker:
+    """An AMQP broker of this test's own, empty, at `leveret.url`.
+
+    Each test has another port, so a client that a test leaves behind cannot come back into the next.
+    """
+    broker = make_leveret()
+    faults.set_faults(request.node, broker)
+    return broker
+
+
+@pytest.fixture(scope="session")
+def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Broker]:
+    """One AMQP broker for all tests of the run, for what is started once and needs a URL that stays.
+
+    Nothing is forgotten between tests unless somebody calls `leveret_session.reset()`, which also closes every
+    connection.
+    """
+    broker = brokers.start_broker(rehearsal.settings_for(request.config, _leveret_rabbitmq), {})
+    brokers.add_to_session(request.session, broker)
+    yield broker
+    brokers.remove_from_session(request.session)
+    brokers.stop_and_check([broker], is_judged=True)

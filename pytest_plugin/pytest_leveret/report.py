@@ -1,0 +1,38 @@
+"""The report: what pytest shows of the brokers of a test that failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_leveret.brokers import brokers_of
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+
+def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Add a section for each broker of a failed test."""
+    for broker in brokers_of(item):
+        report.sections.append(("leveret", _text(broker)))
+
+
+def show_interrupted(item: pytest.Item) -> None:
+    """Show the brokers of a test that was interrupted, for which pytest makes no report."""
+    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None:
+        return
+    for broker in brokers_of(item):
+        terminal.section(f"leveret, interrupted in {item.nodeid}")
+        terminal.write_line(_text(broker))
+
+
+def _text(broker: Broker) -> str:
+    try:
+        from leveret.harness import Harness
+
+        return Harness(broker).report()
+    except Exception as error:
+        # An error here would end the whole run, and hide the failure it should explain.
+        return f"leveret could not report on {broker!r}: {error!r}"

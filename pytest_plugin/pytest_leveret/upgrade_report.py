@@ -1,0 +1,106 @@
+"""The upgrade report: what pytest says at the end of a rehearsal.
+
+It hears the reports of every test, from workers too, and adds a section to the summary. The exit code is pytest's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from pytest_leveret.changes import Change, Run, changes
+from pytest_leveret.fingerprint import Fact, Refusal
+from pytest_leveret.rehearsal import ATTRIBUTE
+
+_LISTED: Final = 10
+
+
+class UpgradeReport:
+    """This plugin compares the runs of each test and tells what would change."""
+
+    def __init__(self, versions: Sequence[str]) -> None:
+        self._versions = versions
+        self._runs: dict[str, dict[str, Run]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in how one phase of a test went."""
+        told = vars(report).get(ATTRIBUTE)
+        if told is None:
+            return
+        by_version = self._runs.setdefault(told["test"], {})
+        if report.when == "setup":
+            # A test that is run again is judged by its last run.
+            by_version[told["version"]] = Run()
+        _take(by_version.setdefault(told["version"], Run()), report, told)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write the section."""
+        if not self._runs:
+            return
+        terminalreporter.write_sep("=", "leveret: upgrade report")
+        for line in report_lines(self._runs, self._versions):
+            terminalreporter.write_line(line)
+
+
+def _take(run: Run, report: pytest.TestReport, told: Mapping[str, Any]) -> None:
+    if report.failed:
+        run.outcome = "failed"
+        run.place, run.message = _crash(report)
+    elif report.passed and report.when == "call" and not hasattr(report, "wasxfail"):
+        run.outcome = "passed"
+    if "facts" in told:
+        run.facts = Counter({Fact(what, where, value): count for what, where, value, count in told["facts"]})
+        run.refusals = [Refusal(**refusal) for refusal in told["refusals"]]
+        run.is_complete, run.last_call = told["is_complete"], told["last_call"]
+        run.published_count = told["published_count"]
+
+
+def _crash(report: pytest.TestReport) -> tuple[str, str]:
+    """Where a test failed, and with what."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is None:
+        return report.nodeid, report.longreprtext.strip().rpartition("\n")[2]
+    return f"{_short(crash.path)}:{crash.lineno}", crash.message
+
+
+def _short(path: str) -> str:
+    return path.removeprefix(os.path.join(os.getcwd(), ""))
+
+
+def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
+    """The section for these runs, by test and version."""
+    lines = [f"{_count(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
+    for (older, newer), found in changes(runs, versions).items():
+        lines += ["", f"from {older} to {newer}:"]
+        for change in sorted(found, key=lambda one: not one.failing):
+            lines += [f"  {line}" for line in _change_lines(change)]
+    if len(lines) == 1:
+        lines.append("no test would notice an upgrade")
+    hopeless = sum(_fails_everywhere(by_version) for by_version in runs.values())
+    if hopeless:
+        lines += ["", f"{_count(hopeless, 'test')} fails on every version and says nothing of an upgrade"]
+    return lines
+
+
+def _change_lines(change: Change) -> list[str]:
+    head, *more = change.lines
+    lines = [head if change.failing else f"passes on both, but: {head}", *more]
+    lines += _names("fails: ", list(change.failing))
+    return lines + _names("passes: " if change.failing else "", list(change.passing))
+
+
+def _names(word: str, tests: list[str]) -> list[str]:
+    lines = [f"  {word}{test}" for test in tests[:_LISTED]]
+    return [*lines, f"  ... and {len(tests) - _LISTED} more"] if len(tests) > _LISTED else lines
+
+
+def _fails_everywhere(by_version: Mapping[str, Run]) -> bool:
+    return all(run.outcome == "failed" for run in by_version.values())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

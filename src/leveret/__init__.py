@@ -1,0 +1,54 @@
+"""leveret: an in-process AMQP 0-9-1 broker for test suites.
+
+The names below are the public ones; each is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leveret.broker import Broker
+    from leveret.errors import BrokerError, EndlessTime, Refused, WaitedTooLong
+    from leveret.observe.errors import CheckFailed, IncompleteTrace, LeveretWarning, UnknownName
+    from leveret.scripted.reply import Reply
+
+__all__ = [
+    "Broker",
+    "BrokerError",
+    "CheckFailed",
+    "EndlessTime",
+    "IncompleteTrace",
+    "LeveretWarning",
+    "Refused",
+    "Reply",
+    "UnknownName",
+    "WaitedTooLong",
+]
+
+_HOMES = {
+    "Broker": "leveret.broker",
+    "BrokerError": "leveret.errors",
+    "EndlessTime": "leveret.errors",
+    "Refused": "leveret.errors",
+    "WaitedTooLong": "leveret.errors",
+    "CheckFailed": "leveret.observe.errors",
+    "IncompleteTrace": "leveret.observe.errors",
+    "LeveretWarning": "leveret.observe.errors",
+    "Reply": "leveret.scripted.reply",
+    "UnknownName": "leveret.observe.errors",
+}
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'leveret' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

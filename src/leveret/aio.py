@@ -1,0 +1,97 @@
+"""Awaitable twins of what waits for a client, for tests that share an event loop with it.
+
+Each runs the blocking form on a thread of its own, so the loop goes on meanwhile; asyncio and trio are asked for only
+when one of them runs. A twin that is cancelled leaves its thread to end by its own limit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leveret.server import native
+
+if TYPE_CHECKING:
+    from leveret.broker import Broker
+
+T = TypeVar("T")
+
+
+class Aio:
+    """This is `broker.aio`: `wait_idle`, `wait_for`, `clock.advance` and every `assert_...`, to be awaited."""
+
+    def __init__(self, broker: Broker) -> None:
+        """These are the twins of that broker."""
+        self._broker = broker
+        self.clock = AioClock(broker)
+
+    async def wait_idle(self, timeout: float = 5) -> None:
+        """This is `Broker.wait_idle`."""
+        await elsewhere(partial(self._broker.wait_idle, timeout))
+
+    async def wait_for(self, kind: str, place: str, *, timeout: float = 5, **criteria: object) -> object:
+        """This is `Broker.wait_for`."""
+        return await elsewhere(partial(self._broker.wait_for, kind, place, timeout=timeout, **criteria))
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """This is the twin of an assertion of that name."""
+        if not name.startswith("assert_"):
+            raise AttributeError(f"nothing on broker.aio is called {name!r}")
+        act = getattr(self._broker, name)
+
+        async def twin(*arguments: object, **options: object) -> Any:
+            __tracebackhide__ = True
+            return await elsewhere(partial(act, *arguments, **options))
+
+        return twin
+
+
+class AioClock:
+    """This is `broker.aio.clock`."""
+
+    def __init__(self, broker: Broker) -> None:
+        """It moves the clock of that broker."""
+        self._broker = broker
+
+    async def advance(self, seconds: float = 0, **options: Any) -> None:
+        """This is `Broker.clock.advance`."""
+        await elsewhere(partial(self._broker.clock.advance, seconds, **options))
+
+
+async def elsewhere(act: Callable[[], T]) -> T:
+    """This runs `act` on another thread and returns what it returns, or raises what it raises."""
+    __tracebackhide__ = True
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        result: T = await trio.to_thread.run_sync(act, abandon_on_cancel=True)
+        return result
+    return await _beside_asyncio(act)
+
+
+async def _beside_asyncio(act: Callable[[], T]) -> T:
+    __tracebackhide__ = True
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def conclude(settle: Callable[[Any], None], outcome: object) -> None:
+        if not future.done():
+            settle(outcome)
+
+    def run() -> None:
+        settle: Callable[[Any], None] = future.set_result
+        outcome: object
+        try:
+            outcome = act()
+        except BaseException as error:
+            settle, outcome = future.set_exception, error
+        # An error here says that the event loop has ended: whoever asked is gone.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(conclude, settle, outcome)
+
+    native.start_new_thread(run, ())
+    return await future

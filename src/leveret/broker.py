@@ -1,0 +1,327 @@
+"""The broker: the handle a test holds.
+
+It opens a port for clients and lets the test look in, act, assert, wait, and move time. What only looks or acts needs
+no client and never waits for one; whatever waits ends after a limit and says what it waited for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import quote
+
+from leveret.aio import Aio
+from leveret.backdoor import Backdoor
+from leveret.compat import Compat
+from leveret.engine import EVENT_EXCHANGE, Engine
+from leveret.errors import BrokerError, WaitedTooLong
+from leveret.observe.checks.facade import CheckedAssertions
+from leveret.observe.checks.judge import Judge
+from leveret.observe.checks.table import Levels, Wanted
+from leveret.observe.errors import UnknownName
+from leveret.observe.holders import connections
+from leveret.observe.matching import nearest
+from leveret.observe.names import find_queue, find_vhost
+from leveret.observe.searching import HAPPENINGS
+from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
+from leveret.operator import Operator
+from leveret.scripted.peers import Peers
+from leveret.timekeeper import Timekeeper
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from leveret.faults import FaultPlan
+    from leveret.server.tls import Authority
+    from leveret.trace.recorder import Level, Recorder
+
+DEFAULT_VERSION: Final = "4.3"
+# What RabbitMQ ships and leaves off, under its names.
+PLUGINS: Final = frozenset({EVENT_EXCHANGE})
+
+
+class Broker(Backdoor, Peers, Operator, CheckedAssertions):
+    """This is an AMQP 0-9-1 broker inside this process, empty when it starts.
+
+    Used as a context manager, plain or async, it starts, stops, and raises what went wrong inside it.
+    """
+
+    def __init__(
+        self,
+        *,
+        rabbitmq: str = DEFAULT_VERSION,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        permit: Iterable[str] = (),
+        seed: int = 0,
+        record: Level = "ring",
+        checks: Wanted = (),
+        users: Mapping[str, str] | None = None,
+        plugins: Iterable[str] = (),
+        tls: SSLContext | bool = False,
+        tls_port: int = 0,
+    ) -> None:
+        """Make a broker; `start` opens its port.
+
+        `rabbitmq` is the version it behaves as, `permit` names deprecated features to allow that the version denies,
+        `checks` are levels of strict checks ("unroutable=error"), `port` 0 takes a free one, `users` adds users by name
+        and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled. With
+        `tls` there is a second port that speaks TLS: with the server's context given, or with certificates made for the
+        test (True; see `certificates`).
+        """
+        # What clients have to trust and may show, where the broker made its own certificates.
+        self.certificates: Authority | None = None
+        if tls is True:
+            from leveret.server.tls import Authority
+
+            self.certificates = Authority(host)
+            tls = self.certificates.server_context()
+        unknown = set(plugins) - PLUGINS
+        if unknown:
+            raise BrokerError(f"there is no plugin {', '.join(sorted(unknown))}; there are {', '.join(PLUGINS)}")
+        # One text may name several; taken for an iterable it would be letters.
+        features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
+        self._engine = Engine(
+            compat=Compat.for_version(rabbitmq),
+            seed=seed,
+            permit=features,
+            record=record,
+            users=users or {},
+            plugins=frozenset(plugins),
+            tls=tls or None,
+        )
+        super().__init__(self._engine)
+        self._judge = Judge(self._engine, Levels(checks))
+        self._script_errors: list[BaseException] = []
+        self.host = host
+        self.clock = Timekeeper(self._engine)
+        self._wanted_port = port
+        self._wanted_tls_port = tls_port
+        self._port: int | None = None
+        self._tls_port: int | None = None
+
+    def start(self) -> Self:
+        """Open the port; OSError when it cannot be had."""
+        if self._engine.loop.is_running:
+            raise BrokerError(f"this broker runs already, on port {self._port}")
+        if self._engine.tls is None:
+            (self._port,) = (port for _, port in self._engine.start(self.host, self._wanted_port))
+        else:
+            ports = self._engine.start(self.host, self._wanted_port, self._wanted_tls_port)
+            self._port, self._tls_port = (port for _, port in ports)
+        self._judge.resume()
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and the port. What is left can still be looked at; stopping twice is fine."""
+        loop = self._engine.loop
+        if loop.is_running and not loop.is_abandoned:
+            self._judge.end()
+        self._engine.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            # Somebody has lost patience, and wants to know what it waited for.
+            sys.stderr.write(f"{self._engine.report()}\n")
+        self.stop()
+        if error is None:
+            self.check()
+
+    async def __aenter__(self) -> Self:
+        return self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        # At the end of the process the loop's thread is frozen already, and its sockets go with the process.
+        if engine is not None and not sys.is_finalizing():
+            engine.stop()
+
+    def __repr__(self) -> str:
+        where = self.url if self._engine.loop.is_running else "not running"
+        return f"<Broker {where} as RabbitMQ {self._engine.compat.version}>"
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to."""
+        if self._port is None:
+            raise BrokerError("this broker was not started: use it in a with statement, or call start()")
+        return self._port
+
+    @property
+    def tls_port(self) -> int:
+        """The port clients connect to with TLS."""
+        if self._tls_port is None:
+            raise BrokerError("this broker has no port for TLS: start it with tls=True, or with a server's SSLContext")
+        return self._tls_port
+
+    @property
+    def url(self) -> str:
+        """Where guest finds the virtual host "/"."""
+        return self.url_for()
+
+    @property
+    def tls_url(self) -> str:
+        """The same with TLS."""
+        return self.url_for(tls=True)
+
+    def url_for(self, vhost: str = "/", user: str = "guest", password: str | None = None, *, tls: bool = False) -> str:
+        """Where that user finds that virtual host; the password is the user's own unless given."""
+        if password is None:
+            known = self._engine.node.access.users.get(user)
+            if known is None:
+                raise BrokerError(f"there is no user {user!r}")
+            password = known.password or ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        # Without a path a client takes "/"; not all take a lone slash for it.
+        path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
+        scheme, port = ("amqps", self.tls_port) if tls else ("amqp", self.port)
+        return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}{path}"
+
+    def queue(self, name: str, *, vhost: str = "/") -> QueueView:
+        """A queue as it is now; UnknownName, a LookupError, for one that is not there."""
+        with self._engine.looking() as node:
+            return QueueView.of(find_queue(node, vhost, name))
+
+    def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
+        """An exchange as it is now; UnknownName, a LookupError, for one that is not there."""
+        with self._engine.looking() as node:
+            known = find_vhost(node, vhost).exchanges
+            if name not in known:
+                raise UnknownName(f"there is no exchange {name!r} in vhost {vhost!r}{_suggestion(name, known)}")
+            return ExchangeView.of(known[name], vhost)
+
+    @property
+    def queues(self) -> list[QueueView]:
+        """Every queue of every virtual host."""
+        with self._engine.looking() as node:
+            return [QueueView.of(queue) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+
+    @property
+    def exchanges(self) -> list[ExchangeView]:
+        """Every exchange of every virtual host, those every broker has among them."""
+        with self._engine.looking() as node:
+            return [
+                ExchangeView.of(exchange, vhost.name)
+                for vhost in node.vhosts.values()
+                for exchange in vhost.exchanges.values()
+            ]
+
+    @property
+    def bindings(self) -> list[BindingView]:
+        """Every binding but those of the default exchange."""
+        return [binding for exchange in self.exchanges for binding in exchange.bindings]
+
+    @property
+    def connections(self) -> list[ConnectionView]:
+        """The open connections, oldest first."""
+        with self._engine.looking() as node:
+            return [ConnectionView.of(connection, node) for connection in connections(node)]
+
+    @property
+    def channels(self) -> list[ChannelView]:
+        """The open channels."""
+        return [channel for connection in self.connections for channel in connection.channels]
+
+    @property
+    def consumers(self) -> list[ConsumerView]:
+        """Everyone who consumes."""
+        return [consumer for channel in self.channels for consumer in channel.consumers]
+
+    @property
+    def trace(self) -> Recorder:
+        """What happened, as far as it was recorded."""
+        self.sync()
+        return self._engine.recorder
+
+    @property
+    def faults(self) -> FaultPlan:
+        """What should go wrong: `broker.faults.drop_connection(on="basic.ack")`, see docs/faults.md."""
+        return self._engine.faults
+
+    @property
+    def aio(self) -> Aio:
+        """The awaitable twins of what waits, for use on a running event loop."""
+        return Aio(self)
+
+    def sync(self) -> None:
+        """The barrier: what clients had sent is handled, what is due is done, and output was offered.
+
+        Views and assertions begin with it by themselves. It waits for no client.
+        """
+        self._engine.sync()
+
+    def wait_idle(self, timeout: float = 5) -> None:
+        """Wait until nothing is in flight: no consumer holds a message, none could take one, nothing is due.
+
+        WaitedTooLong says what still was.
+        """
+        __tracebackhide__ = True
+        self._engine.wait_idle(timeout)
+
+    def wait_for(self, kind: str, place: str, *, timeout: float = 5, **criteria: object) -> object:
+        """Wait until something happened, and return the message as the assertion of that kind does.
+
+        `wait_for("acked", "orders", json=...)` waits for what `assert_acked("orders", json=...)` asserts.
+        WaitedTooLong shows the nearest things that did happen.
+        """
+        __tracebackhide__ = True
+        if kind not in HAPPENINGS:
+            raise ValueError(f"nothing happens that is called {kind!r}; known are {', '.join(HAPPENINGS)}")
+        try:
+            return getattr(self, f"assert_{kind}")(place, within=timeout, **criteria)
+        except AssertionError as error:
+            raise WaitedTooLong(str(error)) from None
+
+    def _report(self) -> str:
+        return self._engine.report()
+
+    def check(self) -> None:
+        """Raise what went wrong inside leveret itself, or in the test's own answers, then what strict checks find.
+
+        Time that leapt without end, and nobody who waited was told of, comes first.
+
+        They judge as if the test ended here, and say each thing once. Leaving a `with` does all this too.
+        """
+        __tracebackhide__ = True
+        self._engine.raise_time_error()
+        errors = [*self._engine.node.internal_errors, *self._script_errors]
+        self._script_errors.clear()
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise BaseExceptionGroup("errors inside leveret and of its answers", errors)
+        for never_fired in self._engine.faults.take_unused():
+            raise never_fired
+        loop = self._engine.loop
+        if loop.is_abandoned:
+            return
+        if loop.is_running:
+            self._judge.look_at_the_end()
+        self._judge.verdict().speak()
+
+    def reset(self) -> None:
+        """Close every connection and forget everything; the port stays."""
+        self._judge.catch_up()
+        self._engine.reset()
+        self._judge.begin_anew()
+
+    def restart(self) -> None:
+        """Stop and start as RabbitMQ would, on the same port: what is durable stays, connections are closed."""
+        self._engine.restart()
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = nearest(name, [one for one in known if one])
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -1,0 +1,195 @@
+"""The command line: `python -m leveret serve` is a broker for whoever cannot have one inside their process, and
+`python -m leveret parity` says what it has of RabbitMQ.
+
+It reads options and nothing else; what a command does lives in the layer it belongs to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from leveret.errors import BrokerError
+from leveret.server import native
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+_EXAMPLES: Final = """\
+examples:
+  python -m leveret serve
+      a RabbitMQ 4.3 for guest on port 5672, on this machine only
+  python -m leveret serve --port 0
+      on a free port; the first line printed says which
+  python -m leveret serve --rabbitmq 3.13 --user shop:secret --vhost shop
+      as RabbitMQ 3.13, with one more user and one more virtual host, where guest and that user may do everything
+  python -m leveret serve --permit transient_nonexcl_queues
+      with a feature that RabbitMQ 4.3 denies unless it is permitted
+  python -m leveret serve --definitions definitions.json --tls-cert server.pem --tls-key server.key
+      with what an export of a RabbitMQ describes, and with TLS on port 5671
+
+The first line printed is the URL of the broker; it can be connected to from then on. Ctrl-C or SIGTERM ends it.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, or 2 for what cannot be done as asked."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (OSError, ValueError, BrokerError) as error:
+        print(f"leveret: {_said_of(error, options)}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="leveret", description="An AMQP 0-9-1 broker for test suites that behaves as RabbitMQ does."
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="run a broker until it is stopped",
+        description="Run a broker until it is stopped. It keeps everything in memory.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("--port", type=int, default=5672, help="port to listen on; 0 takes a free one (default: 5672)")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; ::1 works too)")
+    serve.add_argument("--rabbitmq", default="4.3", metavar="VERSION", help="version to behave as (default: 4.3)")
+    serve.add_argument(
+        "--permit", action="append", default=[], metavar="FEATURE", help="allow a deprecated feature; may be repeated"
+    )
+    serve.add_argument(
+        "--user",
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="add a user with every right; may be repeated (guest:guest is there)",
+    )
+    serve.add_argument(
+        "--vhost",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help='add a virtual host; may be repeated ("/" is there)',
+    )
+    serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before anybody connects")
+    serve.add_argument(
+        "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
+    )
+    _add_tls(serve)
+    serve.add_argument("--seed", type=int, default=0, help="seed of generated names (default: 0)")
+    serve.set_defaults(run=_serve)
+    parity = commands.add_parser(
+        "parity",
+        help="print what leveret has of RabbitMQ, and how that is proven",
+        description="Print each feature of RabbitMQ, the versions leveret was proven on, and the proof.",
+    )
+    parity.add_argument("--version", metavar="VERSION", help="of one version, as in 4.0 (default: all)")
+    parity.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
+    parity.set_defaults(run=_print_parity)
+    return parser
+
+
+def _add_tls(serve: argparse.ArgumentParser) -> None:
+    tls = serve.add_argument_group("TLS", "A second port for amqps://, whose URL is the second line printed.")
+    tls.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate (PEM); opens the second port")
+    tls.add_argument("--tls-key", metavar="FILE", help="its key, where the certificate's file does not hold it")
+    tls.add_argument("--tls-ca", metavar="FILE", help="demand certificates of this authority from clients")
+    tls.add_argument("--tls-port", type=int, default=5671, help="0 takes a free one (default: 5671)")
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from leveret.broker import Broker
+
+    for name, port in (("--port", options.port), ("--tls-port", options.tls_port)):
+        if not 0 <= port <= 65535:
+            raise ValueError(f"{name} {port} is not a port")
+    users = dict(_name_and_password(user) for user in options.user)
+    broker = Broker(
+        rabbitmq=options.rabbitmq,
+        host=options.host,
+        port=options.port,
+        permit=options.permit,
+        seed=options.seed,
+        users=users,
+        record="off",
+        plugins=options.plugin,
+        tls=_server_context(options),
+        tls_port=options.tls_port,
+    )
+    if options.definitions is not None:
+        with _readable("--definitions"):
+            broker.load_definitions(options.definitions)
+    for vhost in options.vhost:
+        broker.add_vhost(vhost)
+        for user in ("guest", *users):
+            broker.set_permissions(user, vhost)
+    end = _end_of_signals()
+    with broker:
+        print(broker.url, flush=True)
+        if options.tls_cert is not None:
+            print(broker.tls_url, flush=True)
+        end.acquire()
+    return 0
+
+
+def _print_parity(options: argparse.Namespace) -> int:
+    from leveret.parity.printing import print_table
+
+    with suppress(BrokenPipeError):
+        print(print_table(options.version, options.format), end="", flush=True)
+    return 0
+
+
+def _server_context(options: argparse.Namespace) -> SSLContext | bool:
+    if options.tls_cert is None:
+        if options.tls_key is not None or options.tls_ca is not None:
+            raise ValueError("--tls-key and --tls-ca need --tls-cert")
+        return False
+    from leveret.server.tls import server_context
+
+    with _readable("--tls-cert, --tls-key or --tls-ca"):
+        return server_context(options.tls_cert, options.tls_key, options.tls_ca)
+
+
+@contextmanager
+def _readable(option: str) -> Iterator[None]:
+    """A file that cannot be read is said with its option, and not taken for a port."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{option}: {error}") from None
+
+
+def _end_of_signals() -> native.Gate:
+    """A gate that is shut until somebody wants the process to end."""
+    gate = native.allocate_lock()
+    gate.acquire()
+
+    def open_gate(*_: object) -> None:
+        # A second signal finds it open.
+        gate.acquire(blocking=False)
+        gate.release()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, open_gate)
+    return gate
+
+
+def _name_and_password(user: str) -> tuple[str, str]:
+    name, colon, password = user.partition(":")
+    if not (name and colon and password):
+        raise ValueError(f"--user {user!r} is not NAME:PASSWORD")
+    return name, password
+
+
+def _said_of(error: Exception, options: argparse.Namespace) -> str:
+    if isinstance(error, OSError):
+        return f"cannot listen on {options.host} port {options.port}: {error.strerror or error}"
+    return str(error)

@@ -1,0 +1,343 @@
+"""The named differences between RabbitMQ versions: `Compat`, and the only place with version numbers.
+
+The fields' defaults are RabbitMQ 4.3. Each older version is written as what differs from the next newer one. Code
+elsewhere asks for a field by name, at one place, and never compares versions. 4.3, 4.0 and 3.10 were compared with real
+brokers; 4.2 and 3.13 follow documents and release notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+MEBIBYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Compat:
+    """How one RabbitMQ version behaves where versions differ."""
+
+    # What it calls itself.
+    version: str = "4.3"
+    product_version: str = "4.3.6"
+    platform: str = "Erlang/OTP 29.1.2"
+    copyright: str = "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries"
+
+    # Connections.
+    # The header offered to a client that begins with another protocol.
+    offered_protocol_header: bytes = b"AMQP\x03\x01\x00\x00"
+    # The header 0-0-9-1 is offered, whatever that field says, to clients of 0-0-9 and above that are not 0-0-9-1.
+    offers_0_9_1_to_its_neighbours: bool = True
+    # AMQP 0-8 headers (1-1-8-0, 1-1-9-1) are taken as well.
+    accepts_protocol_0_8: bool = False
+    # The smallest frame_max a client may tune to, and the largest payload before tuning ends.
+    min_frame_max: int = 8192
+    # In the order of connection.start.
+    mechanisms: tuple[str, ...] = ("AMQPLAIN", "ANONYMOUS", "PLAIN")
+    # A body frame longer than what the header announced: hard 501, hard 505, or taken as it is.
+    excess_body: Literal["frame_error", "unexpected_frame", "tolerated"] = "frame_error"
+    # The largest body size a header may announce (hard 501 above); None: not looked at.
+    max_announced_body_bytes: int | None = 512 * MEBIBYTE
+    # The largest body (soft 406 above).
+    max_message_size: int = 16 * MEBIBYTE
+    # How the refusal of one channel too many names user and limit.
+    user_channel_limit_text: str = "for user '{user}' has reached the maximum allowed user limit of {limit}"
+    # A close text is cut to 255 characters, and breaks the connection when it is then too long in octets; otherwise it
+    # is cut to 255 octets.
+    cuts_texts_by_characters: bool = True
+    # Names that are not UTF-8 are shown as if they were Latin-1; otherwise as their octets.
+    shows_octets_as_latin1: bool = True
+    # A client's basic.cancel-ok out of turn is a hard 541; otherwise 503 "unimplemented method".
+    crashes_on_cancel_ok: bool = True
+    # basic.credit looks the consumer up; otherwise 503 "unimplemented method".
+    has_basic_credit: bool = False
+
+    # Rights.
+    # Topic permissions are asked for CC and BCC keys too; otherwise for the publish key alone.
+    topic_permission_for_every_key: bool = True
+    # Passive declares need any one right on the resource; otherwise none.
+    passive_declare_needs_a_right: bool = True
+    # A refusal says which right is missing: "configure access to ..."; otherwise "access to ...".
+    names_refused_right: bool = True
+
+    # Exchanges.
+    # An unknown exchange type is a hard 503; otherwise soft 406.
+    unknown_exchange_type_is_hard: bool = False
+    # Exchange types that leveret has and this version has not.
+    missing_exchange_types: tuple[str, ...] = ()
+    # How many `#` words a topic binding may have; None: any number.
+    max_topic_hashes: int | None = 2
+    # The largest weight of a consistent-hash binding; None: any.
+    max_hash_weight: int | None = 10_000
+    # A headers binding with 1 matches a header with 1.0.
+    integer_equals_float_in_headers: bool = False
+    # Header timestamps are compared in milliseconds with a binding's seconds, so only T 5000 finds T 5.
+    headers_compare_timestamps_in_ms: bool = True
+    # Transient exchanges and their bindings survive a restart.
+    keeps_transient_exchanges: bool = True
+
+    # Queues.
+    # A queue neither durable nor exclusive is a hard 541.
+    denies_transient_nonexcl_queues: bool = True
+    # x-queue-type is filled in: every queue shows it and it is compared with the default on redeclare.
+    fills_in_queue_type: bool = True
+    # Words in x-queue-type that mean the default type; otherwise 406.
+    default_queue_type_words: tuple[bytes, ...] = (b"", b"undefined")
+    # x-queue-mode has to be "default" or "lazy" and is compared on redeclare; otherwise anything is accepted.
+    checks_queue_mode: bool = False
+    # Accepted values of x-queue-version.
+    queue_versions: tuple[int, ...] = (2,)
+    # x-queue-master-locator is a hard 541 on classic queues; otherwise accepted and compared on redeclare.
+    denies_queue_master_locator: bool = True
+    # Classic queues know x-queue-leader-locator; otherwise it is refused there.
+    classic_knows_leader_locator: bool = True
+    # Queue arguments that this version does not know: stored, ignored, accepted on every type.
+    unknown_queue_arguments: tuple[str, ...] = ()
+    # Queue arguments that are accepted, and not looked at, on types that do not know them; otherwise a 406.
+    misplaced_queue_arguments: tuple[str, ...] = ()
+
+    # Publishing.
+    # A delivery mode other than 1 and 2 is a 406; otherwise accepted and not persistent.
+    checks_delivery_mode: bool = False
+    # Deliveries and returns carry the header names sorted, without duplicates; otherwise as published.
+    sorts_header_keys: bool = True
+    # What may stand in a user-id is looked at after CC and BCC; otherwise before the headers.
+    checks_user_id_last: bool = True
+    # A transaction whose queue was deleted before the commit: hard 506 and nothing is published; otherwise soft 406
+    # "partial tx completion", and the other queues get theirs.
+    commit_to_deleted_queue_is_hard: bool = True
+
+    # Consuming.
+    # basic.qos with global=true: as if false, or one limit for the channel (and quorum and stream refuse consumers).
+    global_qos: Literal["per_consumer", "shared"] = "per_consumer"
+    # A stream consumer under a shared limit: hard 540 as on quorum queues, or the 406 of a missing prefetch.
+    stream_under_global_qos: Literal["not_implemented", "prefetch_not_set"] = "prefetch_not_set"
+    # An unacknowledged delivery times out on quorum queues only, and a client that can be told is sent basic.cancel;
+    # otherwise on every queue, and the channel is closed.
+    consumer_timeout_is_quorum_only: bool = True
+    # On streams reject and nack give credit back; otherwise hard 540.
+    stream_reject_is_credit: bool = True
+    # A bad x-stream-offset or x-max-age without a digit in front is a hard 541; otherwise 406.
+    bad_stream_offset_is_hard: bool = False
+    # A redeclaration compares x-max-age in milliseconds: 24h is 1D; otherwise letter by letter.
+    compares_ages_in_ms: bool = True
+    # x-stream-filter and x-stream-filter-value have effect; otherwise they are ignored.
+    has_stream_filters: bool = True
+    # A stream gives every message a delivery mode and keeps x- headers of arrays and tables; otherwise neither.
+    stream_keeps_message_containers: bool = True
+    # The refusals of stream consumers in their first wording.
+    has_first_stream_texts: bool = False
+
+    # Dead letters.
+    # The fields of one x-death entry, in order.
+    x_death_fields: tuple[str, ...] = (
+        "original-expiration",
+        "count",
+        "reason",
+        "queue",
+        "time",
+        "exchange",
+        "routing-keys",
+    )
+    # An x-death entry's fields are sorted by name from its second death on.
+    sorts_x_death_after_update: bool = False
+    # x-last-death-reason, -queue and -exchange are set.
+    has_x_last_death: bool = True
+    # An x-death entry that is updated, or added to others, puts the older ones in reverse order.
+    reverses_x_death_on_update: bool = False
+    # x-death and x-first-death-* of a published message count; otherwise they are replaced at the first death.
+    published_x_death_continues: bool = False
+    # CC goes from the headers when x-dead-letter-routing-key replaces the keys.
+    cc_removed_by_dead_letter_routing_key: bool = False
+    # Where the first delivery after a death by basic.reject says redelivered.
+    redelivered_after_rejected_death: Literal["nowhere", "in_quorum", "everywhere"] = "everywhere"
+
+    # Quorum queues.
+    # Redeliveries carry x-acquired-count.
+    has_acquired_count: bool = True
+    # basic.get shows x-delivery-count from the first time on, as 0; otherwise, and to consumers, once it is above 0.
+    get_shows_zero_delivery_count: bool = False
+    # nack and recover count as failed deliveries, in x-delivery-count and towards the limit; otherwise reject does.
+    nack_counts_as_failed: bool = False
+    # The delivery limit of a queue that sets none; None: no limit.
+    default_delivery_limit: int | None = 20
+    # Returned messages go to the front, in order of return; otherwise to the back while no delivery limit is set.
+    quorum_requeues_to_front: bool = True
+    # Consumers of a quorum queue are known by numbers; otherwise by their tags, which shows in the order of returns.
+    quorum_consumers_are_numbered: bool = True
+    # 32 levels, two classes (high is 5 and above, two high to one normal), or none.
+    quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
+    # x-delayed-retry-* have effect.
+    has_delayed_retry: bool = True
+    # Consumer priority decides who is the single active consumer.
+    has_priority_among_single_active: bool = True
+    # x-max-length-bytes of a quorum queue counts body octets only; otherwise headers too.
+    quorum_bytes_are_body_only: bool = False
+    # The refusal of basic.get on a quorum queue with a single active consumer names the queue type as <<"quorum">>.
+    get_refusal_quotes_queue_type: bool = True
+
+    # Direct reply-to.
+    # A mandatory reply comes back though it was delivered, and when the requester is gone.
+    returns_mandatory_replies: bool = False
+    # Every reply has delivery tag 1; otherwise replies count like other deliveries.
+    reply_tag_is_always_one: bool = False
+    # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
+    refuses_to_bind_reply_to: bool = True
+    # Declaring a reply-to name with a malformed token is a hard 541; otherwise 404.
+    crashes_on_malformed_reply_to: bool = True
+
+    @classmethod
+    def for_version(cls, version: str) -> Compat:
+        """The behaviour of one version, named as in "4.3". Raises ValueError for a version that is not known."""
+        try:
+            return VERSIONS[version]
+        except KeyError:
+            known = ", ".join(VERSIONS)
+            raise ValueError(f"leveret does not know RabbitMQ {version!r}; it knows {known}") from None
+
+    def permitting(self, features: Iterable[str]) -> Compat:
+        """The same version with denied features permitted, as RabbitMQ's deprecated_features.permit.* does.
+
+        Raises ValueError for a feature that leveret does not have.
+        """
+        compat = self
+        for feature in sorted(features):
+            if feature not in PERMITTED:
+                raise ValueError(_unknown_feature(feature))
+            compat = PERMITTED[feature](compat)
+        return compat
+
+
+# Compared with 4.3.6.
+V4_3: Final = Compat()
+
+# Documented, not proven: 4.3 without what its release notes add or deny.
+V4_2: Final = replace(
+    V4_3,
+    version="4.2",
+    product_version="4.2.0",
+    platform="Erlang/OTP 27.3.4",
+    copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
+    excess_body="unexpected_frame",
+    max_announced_body_bytes=None,
+    missing_exchange_types=("x-modulus-hash",),
+    max_topic_hashes=None,
+    max_hash_weight=None,
+    passive_declare_needs_a_right=False,
+    denies_transient_nonexcl_queues=False,
+    checks_queue_mode=True,
+    queue_versions=(1, 2),
+    denies_queue_master_locator=False,
+    unknown_queue_arguments=(
+        "x-consumer-disconnected-timeout",
+        "x-delayed-retry-type",
+        "x-delayed-retry-min",
+        "x-delayed-retry-max",
+    ),
+    misplaced_queue_arguments=("x-stream-filter-size-bytes", "x-consumer-timeout"),
+    global_qos="shared",
+    consumer_timeout_is_quorum_only=False,
+    bad_stream_offset_is_hard=True,
+    compares_ages_in_ms=False,
+    redelivered_after_rejected_death="in_quorum",
+    has_acquired_count=False,
+    nack_counts_as_failed=True,
+    quorum_priorities="two_classes",
+    has_delayed_retry=False,
+    quorum_bytes_are_body_only=True,
+    get_refusal_quotes_queue_type=False,
+    commit_to_deleted_queue_is_hard=False,
+)
+
+# Compared with 4.0.5.
+V4_0: Final = replace(
+    V4_2,
+    version="4.0",
+    product_version="4.0.5",
+    platform="Erlang/OTP 27.3.4.1",
+    copyright="Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
+    min_frame_max=4096,
+    crashes_on_cancel_ok=False,
+    default_queue_type_words=(b"undefined",),
+    user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
+    returns_mandatory_replies=True,
+    reply_tag_is_always_one=True,
+    keeps_transient_exchanges=False,
+    refuses_to_bind_reply_to=False,
+    crashes_on_malformed_reply_to=False,
+)
+
+# Documented, not proven: message containers (4.0's headers and deaths) are there, the rest is as before 4.0.
+V3_13: Final = replace(
+    V4_0,
+    version="3.13",
+    product_version="3.13.7",
+    platform="Erlang/OTP 26.2.5",
+    offered_protocol_header=b"AMQP\x00\x00\x09\x01",
+    mechanisms=("PLAIN", "AMQPLAIN"),
+    excess_body="tolerated",
+    max_message_size=128 * MEBIBYTE,
+    has_basic_credit=True,
+    missing_exchange_types=("x-modulus-hash", "x-local-random"),
+    fills_in_queue_type=False,
+    default_queue_type_words=(),
+    user_channel_limit_text="for user '{user}' has reached the maximum allowed user limit of ({limit})",
+    stream_reject_is_credit=False,
+    stream_under_global_qos="not_implemented",
+    published_x_death_continues=True,
+    redelivered_after_rejected_death="nowhere",
+    get_shows_zero_delivery_count=True,
+    default_delivery_limit=None,
+    quorum_requeues_to_front=False,
+    quorum_consumers_are_numbered=False,
+    quorum_priorities="none",
+    has_priority_among_single_active=False,
+)
+
+# Compared with 3.10.8.
+V3_10: Final = replace(
+    V3_13,
+    version="3.10",
+    product_version="3.10.8",
+    platform="Erlang/OTP 25.2.3",
+    copyright="Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",
+    accepts_protocol_0_8=True,
+    names_refused_right=False,
+    unknown_exchange_type_is_hard=True,
+    integer_equals_float_in_headers=True,
+    headers_compare_timestamps_in_ms=False,
+    classic_knows_leader_locator=False,
+    unknown_queue_arguments=(*V3_13.unknown_queue_arguments, "x-stream-filter-size-bytes", "x-consumer-timeout"),
+    checks_delivery_mode=True,
+    sorts_header_keys=False,
+    x_death_fields=("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration"),
+    sorts_x_death_after_update=True,
+    reverses_x_death_on_update=True,
+    topic_permission_for_every_key=False,
+    checks_user_id_last=False,
+    cuts_texts_by_characters=False,
+    shows_octets_as_latin1=False,
+    has_x_last_death=False,
+    cc_removed_by_dead_letter_routing_key=True,
+    has_stream_filters=False,
+    stream_keeps_message_containers=False,
+    has_first_stream_texts=True,
+)
+
+VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
+
+# What a deprecated feature changes where it is permitted.
+PERMITTED: Final[dict[str, Callable[[Compat], Compat]]] = {
+    "transient_nonexcl_queues": lambda compat: replace(compat, denies_transient_nonexcl_queues=False),
+    "queue_master_locator": lambda compat: replace(compat, denies_queue_master_locator=False),
+    "global_qos": lambda compat: replace(compat, global_qos="shared"),
+}
+
+
+def _unknown_feature(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, PERMITTED, n=1)
+    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    return f"leveret has no deprecated feature {name!r} to permit; it has {', '.join(PERMITTED)}{suggestion}"

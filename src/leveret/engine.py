@@ -1,0 +1,345 @@
+"""The engine of a broker: a node, the loop that feeds it, and the lock around both.
+
+The facade looks and acts through it. To look is the barrier, then the lock; to act is the lock, the node brought up to
+now, the work done afterwards and the loop woken to send. Everything here that waits for a client ends after a limit,
+and refuses to begin on the thread of a running event loop, where that client may live.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from leveret.clock import HoldableClock, SystemClock
+from leveret.compat import Compat
+from leveret.errors import BrokerError, Refused, WaitedTooLong
+from leveret.faults import FaultPlan
+from leveret.hooks import Hooks
+from leveret.model.errors import AmqpError, ConnectionForced
+from leveret.model.event_exchange import EventExchange
+from leveret.model.node import SHUTDOWN_TEXT, Node
+from leveret.observe.callers import calling_line, waiting_line
+from leveret.observe.debugging import is_debugged
+from leveret.observe.idle import describe, why_not_idle
+from leveret.observe.report import report_text
+from leveret.protocol.connection import Connection, Dirty
+from leveret.server import native
+from leveret.server.listener import Address, Listener
+from leveret.server.loop import Loop
+from leveret.server.transport import Conversation
+from leveret.trace import events
+from leveret.trace.recorder import Level, Recorder
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+T = TypeVar("T")
+
+EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
+
+_REAL: Final = SystemClock()
+# How long a wait that is out of time goes on before it looks whether a debugger is still there.
+_DEBUGGED_US: Final = 500_000
+
+
+class Engine:
+    """This is one broker without its public face."""
+
+    def __init__(
+        self,
+        *,
+        compat: Compat,
+        seed: int,
+        permit: frozenset[str],
+        record: Level,
+        users: Mapping[str, str],
+        plugins: frozenset[str] = frozenset(),
+        tls: SSLContext | None = None,
+    ) -> None:
+        """`users` are added, by name and password, with every right on "/"; with `tls` there is a second port."""
+        self.compat = compat
+        self.seed = seed
+        self.permit = permit
+        self.users = dict(users)
+        self.plugins = plugins
+        self.tls = tls
+        # The ports in use: the plain one, then that of TLS.
+        self._addresses: list[Address] = []
+        self.lock = native.reentrant_lock()
+        self.recorder = Recorder(record)
+        # The broker's clock, which a test may hold, and that of heartbeats, which only skips.
+        self.clock = HoldableClock(_REAL)
+        self.wall = HoldableClock(_REAL)
+        # Why autojump gave up, for whoever waits or moves time next.
+        self.time_error: BrokerError | None = None
+        # How often the test called: it looked, acted or began to wait.
+        self.call_count = 0
+        self._connection_count = 0
+        # Chance of its own, so that a fault changes no name the node makes up.
+        self.faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
+        self.node = self._new_node()
+        self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
+
+    def _new_node(self) -> Node:
+        node = Node(
+            compat=self.compat,
+            dice=random.Random(self.seed),
+            now=self.clock.now(),
+            hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.is_on else None),
+            permit=self.permit,
+        )
+        if EVENT_EXCHANGE in self.plugins:
+            node.event_exchange = EventExchange(node)
+        for name, password in self.users.items():
+            node.access.set_user(name, password)
+            node.access.set_permission("/", name)
+        self.faults.attach(node)
+        return node
+
+    def _connect(self, peer: Address, local: Address) -> Conversation:
+        self._connection_count += 1
+        dirty = cast("list[object]", self.loop.dirty)
+        if self.tls is None or local[1] != self._addresses[1][1]:
+            return self._connection(peer, local, dirty)
+        from leveret.server.tls import TlsConversation
+
+        secured = TlsConversation(self.tls, dirty)
+        secured.inner = self._connection(peer, local, secured)
+        return secured
+
+    def _connection(self, peer: Address, local: Address, dirty: Dirty) -> Connection:
+        return Connection(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
+
+    def start(self, host: str, *ports: int) -> list[Address]:
+        """This opens ports, the second of them for TLS, and returns their addresses; OSError when one cannot be had."""
+        self.refuse_strangers()
+        self._open([(host, port) for port in ports], self.loop.start)
+        return self._addresses
+
+    def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
+        listeners: list[Listener] = []
+        try:
+            for address in addresses:
+                listeners.append(Listener(*address))
+        except OSError:
+            for listener in listeners:
+                listener.close()
+            raise
+        self._addresses = [listener.address for listener in listeners]
+        serve(*listeners)
+
+    def close_ports(self) -> None:
+        """This lets nobody in until `reopen_ports`."""
+        self.ask(self.loop.close_ports)
+
+    def reopen_ports(self) -> None:
+        """This opens the same ports again; OSError when somebody has taken one meanwhile."""
+        self.ask(self._reopen_ports)
+
+    def _reopen_ports(self) -> None:
+        if self.loop.is_running and not self.loop.is_listening:
+            self._open(self._addresses, self.loop.listen)
+
+    def stop(self) -> None:
+        """This closes the port and every connection; what is left can still be looked at."""
+        self.loop.stop(self._shut_down)
+
+    def _shut_down(self) -> None:
+        for session in list(self.node.connections.values()):
+            session.shut_down(ConnectionForced(SHUTDOWN_TEXT))
+
+    def reset(self) -> None:
+        """This closes every connection and begins anew on the same port."""
+        self.ask(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._shut_down()
+        self.loop.reset_all()
+        self.recorder.clear()
+        self.clock.release()
+        self.time_error = None
+        self._connection_count = 0
+        internal_errors = self.node.internal_errors
+        self.node = self.loop.host = self._new_node()
+        # What went wrong inside leveret is not part of what a reset forgets.
+        self.node.internal_errors = internal_errors
+
+    def restart(self) -> None:
+        """This stops and starts on the same port: what is durable stays."""
+        self.ask(self._restart)
+
+    def _restart(self) -> None:
+        self.node.restart()
+        self.loop.reset_all()
+
+    def refuse_strangers(self) -> None:
+        """This raises BrokerError in a forked child: connections, thread and lock are its parent's."""
+        if self.loop.is_abandoned:
+            raise BrokerError(
+                f"this broker belongs to process {self.loop.process}, from which this process was forked; "
+                "connect to its URL, or start a broker here"
+            )
+
+    @contextmanager
+    def acting(self) -> Iterator[Node]:
+        """This is for changing something: what the node refuses is raised as Refused, and output is sent."""
+        self.refuse_strangers()
+        self.call_count += 1
+        with self.lock:
+            node = self.node
+            node.advance(self.clock.now(), self.wall.now())
+            if node.hooks.tap is not None:
+                node.hooks.tap((events.CALLED, node.now, *calling_line()))
+            try:
+                yield node
+            except AmqpError as error:
+                raise Refused.of(error) from None
+            finally:
+                node.run_work()
+        self.loop.wake()
+
+    @contextmanager
+    def _changing_faults(self) -> Iterator[Node]:
+        """What clients had sent before is not for the new rules."""
+        self.sync()
+        with self.acting() as node:
+            yield node
+
+    @contextmanager
+    def looking(self) -> Iterator[Node]:
+        """This is for looking at something, once everything that clients had sent is handled."""
+        self.sync()
+        with self.lock:
+            yield self.node
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """This returns what `action` returns, run behind the barrier on the loop's thread."""
+        self.refuse_strangers()
+        self.call_count += 1
+        return self.loop.ask(action)
+
+    def sync(self) -> None:
+        """This is the barrier: what had arrived is handled, due work is done, and output was offered."""
+        self.ask(_nothing)
+
+    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        """This asks the predicate, under the lock, now and after whatever happens, until it is true or time is up.
+
+        It begins with the barrier and returns the last answer.
+        """
+        refuse_to_starve_clients()
+        limit = _limit(timeout)
+        self.sync()
+        while True:
+            with self.lock:
+                count = self.loop.turns.count
+                if predicate():
+                    return True
+                self.raise_time_error()
+            if not self._wait_beyond(count, limit):
+                self.sync()
+                with self.lock:
+                    return predicate()
+
+    def _wait_beyond(self, count: int, limit: int) -> bool:
+        """This waits for something to happen; False when time is up, or nothing can happen any more."""
+        left_us = limit - _REAL.now()
+        if left_us <= 0 and is_debugged():
+            # Somebody thinks at a breakpoint; look again now and then.
+            left_us = _DEBUGGED_US
+        if left_us <= 0 or not self.loop.is_running:
+            return False
+        self.loop.turns.wait_beyond(count, left_us / 1_000_000)
+        return True
+
+    def wait_while(self, reasons: Callable[[], list[str]], timeout: float) -> list[str]:
+        """This waits until there are no `reasons` behind the barrier, and returns those left when time is up."""
+        refuse_to_starve_clients()
+        limit = _limit(timeout)
+        while True:
+            count, left = self.ask(lambda: (self.loop.turns.count, reasons()))
+            if not left:
+                return []
+            while left:
+                if not self._wait_beyond(count, limit):
+                    return self.ask(reasons)
+                # A look without the barrier is enough to go on waiting, not to end it.
+                with self.lock:
+                    self.raise_time_error()
+                    count, left = self.loop.turns.count, reasons()
+
+    def raise_time_error(self) -> None:
+        """This raises, once, why autojump gave up."""
+        error, self.time_error = self.time_error, None
+        if error is not None:
+            raise error
+
+    def wait_idle(self, timeout: float) -> None:
+        """This waits until nothing is in flight and nothing due; WaitedTooLong says what is."""
+        reasons = self.wait_while(self._why_not_idle, timeout)
+        if reasons:
+            raise WaitedTooLong(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
+
+    def _why_not_idle(self) -> list[str]:
+        return why_not_idle(self.node) + self.unread_by_peers()
+
+    def unread_by_peers(self) -> list[str]:
+        """These are the peers that do not take what is sent to them."""
+        return [
+            f"{transport.outbox_bytes} octets not read by {getattr(transport.conversation, 'client_name', 'a peer')}"
+            for transport in self.loop.transports
+            if transport.outbox_bytes
+        ]
+
+    def describe(self) -> str:
+        """This is the state of the broker in words."""
+        with self.lock:
+            return describe(self.node)
+
+    def report(self, title: str | None = None) -> str:
+        """This is all there is to say when something did not happen: state, refusals, last events, faults, seed."""
+        with self.lock:
+            title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
+            return report_text(self.node, self.recorder, title) + self.faults.report()
+
+
+def _nothing() -> None:
+    """The barrier needs no act behind it."""
+
+
+def _limit(timeout: float) -> int:
+    return _REAL.now() + round(timeout * 1_000_000)
+
+
+def refuse_to_starve_clients() -> None:
+    """This raises BrokerError on a running event loop's thread: the client waited for may need that very thread."""
+    if is_in_event_loop():
+        name = _blocking_call()
+        raise BrokerError(
+            f"{name} would block the event loop that the client it waits for may need; use: await broker.aio.{name}"
+        )
+
+
+def is_in_event_loop() -> bool:
+    """This says whether an event loop runs on this thread, without importing one."""
+    asyncio_events = sys.modules.get("asyncio.events")
+    if asyncio_events is not None and asyncio_events._get_running_loop() is not None:
+        return True
+    trio_lowlevel = sys.modules.get("trio.lowlevel")
+    return trio_lowlevel is not None and bool(trio_lowlevel.in_trio_run())
+
+
+def _blocking_call() -> str:
+    """The name of the broker's method that was called, for the text of the refusal."""
+    found, frame = "...", sys._getframe(1).f_back
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
+        name = frame.f_code.co_name
+        if name.startswith(("assert_", "wait_")):
+            found = f"{name}(...)"
+        elif name == "advance":
+            found = "clock.advance(...)"
+        frame = frame.f_back
+    return found

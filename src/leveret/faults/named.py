@@ -1,0 +1,165 @@
+"""The faults by their names: `broker.faults.drop_connection(on="basic.ack")`, and so on.
+
+Each makes a fault and adds a rule for it; whatever `add` takes besides `do` may be given. Without `on=`, one that can
+strikes at once whoever matches. What ends something strikes once unless `times=` says otherwise, the others every time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.faults.conversation import (
+    BlockPublishers,
+    CancelConsumers,
+    CloseChannel,
+    CloseConnection,
+    Delay,
+    DropConnection,
+    FailLogin,
+    When,
+    Withhold,
+)
+from leveret.faults.fault import Fault
+from leveret.faults.messages import Duplicate, Expire, Lose, Redeliver, Reorder
+from leveret.faults.node import Restart
+from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
+from leveret.faults.rule import ACCEPT, Rule
+from leveret.faults.stream import Corrupt, Cut, Direction, Silent, Slice, Slow, Stall
+
+
+class NamedFaults:
+    """These add one rule each and return it."""
+
+    def add(self, *, on: str | None = None, do: Fault, **options: Any) -> Rule:
+        """Add a rule."""
+        raise NotImplementedError
+
+    def close_channel(
+        self, code: int = 406, text: str = "closed by a fault", *, on: str | None = None, **options: Any
+    ) -> Rule:
+        """Close the channel with an error; what the client asked for is not done."""
+        return self.add(on=on, do=CloseChannel(code, text), **_once(on, options))
+
+    def close_connection(
+        self, code: int = 320, text: str = "closed by a fault", *, on: str | None = None, **options: Any
+    ) -> Rule:
+        """Close the connection with an error; what the client asked for is not done."""
+        return self.add(on=on, do=CloseConnection(code, text), **_once(on, options))
+
+    def drop_connection(self, *, when: When = "before", on: str | None = None, **options: Any) -> Rule:
+        """Reset the connection `when` ("before" or "after") what it waits for happens; the answer is lost with it."""
+        return self.add(on=on, do=DropConnection(when), **_once(on, options))
+
+    def refuse_connections(
+        self, how: str = "reset", *, code: int = 530, text: str = "refused by a fault", **options: Any
+    ) -> Rule:
+        """Let nobody in: "reset" the socket, "login" fails, or "close" with `code` when the client names its vhost."""
+        if how == "reset":
+            return self.add(on=ACCEPT, do=DropConnection(), **options)
+        if how == "login":
+            return self.add(on="connection.start-ok", do=FailLogin(), **options)
+        if how == "close":
+            return self.add(on="connection.open", do=CloseConnection(code, text), **options)
+        raise ValueError(f"how={how!r} is none of 'reset', 'login' and 'close'")
+
+    def withhold(self, on: str, **options: Any) -> Rule:
+        """Never send an answer, as `withhold("queue.declare-ok")`."""
+        return self.add(on=on, do=Withhold(), **{"sent_by": "broker", **options})
+
+    def delay(self, on: str, *, seconds: float, **options: Any) -> Rule:
+        """Do it so much later on the broker's clock: handle a method, or send an answer or a delivery."""
+        return self.add(on=on, do=Delay(seconds), **options)
+
+    def nack_publishes(self, **options: Any) -> Rule:
+        """Take no message and nack it, where the channel is in confirm mode."""
+        return self.add(on="basic.publish", do=NackPublish(), **options)
+
+    def withhold_confirms(self, **options: Any) -> Rule:
+        """Take messages and never confirm them."""
+        return self.add(on="basic.publish", do=WithholdConfirm(), **options)
+
+    def delay_confirms(self, *, seconds: float, **options: Any) -> Rule:
+        """Take messages and confirm them so much later on the broker's clock."""
+        return self.add(on="basic.publish", do=DelayConfirm(seconds), **options)
+
+    def cancel_consumers(self, *, on: str | None = None, **options: Any) -> Rule:
+        """Cancel consumers as RabbitMQ does when their queue goes; the queue stays."""
+        return self.add(on=on, do=CancelConsumers(), **_once(on, options))
+
+    def block_publishers(self, resource: str = "memory", *, on: str | None = None, **options: Any) -> Rule:
+        """Raise the alarm of "memory" or "disk": who publishes is blocked until the rule is removed."""
+        return self.add(on=on, do=BlockPublishers(resource), **_once(on, options))
+
+    def lose(self, on: str = "basic.publish", **options: Any) -> Rule:
+        """Lose a publish that is confirmed all the same, a delivery, an ack: it never arrives where it was sent."""
+        return self.add(on=on, do=Lose(), **options)
+
+    def duplicate_deliveries(self, **options: Any) -> Rule:
+        """Deliver messages twice, each under a tag of its own."""
+        return self.add(on="basic.deliver", do=Duplicate(), **options)
+
+    def redeliver(self, **options: Any) -> Rule:
+        """Deliver messages twice, the second time flagged as redelivered."""
+        return self.add(on="basic.deliver", do=Redeliver(), **options)
+
+    def reorder(self, window: int = 3, *, seconds: float = 0.1, **options: Any) -> Rule:
+        """Gather so many deliveries of a consumer, for `seconds` at most, and send them in another order."""
+        return self.add(on="basic.deliver", do=Reorder(window, seconds), **options)
+
+    def expire(self, **options: Any) -> Rule:
+        """Let messages expire as soon as they lie in a queue."""
+        return self.add(on="enqueued", do=Expire(), **options)
+
+    def go_silent(self, direction: Direction = "both", *, on: str | None = None, **options: Any) -> Rule:
+        """Let nothing through, heartbeats included: "both" ways, "to_client" or "to_broker"."""
+        return self.add(on=on, do=Silent(direction), **options)
+
+    def slow(
+        self, bytes_per_second: int, *, direction: Direction = "both", on: str | None = None, **options: Any
+    ) -> Rule:
+        """Let so many octets a second through, by the broker's clock."""
+        return self.add(on=on, do=Slow(bytes_per_second, direction), **options)
+
+    def slice(self, size: int = 1, *, direction: Direction = "both", on: str | None = None, **options: Any) -> Rule:
+        """Let octets through in pieces of this size."""
+        return self.add(on=on, do=Slice(size, direction), **options)
+
+    def stall(
+        self,
+        seconds: float | None = None,
+        *,
+        direction: Direction = "both",
+        on: str | None = None,
+        **options: Any,
+    ) -> Rule:
+        """Let nothing through for so long on the broker's clock, or until the rule is removed; then all of it."""
+        return self.add(on=on, do=Stall(seconds, direction), **options)
+
+    def corrupt(
+        self, octet: int = 1, *, direction: Direction = "to_client", on: str | None = None, **options: Any
+    ) -> Rule:
+        """Turn around the nth octet from here on."""
+        return self.add(on=on, do=Corrupt(octet, direction), **options)
+
+    def cut(self, octets: int = 0, *, on: str | None = None, **options: Any) -> Rule:
+        """Reset the connection after so many octets to the client."""
+        return self.add(on=on, do=Cut(octets), **options)
+
+    def restart(self, *, on: str | None = None, at: float | None = None, **options: Any) -> Rule:
+        """Restart the broker: now, on something, or `at` so many seconds from then on the broker's clock."""
+        return self.add(on=on, do=Restart(at), **_once(on, options))
+
+    def unblock(self) -> None:
+        """Remove every rule of `block_publishers`: their alarms are cleared."""
+        for rule in self.rules:
+            if isinstance(rule.fault, BlockPublishers):
+                rule.remove()
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All there have been."""
+        raise NotImplementedError
+
+
+def _once(on: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    return options if on is None else {"times": 1, **options}

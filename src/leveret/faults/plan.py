@@ -1,0 +1,255 @@
+"""The plan: the rules of a broker, and what of them has fired. It is what `broker.faults` is.
+
+It sets the points of the core (`hooks.Faults`) that its rules need and takes them back when the last of these is spent,
+so that a broker without faults asks nobody. Chance comes from a seeded dice, delays are timers of the node: the same
+seed and the same octets give the same faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from leveret.faults.fault import Fault, Point
+from leveret.faults.named import NamedFaults
+from leveret.faults.occasion import Dice, Occasion
+from leveret.faults.rule import ACCEPT, NeverFired, Rule
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent, Tap
+    from leveret.model.consumer import Consumer
+    from leveret.model.message import Message, QueueEntry
+    from leveret.model.node import Node
+    from leveret.protocol.assembler import Content
+    from leveret.protocol.channel import Channel
+    from leveret.protocol.connection import Connection
+    from leveret.wire.methods import Method
+
+Acting = Callable[[], AbstractContextManager["Node"]]
+
+
+class FaultPlan(NamedFaults):
+    """These are the rules of one broker, in the order they were added: so they are asked."""
+
+    def __init__(self, acting: Acting, new_dice: Callable[[], Dice]) -> None:
+        """`acting` holds the broker still while rules change, behind the barrier."""
+        self._acting: Final = acting
+        self._new_dice: Final = new_dice
+
+    def attach(self, node: Node) -> None:
+        """Serve a node that has just been made: with no rules, and chance from its beginning."""
+        self._node = node
+        self._dice = self._new_dice()
+        self._rules: list[Rule] = []
+        # What the core told before there was any rule for events.
+        self._tap: Tap | None = node.hooks.tap
+        # The point that is to be passed next, because a fault lets the broker proceed.
+        self._passing: Point | None = None
+
+    def add(
+        self,
+        *,
+        on: str | None = None,
+        do: Fault,
+        after: int = 0,
+        times: int | None = None,
+        probability: float | None = None,
+        optional: bool = False,
+        sent_by: str | None = None,
+        client: object = None,
+        connection: int | None = None,
+        channel: int | None = None,
+        queue: object = None,
+        consumer: object = None,
+        **matcher: object,
+    ) -> Rule:
+        """Have a fault strike on a method or an event, by the name that RabbitMQ or the trace gives it.
+
+        `after` lets so many occasions pass, `times` ends it, `probability` leaves it to the broker's seed. A method
+        that both sides send means the client's unless `sent_by="broker"`. The other keywords say whose (`client` by
+        name, `connection` by number, `channel`, `queue`, `consumer`) and which message, as in every assertion. A rule
+        that never fired fails the test, unless `optional`. ValueError and TypeError for what cannot be meant.
+        """
+        places = {
+            "client": client,
+            "connection": connection,
+            "channel": channel,
+            "queue": queue,
+            "consumer": consumer,
+        }
+        rule = Rule(
+            on=on,
+            do=do,
+            after=after,
+            times=times,
+            probability=probability,
+            optional=optional,
+            sent_by=sent_by,
+            places=places,
+            matcher=matcher,
+        )
+        with self._acting() as node:
+            rule.on_remove = self._remove
+            self._rules.append(rule)
+            self._arm()
+            if rule.point == "now":
+                self._strike_now(rule, node)
+        return rule
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All there have been, spent ones too."""
+        return list(self._rules)
+
+    def take_unused(self) -> list[NeverFired]:
+        """What to say about rules that never fired, once each and all in one; nothing when there is none."""
+        unused = [rule for rule in self._rules if rule.is_unused and not rule.is_reported]
+        for rule in unused:
+            rule.is_reported = True
+        return [NeverFired("\n".join(rule.complaint() for rule in unused))] if unused else []
+
+    def report(self) -> str:
+        """The rules and how often each fired, a line each below a title; nothing when there are none."""
+        lines = [f"\n  {rule!r} fired {rule.fired} times" for rule in self._rules]
+        return "\nfaults:" + "".join(lines) if lines else ""
+
+    def _remove(self, rule: Rule) -> None:
+        with self._acting() as node:
+            if not rule.is_removed:
+                rule.is_removed = True
+                self._arm()
+                if rule in self._rules:
+                    rule.fault.end(node)
+
+    def _arm(self) -> None:
+        """Set the points that a rule needs, and no other."""
+        faults, hooks = self._node.hooks.faults, self._node.hooks
+        points = [rule.point for rule in self._rules if not rule.is_spent]
+        faults.accept = self._on_accept if "accept" in points else None
+        faults.method = self._on_method if "method" in points else None
+        faults.reply = self._on_reply if "reply" in points else None
+        faults.deliver = self._on_deliver if "deliver" in points else None
+        faults.confirm = self._on_confirm if "confirm" in points else None
+        hooks.tap = self._on_event if "event" in points else self._tap
+        faults.is_armed = any(point != "now" for point in points)
+
+    def _ask(self, occasion: Occasion) -> bool:
+        """Ask the rules of a point in turn, until one takes over."""
+        if self._passing == occasion.point:
+            self._passing = None
+            return False
+        return any(self._fire(rule, occasion) for rule in self._waiting(occasion) if rule.takes(occasion, self._dice))
+
+    def _waiting(self, occasion: Occasion) -> list[Rule]:
+        return [rule for rule in self._rules if rule.point == occasion.point and rule.on == occasion.on]
+
+    def _fire(self, rule: Rule, occasion: Occasion) -> bool:
+        if self._tap is not None:
+            connection = occasion.connection
+            vhost = None if connection is None else connection.vhost.name
+            where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
+            self._tap((events.FAULT, self._node.now, *where, occasion.on, rule.fault.name))
+        if rule.is_spent:
+            self._arm()
+        return rule.fault.strike(occasion)
+
+    def _strike(self, rule: Rule, occasion: Occasion) -> None:
+        self._fire(rule, occasion)
+
+    def _pass(self, point: Point, act: Callable[[], object]) -> None:
+        """Let the broker do what a fault was asked about, without asking again."""
+        self._passing = point
+        try:
+            act()
+        finally:
+            # Nobody asks where the last rule of the point is spent.
+            self._passing = None
+
+    def _on_accept(self, connection: Connection) -> bool:
+        return self._ask(self._occasion(ACCEPT, "accept", connection, None))
+
+    def _on_method(
+        self,
+        connection: Connection,
+        channel_number: int,
+        method: Method,
+        content: Content | None,
+        act: Callable[[], None],
+    ) -> bool:
+        occasion = self._occasion(method.NAME, "method", connection, channel_number)
+        occasion.method, occasion.content = method, content
+        occasion.proceed = partial(self._pass, "method", act)
+        return self._ask(occasion)
+
+    def _on_reply(
+        self, connection: Connection, channel_number: int, method: Method, octets: bytes, message: Message | None
+    ) -> bool:
+        occasion = self._occasion(method.NAME, "reply", connection, channel_number)
+        occasion.method, occasion.octets, occasion.source = method, octets, message
+        occasion.proceed = partial(connection.send, octets)
+        return self._ask(occasion)
+
+    def _on_deliver(self, channel: Channel, consumer: Consumer, entry: QueueEntry) -> bool:
+        occasion = self._occasion("basic.deliver", "deliver", channel.connection, channel.number)
+        occasion.entry, occasion.source, occasion.is_redelivered = entry, entry.message, entry.redelivered
+        occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
+        occasion.proceed = partial(self._pass, "deliver", partial(channel.deliver, consumer, entry))
+        return self._ask(occasion)
+
+    def _on_confirm(self, channel: Channel, message: Message, sequence: int, is_taken: bool) -> bool:
+        occasion = self._occasion("basic.publish", "confirm", channel.connection, channel.number)
+        occasion.source, occasion.sequence, occasion.is_taken = message, sequence, is_taken
+        return self._ask(occasion)
+
+    def _on_event(self, raw: RawEvent) -> None:
+        """Hand an event on; faults strike once the broker has finished what it is about."""
+        if self._tap is not None:
+            self._tap(raw)
+        for rule in [rule for rule in self._rules if rule.point == "event" and rule.on == raw[0]]:
+            occasion = self._occasion_of(Event(raw))
+            if rule.takes(occasion, self._dice):
+                occasion.soon(partial(self._strike, rule, occasion))
+
+    def _occasion_of(self, event: Event) -> Occasion:
+        session = self._node.connections.get(cast("int", event.get("conn")))
+        connection = cast("Connection", session) if session is not None else None
+        occasion = self._occasion(event.kind, "event", connection, cast("int | None", event.get("chan")))
+        occasion.source = cast("Message | None", event.get("message"))
+        occasion.is_redelivered = bool(event.get("redelivered"))
+        occasion.queue_name = cast("str | None", event.get("queue"))
+        occasion.consumer_tag = cast("str | None", event.get("consumer"))
+        return occasion
+
+    def _occasion(self, on: str, point: Point, connection: Connection | None, channel_number: int | None) -> Occasion:
+        return Occasion(on, point, self._node, self._dice, connection, channel_number)
+
+    def _strike_now(self, rule: Rule, node: Node) -> None:
+        for occasion in list(self._present(rule, node)):
+            if rule.takes(occasion, self._dice):
+                self._fire(rule, occasion)
+
+    def _present(self, rule: Rule, node: Node) -> list[Occasion]:
+        """What a rule that does not wait could strike: the node, or everything of its kind that is there."""
+        if rule.fault.target == "node":
+            return [self._occasion("now", "now", None, None)]
+        clients = [cast("Connection", session) for session in node.connections.values()]
+        found = [self._occasion("now", "now", client, None) for client in clients if client.is_client]
+        if rule.fault.target == "connection":
+            return found
+        channels = [
+            (it.connection, channel) for it in found if it.connection for channel in it.connection.channels.values()
+        ]
+        if rule.fault.target == "channel":
+            return [self._occasion("now", "now", connection, channel.number) for connection, channel in channels]
+        consumers = []
+        for connection, channel in channels:
+            for consumer in channel.consumers.values():
+                occasion = self._occasion("now", "now", connection, channel.number)
+                occasion.subscription, occasion.consumer_tag = consumer, consumer.tag
+                occasion.queue_name = consumer.queue.name
+                consumers.append(occasion)
+        return consumers

@@ -1,0 +1,108 @@
+"""The harness: what a test framework's plugin asks of a broker, beside what a test asks.
+
+It tells the trace which test runs, hands over errors of leveret's own once each, and describes a broker for the report
+of a failed test. It raises nothing about a broker that has stopped or belongs to another process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.observe.checks.judge import Verdict
+from leveret.observe.idle import why_not_idle
+from leveret.observe.report import report_text
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.broker import Broker
+
+
+class Harness:
+    """This is what a plugin does with one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        """It looks after that broker."""
+        self._broker = broker
+        self._engine = broker._engine
+        self._name = repr(broker)
+
+    def begin_test(self, node_id: str) -> None:
+        """This writes into the trace that a test begins."""
+        self._tap(events.TEST_START, node_id)
+
+    def end_test(self, node_id: str, outcome: str, duration: float) -> None:
+        """This writes into the trace how a test ended, after `duration` seconds."""
+        self._tap(events.TEST_END, node_id, outcome, round(duration, 6))
+
+    def _tap(self, kind: str, *fields: object) -> None:
+        if self._is_ours:
+            with self._engine.lock:
+                node = self._engine.node
+                if node.hooks.tap is not None:
+                    node.hooks.tap((kind, node.now, *fields))
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._engine.loop.is_abandoned
+
+    def settle(self) -> None:
+        """This is the barrier, so that what clients sent last is handled, and goes wrong, before the broker stops."""
+        if self._is_ours:
+            self._engine.sync()
+
+    def events_of(self, node_id: str) -> list[Event]:
+        """These are the events since that test began, or all that are left."""
+        if not self._is_ours:
+            return []
+        with self._engine.lock:
+            raw_events = self._engine.recorder.raw()
+        began = max(
+            (at for at, raw in enumerate(raw_events) if (raw[0], raw[-1]) == (events.TEST_START, node_id)), default=0
+        )
+        return [Event(raw) for raw in raw_events[began:]]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the trace shows everything, because none of it was dropped and nothing is under way."""
+        if not self._is_ours:
+            return False
+        with self._engine.lock:
+            recorder = self._engine.recorder
+            return recorder.is_on and not recorder.has_dropped and not why_not_idle(self._engine.node)
+
+    def take_internal_errors(self) -> list[BaseException]:
+        """These are leveret's own errors, those of the test's answers, and of time without end, since last asked."""
+        if not self._is_ours:
+            return []
+        with self._engine.lock:
+            errors = []
+            for kept in (self._engine.node.internal_errors, self._broker._script_errors):
+                errors += kept
+                kept.clear()
+            if self._engine.time_error is not None:
+                errors.append(self._engine.time_error)
+                self._engine.time_error = None
+            errors += self._engine.faults.take_unused()
+        return errors
+
+    def judge(self) -> Verdict:
+        """This is what strict checks have found in what happened by now, and not said yet."""
+        if not self._is_ours:
+            return Verdict()
+        self._broker._judge.catch_up()
+        return self._broker._judge.verdict()
+
+    def excuse(self) -> None:
+        """This forgets what strict checks have found by now: the test has failed, or said that it will."""
+        if self._is_ours:
+            self._broker._judge.catch_up()
+            self._broker._judge.forget()
+
+    def report(self) -> str:
+        """This is the state of the broker, what it refused, and the last that happened."""
+        if not self._is_ours:
+            return f"{self._name}, started by process {self._engine.loop.process}"
+        with self._engine.lock:
+            title = f"{self._name}, seed={self._engine.seed}"
+            return report_text(self._engine.node, self._engine.recorder, title) + self._engine.faults.report()

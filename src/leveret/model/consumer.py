@@ -1,0 +1,124 @@
+"""Consumers of a queue, and whose turn it is.
+
+A consumer has room while it holds fewer unacknowledged deliveries than its prefetch allows. Only consumers with room
+stand in the ring, so choosing the next one never walks past full ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.model.message import QueueEntry
+    from leveret.model.session import Subscriber
+    from leveret.model.stored_queue import StoredQueue
+
+
+class Consumer:
+    """One subscription of a channel to a queue."""
+
+    __slots__ = (
+        "arguments",
+        "channel_number",
+        "is_active",
+        "is_cancelled",
+        "is_exclusive",
+        "is_in_ring",
+        "no_ack",
+        "ordinal",
+        "prefetch_count",
+        "priority",
+        "queue",
+        "session_number",
+        "subscriber",
+        "tag",
+        "turn",
+        "unacked_count",
+    )
+
+    def __init__(
+        self,
+        tag: str,
+        queue: StoredQueue,
+        subscriber: Subscriber,
+        *,
+        session_number: int,
+        channel_number: int,
+        no_ack: bool = False,
+        is_exclusive: bool = False,
+        prefetch_count: int = 0,
+        priority: int = 0,
+        arguments: Table = Table.EMPTY,
+    ) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.subscriber = subscriber
+        self.session_number = session_number
+        self.channel_number = channel_number
+        self.no_ack = no_ack
+        self.is_exclusive = is_exclusive
+        # 0 is unlimited; automatic acknowledgement is never limited.
+        self.prefetch_count = 0 if no_ack else prefetch_count
+        self.priority = priority
+        self.arguments = arguments
+        self.unacked_count = 0
+        # With a single active consumer the others wait, registered and inactive.
+        self.is_active = True
+        self.is_in_ring = False
+        self.is_cancelled = False
+        # Its place among all that have ever consumed from this queue.
+        self.ordinal = 0
+        # When its channel last served it under a shared prefetch limit, as a delivery tag: the lowest is next.
+        self.turn = 0
+
+    def has_room(self) -> bool:
+        """Whether it may be handed another entry now."""
+        limit = self.prefetch_count
+        if limit and self.unacked_count >= limit:
+            return False
+        return self.is_active and (self.no_ack or self.subscriber.has_room())
+
+    def deliver(self, entry: QueueEntry) -> None:
+        """Hand an entry out. Hot: once per delivered message."""
+        self.subscriber.deliver(self, entry)
+
+
+class ConsumerRing:
+    """The consumers that have room: highest priority first, in turn among equals."""
+
+    __slots__ = ("_levels",)
+
+    def __init__(self) -> None:
+        # Priority to consumers in turn; kept sorted, highest first.
+        self._levels: dict[int, deque[Consumer]] = {}
+
+    def add(self, consumer: Consumer) -> None:
+        """Let a consumer with room wait for its turn, behind its equals."""
+        if consumer.is_in_ring:
+            return
+        level = self._levels.get(consumer.priority)
+        if level is None:
+            self._levels[consumer.priority] = level = deque()
+            self._levels = dict(sorted(self._levels.items(), reverse=True))
+        level.append(consumer)
+        consumer.is_in_ring = True
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take a consumer out, if it stands in the ring."""
+        if consumer.is_in_ring:
+            self._levels[consumer.priority].remove(consumer)
+            consumer.is_in_ring = False
+
+    def take(self) -> Consumer | None:
+        """The consumer whose turn it is, taken out; put it back with `add` if it still has room."""
+        for level in self._levels.values():
+            while level:
+                consumer = level.popleft()
+                consumer.is_in_ring = False
+                # A shared limit of the channel may have filled up meanwhile.
+                if consumer.has_room():
+                    return consumer
+        return None

@@ -1,0 +1,342 @@
+"""Policies of a vhost: settings for queues and exchanges whose name matches a pattern.
+
+Of all user policies that match an object one applies, and of all operator policies one: the highest priority, then the
+first by name. What the two say together is its effective definition; how that meets a queue's own arguments is the
+queue's business. Texts and merge rules are those seen on RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+from leveret.model.terms import binary
+from leveret.wire import erlang
+
+Definition = Mapping[str, object]
+NOTHING: Final[Definition] = MappingProxyType({})
+
+APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+_QUEUE_TARGETS: Final = {
+    "classic": ("queues", "classic_queues", "all"),
+    "quorum": ("queues", "quorum_queues", "all"),
+    "stream": ("queues", "streams", "all"),
+}
+_EXCHANGE_TARGETS: Final = ("exchanges", "all")
+
+# A policy with one of these keys does not apply to queues of that type at all (rabbit_*_queue, capabilities).
+_MEMORY: Final = ("max-in-memory-length", "max-in-memory-bytes")
+_MIRRORING: Final = ("ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure")
+UNSUPPORTED: Final[dict[str, tuple[str, ...]]] = {
+    "classic": (
+        *("max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"),
+        *("target-group-size", *_MEMORY),
+    ),
+    "quorum": (
+        *("max-priority", "queue-mode", "queue-master-locator", "max-age", "stream-max-segment-size-bytes"),
+        *("initial-cluster-size", *_MIRRORING),
+    ),
+    "stream": (
+        *("expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy"),
+        *("max-length", "max-priority", "overflow", "queue-mode", "delivery-limit", "queue-master-locator"),
+        *("target-group-size", *_MEMORY, *_MIRRORING),
+    ),
+}
+
+
+class PolicyInvalid(ValueError):
+    """A policy that RabbitMQ refuses; the message is its text without the "Validation failed" before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy, as it was given."""
+
+    name: str
+    pattern: str
+    definition: Definition
+    apply_to: str = "all"
+    priority: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyKey:
+    """One key of a definition: what may stand there, and whose value counts when an operator policy has it too."""
+
+    name: str
+    is_valid: Callable[[object], bool]
+    # What RabbitMQ calls it: "{value} is not a valid {title}".
+    title: str
+    # None: operators cannot set it.
+    operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
+
+
+def _integer_from(lowest: int, highest: int | None = None) -> Callable[[object], bool]:
+    def is_valid(value: object) -> bool:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return value >= lowest and (highest is None or value <= highest)
+
+    return is_valid
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_string(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*words: object) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, bool) and value in words
+
+
+def _is_age(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"0*[1-9][0-9]*[YMDhms]", value) is not None
+
+
+_KEYS: Final[dict[str, _PolicyKey]] = {
+    row.name: row
+    for row in (
+        _PolicyKey("alternate-exchange", _is_string, "alternate exchange name"),
+        _PolicyKey("consumer-disconnected-timeout", _integer_from(0), "consumer disconnected timeout"),
+        _PolicyKey("consumer-timeout", _integer_from(0), "consumer timeout"),
+        _PolicyKey("dead-letter-exchange", _is_string, "dead letter exchange name"),
+        _PolicyKey("dead-letter-routing-key", _is_string, "dead letter routing key"),
+        _PolicyKey("dead-letter-strategy", _one_of("at-most-once", "at-least-once"), "dead letter strategy"),
+        _PolicyKey(
+            "delayed-retry-max",
+            _integer_from(1),
+            "delayed retry maximum delay. Must be a positive integer",
+            "lower",
+        ),
+        _PolicyKey(
+            "delayed-retry-min",
+            _integer_from(1),
+            "delayed retry minimum delay. Must be a positive integer",
+            "higher",
+        ),
+        _PolicyKey(
+            "delayed-retry-type",
+            _one_of("all", "failed", "returned", "disabled"),
+            "delayed retry type. Must be one of: all, failed, returned, disabled",
+            "operator",
+        ),
+        _PolicyKey("delivery-limit", _is_integer, "delivery limit", "limit"),
+        _PolicyKey("expires", _integer_from(1), "queue expiry", "lower"),
+        _PolicyKey("initial-cluster-size", _integer_from(0), "cluster size"),
+        _PolicyKey("max-age", _is_age, "max age"),
+        _PolicyKey("max-in-memory-bytes", _integer_from(0), "maximum memory in bytes", "lower"),
+        _PolicyKey("max-in-memory-length", _integer_from(0), "maximum memory in bytes", "lower"),
+        _PolicyKey("max-length", _integer_from(0), "maximum length", "lower"),
+        _PolicyKey("max-length-bytes", _integer_from(0), "maximum length in bytes", "lower"),
+        _PolicyKey("message-ttl", _integer_from(0), "message TTL", "lower"),
+        _PolicyKey(
+            "overflow", _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "overflow value", "operator"
+        ),
+        _PolicyKey(
+            "queue-leader-locator",
+            _one_of("client-local", "balanced", "random", "least-leaders"),
+            "queue leader locator value",
+        ),
+        _PolicyKey("queue-mode", _one_of("default", "lazy"), "queue-mode value"),
+        _PolicyKey("queue-version", _one_of(1, 2), "queue-version value", "operator"),
+        _PolicyKey("stream-filter-size-bytes", _integer_from(16, 255), "filter size. Valid range is 16-255"),
+        _PolicyKey("stream-max-segment-size-bytes", _integer_from(0, 3_000_000_000), "segment size"),
+        _PolicyKey("target-group-size", _integer_from(1), "qq target count value", "higher"),
+    )
+}
+_USER_KEYS: Final = frozenset(_KEYS)
+_OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
+
+
+@dataclass(slots=True)
+class _PolicySet:
+    """The user policies, or the operator policies, of a vhost."""
+
+    keys: frozenset[str]
+    by_name: dict[str, Policy] = field(default_factory=dict)
+    # In the order in which they are tried.
+    ranked: list[tuple[Policy, re.Pattern[str]]] = field(default_factory=list)
+
+    def set(self, policy: Policy) -> None:
+        refuse_invalid(policy, self.keys)
+        self.by_name[policy.name] = policy
+        self._rank()
+
+    def clear(self, name: str) -> None:
+        del self.by_name[name]
+        self._rank()
+
+    def _rank(self) -> None:
+        ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
+        self.ranked = [(policy, re.compile(policy.pattern)) for policy in ranked]
+
+    def match(self, name: str, targets: tuple[str, ...], unsupported: tuple[str, ...]) -> Policy | None:
+        for policy, pattern in self.ranked:
+            if policy.apply_to not in targets or pattern.search(name) is None:
+                continue
+            if not any(key in policy.definition for key in unsupported):
+                return policy
+        return None
+
+
+class Policies:
+    """All policies of one vhost. Without any, asking costs two look-ups of an empty list."""
+
+    __slots__ = ("_operator", "_user")
+
+    def __init__(self) -> None:
+        self._user = _PolicySet(_USER_KEYS)
+        self._operator = _PolicySet(_OPERATOR_KEYS)
+
+    @property
+    def user_policies(self) -> Mapping[str, Policy]:
+        """By name, in order of their first setting."""
+        return self._user.by_name
+
+    @property
+    def operator_policies(self) -> Mapping[str, Policy]:
+        """By name, in order of their first setting."""
+        return self._operator.by_name
+
+    def set(self, policy: Policy) -> None:
+        """Add a user policy or replace the one of its name. Raises PolicyInvalid."""
+        self._user.set(policy)
+
+    def clear(self, name: str) -> None:
+        """Remove a user policy. Raises KeyError when there is none of that name."""
+        self._user.clear(name)
+
+    def set_operator(self, policy: Policy) -> None:
+        """Add an operator policy or replace the one of its name. Raises PolicyInvalid."""
+        self._operator.set(policy)
+
+    def clear_operator(self, name: str) -> None:
+        """Remove an operator policy. Raises KeyError when there is none of that name."""
+        self._operator.clear(name)
+
+    def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
+        """The user policy and the operator policy that apply to a queue of that name and type."""
+        targets, unsupported = _QUEUE_TARGETS[queue_type], UNSUPPORTED[queue_type]
+        return self._user.match(name, targets, unsupported), self._operator.match(name, targets, unsupported)
+
+    def for_exchange(self, name: str) -> tuple[Policy | None, Policy | None]:
+        """The user policy and the operator policy that apply to an exchange of that name."""
+        return self._user.match(name, _EXCHANGE_TARGETS, ()), self._operator.match(name, _EXCHANGE_TARGETS, ())
+
+    def effective_for_queue(self, name: str, queue_type: str) -> Definition:
+        """What the policies of a queue say together."""
+        return united(*self.for_queue(name, queue_type))
+
+    def effective_for_exchange(self, name: str) -> Definition:
+        """What the policies of an exchange say together."""
+        return united(*self.for_exchange(name))
+
+
+def united(policy: Policy | None, operator_policy: Policy | None) -> Definition:
+    """The definitions of both; where both have a key, the stricter or the operator's value."""
+    if policy is None or operator_policy is None:
+        only = policy or operator_policy
+        return NOTHING if only is None else only.definition
+    ours, theirs = policy.definition, operator_policy.definition
+    common = {key: _merged(key, ours[key], theirs[key]) for key in theirs if key in ours}
+    return {**ours, **theirs, **common}
+
+
+def _merged(key: str, ours: object, theirs: object) -> object:
+    rule = _KEYS[key].operator_merge
+    if rule == "operator" or not isinstance(ours, int) or not isinstance(theirs, int):
+        return theirs
+    # A negative delivery limit is none at all, so the other one is the stricter.
+    if rule == "higher" or (rule == "limit" and min(ours, theirs) < 0):
+        return max(ours, theirs)
+    return min(ours, theirs)
+
+
+def refuse_invalid(policy: Policy, keys: frozenset[str] = _USER_KEYS) -> None:
+    """Raise PolicyInvalid with every fault RabbitMQ names, one a line."""
+    faults = (
+        _priority_fault(policy.priority),
+        _pattern_fault(policy.pattern),
+        _target_fault(policy.apply_to),
+        _definition_fault(policy.definition, keys),
+    )
+    if any(faults):
+        raise PolicyInvalid("\n".join(fault for fault in faults if fault))
+
+
+def _priority_fault(priority: object) -> str:
+    if isinstance(priority, (int, float)) and not isinstance(priority, bool):
+        return ""
+    return f"priority should be a number, actually was {printed(priority)}"
+
+
+def _pattern_fault(pattern: object) -> str:
+    if not isinstance(pattern, str):
+        return f"pattern should be a binary but was {printed(pattern)}"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f'pattern should be regular expression but is invalid: {{"{error.msg}",{error.pos}}}'
+    return ""
+
+
+def _target_fault(target: object) -> str:
+    if target in APPLY_TO:
+        return ""
+    # RabbitMQ writes two blanks there.
+    words = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
+    return f"apply-to '{target}' unrecognised; should be one of: {words}"
+
+
+def _definition_fault(definition: object, keys: frozenset[str]) -> str:
+    if not isinstance(definition, Mapping):
+        return f"definition must be a dictionary: {printed(definition)}"
+    if not definition:
+        return "no policy provided"
+    for key in sorted(keys & definition.keys()):
+        if not _KEYS[key].is_valid(definition[key]):
+            return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
+    if "queue-master-locator" in definition:
+        return "use of deprecated queue-master-locator argument is not permitted"
+    unknown = sorted(key for key in definition if key not in keys)
+    if unknown:
+        pairs = ",".join(f"{{{printed(key)},{printed(definition[key])}}}" for key in unknown)
+        return f"[{pairs}] are not recognised policy settings"
+    return _retry_fault(definition)
+
+
+def _retry_fault(definition: Definition) -> str:
+    kind = definition.get("delayed-retry-type", "disabled")
+    lowest, highest = definition.get("delayed-retry-min"), definition.get("delayed-retry-max")
+    if lowest is None and kind != "disabled":
+        return f"delayed-retry-min is required when delayed-retry-type is {kind}"
+    if isinstance(lowest, int) and isinstance(highest, int) and highest < lowest:
+        return f"delayed-retry-max ({highest}) must not be smaller than delayed-retry-min ({lowest})"
+    return ""
+
+
+def printed(value: object) -> str:
+    """A JSON value as RabbitMQ prints it in these texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return binary(erlang.text(value))
+    if isinstance(value, float):
+        return erlang.float_text(value)
+    if isinstance(value, Mapping):
+        return f"#{{{_joined(f'{printed(key)} => {printed(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{_joined(printed(item) for item in value)}]"
+    return str(value)
+
+
+def _joined(items: Iterable[str]) -> str:
+    return ",".join(items)

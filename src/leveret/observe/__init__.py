@@ -1,0 +1,1 @@
+"""What a test may see: views, assertions, and knowing when the broker is idle."""

@@ -1,0 +1,133 @@
+"""Callers: which line of the user's code is behind what a broker sees.
+
+A broker in the process of its clients can look at their threads. User's code is what lies neither in Python's library
+nor in installed packages nor in leveret. A line of it waits for a client when a frame of an installed package, the
+client, stands between it and where its thread or task waits. Several may; then all are named, for nobody can tell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from itertools import takewhile
+from types import FrameType
+from typing import Final
+
+_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
+_INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_PYTEST: Final = f"{os.sep}_pytest{os.sep}"
+_NAMED_LINES: Final = 3
+
+
+def waiting_line() -> str | None:
+    """The line of the user's code that waits for a client just now, and the one that called it; None if none does."""
+    own = sys._getframe()
+    lines: dict[str, None] = {}
+    for frame in sys._current_frames().values():
+        if frame is own:
+            continue
+        for waiting in _stacks(list(_outwards(frame))):
+            line = _line_behind_client(waiting)
+            if line is not None:
+                lines[line] = None
+    return " or ".join(list(lines)[:_NAMED_LINES]) or None
+
+
+def calling_line() -> tuple[str, str | None]:
+    """The broker's method that is being called on this thread, and the line of the user's code that calls it."""
+    call, stack = "", list(_outwards(sys._getframe(1)))
+    for index, frame in enumerate(stack):
+        place = _place(frame.f_code.co_filename)
+        if place == "leveret":
+            call = frame.f_code.co_name
+        elif place != "python":
+            return call, _line(stack[index:])
+    return call, None
+
+
+def _line_behind_client(stack: list[FrameType]) -> str | None:
+    """The user's innermost line in a stack, innermost frame first, if it waits inside a client."""
+    is_in_client = False
+    for index, frame in enumerate(stack):
+        place = _place(frame.f_code.co_filename)
+        if place == "leveret":
+            return None
+        if place == "user":
+            return _line(stack[index:]) if is_in_client else None
+        is_in_client = is_in_client or place == "installed"
+    return None
+
+
+def _line(stack: list[FrameType]) -> str | None:
+    """The innermost line of the user's code, and the outermost within a test if that is another function's."""
+    within = takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, stack)
+    frames = [frame for frame in within if _place(frame.f_code.co_filename) == "user"]
+    if not frames:
+        return None
+    inner, outer = frames[0], frames[-1]
+    if inner is outer:
+        return _frame_text(inner)
+    return f"{_frame_text(inner)}, called from {_frame_text(outer)}"
+
+
+def _frame_text(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{_short(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+
+
+def _short(path: str) -> str:
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except OSError:
+        # A test may have removed the directory it is in.
+        return path
+    return path.removeprefix(here)
+
+
+@cache
+def _place(path: str) -> str:
+    """Whose code a file holds: "user", "installed", "python" or "leveret"."""
+    if path.startswith(_OURS):
+        return "leveret"
+    if any(part in path for part in _INSTALLED):
+        return "installed"
+    if path.startswith((_PYTHONS, "<")):
+        return "python"
+    return "user"
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _stacks(stack: list[FrameType]) -> Iterator[list[FrameType]]:
+    """What runs on a thread and, where an asyncio loop does, what that has put aside; innermost frame first."""
+    asyncio = sys.modules.get("asyncio")
+    for index, frame in enumerate(stack):
+        if asyncio is not None and frame.f_code.co_name == "run_forever":
+            loop = frame.f_locals.get("self")
+            if isinstance(loop, asyncio.AbstractEventLoop):
+                # Who called the loop waits for it, and not for a client.
+                yield stack[:index]
+                yield from (_awaiting(task.get_coro()) for task in asyncio.all_tasks(loop))
+                return
+    yield stack
+
+
+def _awaiting(coroutine: object) -> list[FrameType]:
+    """The frames of a suspended coroutine, down to what it waits for; innermost first."""
+    frames: list[FrameType] = []
+    while coroutine is not None:
+        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coroutine, f"{kind}_frame")), None)
+        if kind is None:
+            break
+        frame = getattr(coroutine, f"{kind}_frame")
+        if frame is not None:
+            frames.append(frame)
+        coroutine = getattr(coroutine, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
+    return frames[::-1]

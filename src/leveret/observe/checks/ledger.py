@@ -1,0 +1,253 @@
+"""The ledger: it reads the trace as it grows and notes what the strict checks mean.
+
+It is fed behind the barrier, when no work is left to do, so whatever is going to happen to a dying message has
+happened by the end of a feeding: what has not arrived anywhere by then is lost. It keeps no messages but those it
+tells of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, cast
+
+from leveret.observe.checks.finding import Finding, refusal_text
+from leveret.observe.holders import count_text
+from leveret.observe.matching import nearest
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+    from leveret.model.message import Message
+    from leveret.model.node import Node
+    from leveret.model.stored_queue import StoredQueue
+
+# What becomes of a message for a reason, as a check.
+_LOST_BY: Final = {
+    "rejected": "rejected_into_nothing",
+    "delivery_limit": "rejected_into_nothing",
+    "expired": "expired_into_nothing",
+    "maxlen": "overflowed_into_nothing",
+}
+_NO_ROUTE: Final = "no route"
+_NO_ACK: Final = "no_ack"
+# Refusals of what has no answer to wait for: acks, publishes, and deliveries held too long.
+_UNANSWERED: Final = (
+    "unknown delivery tag",
+    "delivery acknowledgement on channel",
+    "no exchange '",
+    "cannot publish to internal exchange",
+    "message size",
+    "invalid message",
+    "invalid expiration",
+    "user_id property",
+)
+_INEQUIVALENT: Final = "inequivalent arg"
+# Connections closed by an operator, which here is the test.
+_FORCED: Final = 320
+# Queues that go with their connection: what was in them was meant for it alone.
+_OF_ONE_CONNECTION: Final = ("exclusive", "auto_delete")
+# Where Celery tells of itself whether or not anybody listens.
+_TALKATIVE: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
+_SHOWN_KEYS: Final = 3
+
+
+class Ledger:
+    """What one broker's trace has told so far."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._findings: list[Finding] = []
+        self._clients: Final[dict[int, str]] = {}
+        # By copy: what expired and what was dead-lettered, until it is seen to arrive; who settled it.
+        self._expired: Final[dict[object, Event]] = {}
+        self._dying: Final[dict[object, Event]] = {}
+        self._settled: Final[dict[object, Event]] = {}
+        # Deliveries with automatic ack, by connection and queue.
+        self._auto_acked: Final[dict[int, dict[str, int]]] = {}
+        self._auto_ack_lost: list[Finding] = []
+        self._last_delivered_copy: object = None
+        # Channels with one prefetch limit for all their consumers.
+        self._limited: Final[dict[tuple[int | None, int | None], None]] = {}
+        self._told: Final[dict[str, Callable[[Event], None]]] = {
+            events.CONN_OPEN: self._connection_opened,
+            events.CONN_CLOSE: self._connection_closed,
+            events.REFUSED: self._refused,
+            events.QOS: self._limits_set,
+            events.CONSUME: self._consumer_came,
+            events.DELIVERED: self._delivered,
+            events.ACKED: self._acked,
+            events.REJECTED: self._given_up,
+            events.NACKED: self._given_up,
+            events.EXPIRED: self._copy_expired,
+            events.DROPPED: self._dropped,
+            events.DEAD_LETTERED: self._dead_lettered,
+            events.ENQUEUED: self._enqueued,
+            events.QUEUE_DELETE: self._queue_deleted,
+        }
+
+    def feed(self, raw_events: Iterable[RawEvent], node: Node) -> list[Finding]:
+        """Read on; what is found in what is new."""
+        self._node = node
+        told = self._told
+        for raw in raw_events:
+            tell = told.get(cast("str", raw[0]))
+            if tell is not None:
+                tell(Event(raw))
+        self._conclude()
+        found, self._findings = self._findings, []
+        return found
+
+    def _conclude(self) -> None:
+        for copy, event in list(self._expired.items()):
+            if not self._is_kept(event):
+                del self._expired[copy]
+                self._lose(event, "expired", self._why_no_letter(event))
+        for copy, event in list(self._dying.items()):
+            if not self._is_kept(event) and not self._is_delayed(event):
+                del self._dying[copy]
+                self._lose(event, cast("str", event.reason), f"its dead letter reached no queue by {event.exchange!r}")
+        self._findings += self._auto_ack_lost
+        self._auto_ack_lost = []
+        self._settled.clear()
+
+    def _connection_opened(self, event: Event) -> None:
+        if event.conn is not None:
+            self._clients[event.conn] = event.client
+
+    def _connection_closed(self, event: Event) -> None:
+        if event.conn is None:
+            return
+        counts = self._auto_acked.pop(event.conn, {})
+        if event.reason is None:
+            return
+        for queue, count in counts.items():
+            text = (
+                f"{count_text(count, 'message')} of {queue!r} went to {self._client(event.conn)}, then {event.reason}"
+            )
+            client = self._clients.get(event.conn)
+            self._auto_ack_lost.append(
+                Finding("auto_ack_lost", event.vhost, text, queue=queue, client=client, count=count)
+            )
+
+    def _queue_deleted(self, event: Event) -> None:
+        if event.reason in _OF_ONE_CONNECTION:
+            self._auto_ack_lost = [finding for finding in self._auto_ack_lost if finding.queue != event.queue]
+
+    def _refused(self, event: Event) -> None:
+        # Before a connection is open a client waits for nothing but the answer.
+        if event.conn not in self._clients or event.code == _FORCED:
+            return
+        text = refusal_text(event)
+        if _INEQUIVALENT in event.text:
+            line = "" if event.caller is None else f", at {event.caller}"
+            self._find("redeclared_differently", event, text + line, client=event.client, refusal=text)
+        elif event.caller is None and any(text in event.text for text in _UNANSWERED):
+            line = "" if event.opener is None else f", on the connection opened at {event.opener}"
+            self._find("unseen_channel_error", event, text + line, client=event.client, refusal=text)
+
+    def _limits_set(self, event: Event) -> None:
+        if event.is_global and event.count:
+            self._limited[event.conn, event.chan] = None
+
+    def _consumer_came(self, event: Event) -> None:
+        is_limited = event.prefetch_count or event.no_ack or (event.conn, event.chan) in self._limited
+        if event.conn is not None and not is_limited:
+            text = f"{event.consumer} of {self._client(event.conn)} on {event.queue!r}"
+            client = self._clients.get(event.conn)
+            self._find("unlimited_prefetch", event, text, queue=event.queue, client=client)
+
+    def _delivered(self, event: Event) -> None:
+        self._last_delivered_copy = event.copy
+
+    def _acked(self, event: Event) -> None:
+        # What was fetched by basic.get is an answer that somebody waits for.
+        if event.reason == _NO_ACK and event.conn is not None and event.copy == self._last_delivered_copy:
+            counts = self._auto_acked.setdefault(event.conn, {})
+            queue = cast("str", event.queue)
+            counts[queue] = counts.get(queue, 0) + 1
+
+    def _given_up(self, event: Event) -> None:
+        self._settled[event.copy] = event
+
+    def _copy_expired(self, event: Event) -> None:
+        self._expired[event.copy] = event
+
+    def _dropped(self, event: Event) -> None:
+        if event.reason == _NO_ROUTE:
+            message = cast("Message", event.message)
+            if message.exchange not in _TALKATIVE:
+                bound = self._bindings_text(event, message)
+                self._find("unroutable", event, bound, exchange=message.exchange, message=message)
+        elif event.reason in _LOST_BY:
+            self._lose(event, event.reason, self._why_no_letter(event))
+
+    def _dead_lettered(self, event: Event) -> None:
+        self._expired.pop(event.copy, None)
+        self._dying[event.copy] = event
+
+    def _enqueued(self, event: Event) -> None:
+        if event.src_copy is not None:
+            self._dying.pop(event.src_copy, None)
+            self._expired.pop(event.src_copy, None)
+
+    def _lose(self, event: Event, reason: str, why: str) -> None:
+        message = cast("Message", event.message)
+        settled = self._settled.get(event.copy)
+        by = f"rejected by {self._client(settled.conn)}" if settled is not None else ""
+        text = ", ".join(part for part in (by, why) if part)
+        self._find(_LOST_BY[reason], event, text, queue=event.queue, exchange=message.exchange, message=message)
+
+    def _find(
+        self,
+        check: str,
+        event: Event,
+        text: str,
+        *,
+        queue: str | None = None,
+        exchange: str | None = None,
+        client: str | None = None,
+        message: Message | None = None,
+        refusal: str | None = None,
+    ) -> None:
+        key = None if message is None else message.routing_key
+        self._findings.append(Finding(check, event.vhost, text, queue, exchange, key, client, message, 1, refusal))
+
+    def _is_kept(self, event: Event) -> bool:
+        """Whether the queue keeps a dying message until somebody takes it (dead-lettering at least once)."""
+        return event.copy in getattr(self._queue(event), "dying", ())
+
+    def _is_delayed(self, event: Event) -> bool:
+        vhost = self._node.vhosts.get(event.vhost)
+        exchange = None if vhost is None else vhost.exchanges.get(event.exchange)
+        return exchange is not None and exchange.can_delay
+
+    def _why_no_letter(self, event: Event) -> str:
+        queue = self._queue(event)
+        if queue is None:
+            return ""
+        name = queue.settings.dead_letter_exchange
+        if name is None:
+            return "the queue has no dead-letter exchange"
+        return "" if name in queue.vhost.exchanges else f"its dead-letter exchange {name!r} is not there"
+
+    def _queue(self, event: Event) -> StoredQueue | None:
+        vhost = self._node.vhosts.get(event.vhost)
+        return None if vhost is None else vhost.queues.get(cast("str", event.queue))
+
+    def _bindings_text(self, event: Event, message: Message) -> str:
+        """Which keys would have led somewhere, nearest first."""
+        vhost = self._node.vhosts.get(event.vhost)
+        exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+        if vhost is None or exchange is None:
+            return ""
+        is_default = exchange is vhost.default_exchange
+        keys = list(vhost.queues if is_default else {one.routing_key: None for one in exchange.bindings.values()})
+        if not keys:
+            return "there is no queue" if is_default else "nothing is bound to the exchange"
+        shown = list(dict.fromkeys([*nearest(message.routing_key, keys), *keys]))[:_SHOWN_KEYS]
+        names = ", ".join(map(repr, shown)) + (", ..." if len(keys) > _SHOWN_KEYS else "")
+        return f"there are the queues {names}" if is_default else f"bound to the exchange are {names}"
+
+    def _client(self, number: int | None) -> str:
+        return "the test" if number is None else self._clients.get(number, f"connection {number}")

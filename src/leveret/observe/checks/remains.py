@@ -1,0 +1,114 @@
+"""What is left when a test ends: open connections and channels, and deliveries that nobody settled.
+
+That is read off the node. What was begun while the test allowed it is remembered, so that it may stay; what was told
+once is not told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from leveret.observe.checks.finding import Allowance, Finding
+from leveret.observe.fates import span_text
+from leveret.observe.holders import client_text, connections, holder_text, unsettled
+from leveret.trace import events
+from leveret.trace.events import POSITIONS, Event
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+    from leveret.model.message import Message
+    from leveret.model.node import Node
+    from leveret.protocol.channel import Channel
+    from leveret.protocol.connection import Connection
+
+# A check, then the numbers of connection, channel and delivery, as far as there are any.
+_Key = tuple[str, int | None, int | None, int | None]
+
+_BEGINNINGS: Final = {
+    events.CONN_OPEN: "connection_not_closed",
+    events.CHAN_OPEN: "channel_not_closed",
+    events.DELIVERED: "unacked_at_end",
+    events.GOT: "unacked_at_end",
+}
+_CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
+_CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
+
+
+class Remains:
+    """What may stay, and what was told."""
+
+    def __init__(self) -> None:
+        self._clients: Final[dict[int, str]] = {}
+        self._known: Final[dict[_Key, None]] = {}
+
+    def feed(self, raw_events: Iterable[RawEvent], allowances: Sequence[Allowance]) -> None:
+        """Remember what has begun under these allowances."""
+        wanted = {allowance.check for allowance in allowances} & set(_BEGINNINGS.values())
+        for raw in raw_events:
+            if raw[0] == events.CONN_OPEN:
+                self._clients[cast("int", raw[_CONN])] = cast("str", raw[_CLIENT])
+            if wanted and _BEGINNINGS.get(cast("str", raw[0])) in wanted:
+                self._begin(Event(raw), allowances)
+
+    def _begin(self, event: Event, allowances: Sequence[Allowance]) -> None:
+        check = _BEGINNINGS[event.kind]
+        message = cast("Message | None", event.get("message"))
+        began = Finding(
+            check,
+            event.vhost,
+            "",
+            queue=cast("str | None", event.get("queue")),
+            exchange=None if message is None else message.exchange,
+            routing_key=None if message is None else message.routing_key,
+            client=None if event.conn is None else self._clients.get(event.conn),
+        )
+        if any(allowance.covers(began) for allowance in allowances):
+            self._known[check, event.conn, event.chan, cast("int | None", event.get("tag"))] = None
+
+    def left(self, node: Node) -> list[Finding]:
+        """What is there now and was not told."""
+        found = []
+        for key, finding in _left(node):
+            if key not in self._known:
+                self._known[key] = None
+                found.append(finding)
+        return found
+
+
+def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
+    for connection in connections(node):
+        client, vhost, number = client_text(connection), connection.vhost_name, connection.number
+        place = f"{client} (connection {number})"
+        opener = "" if connection.opener is None else f", opened at {connection.opener}"
+        yield (
+            ("connection_not_closed", number, None, None),
+            Finding("connection_not_closed", vhost, place + opener, client=client),
+        )
+        for channel in connection.channels.values():
+            yield (
+                ("channel_not_closed", number, channel.number, None),
+                Finding("channel_not_closed", vhost, f"channel {channel.number} of {place}{opener}", client=client),
+            )
+            yield from _held(node, connection, channel)
+
+
+def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tuple[_Key, Finding]]:
+    for delivery in unsettled(channel):
+        tag = None if delivery.consumer is None else delivery.consumer.tag
+        client = client_text(connection)
+        since = span_text(node.now - delivery.delivered_at)
+        message = delivery.entry.message
+        yield (
+            ("unacked_at_end", connection.number, channel.number, delivery.tag),
+            Finding(
+                "unacked_at_end",
+                connection.vhost_name,
+                f"held by {holder_text(tag, client)} since {since}",
+                delivery.queue.name,
+                message.exchange,
+                message.routing_key,
+                client,
+                message,
+            ),
+        )

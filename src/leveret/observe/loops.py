@@ -1,0 +1,41 @@
+"""Loops in time: what has happened again and again, in words, for the error about time that leads nowhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+
+# Enough of the end of a trace to hold a loop several times.
+_LOOKED_AT: Final = 300
+_NAMED: Final = 8
+_TWICE: Final = 2
+
+
+def loop_text(raw_events: Sequence[RawEvent]) -> str:
+    """What the end of a trace repeats, in the order in which it happens; "" when nothing is repeated."""
+    steps = [text for raw in raw_events[-_LOOKED_AT:] if (text := _step(Event(raw)))]
+    counts = Counter(steps)
+    repeated = [text for text in dict.fromkeys(steps) if counts[text] >= _TWICE]
+    more = ", ..." if len(repeated) > _NAMED else ""
+    return ", ".join(repeated[:_NAMED]) + more
+
+
+def _step(event: Event) -> str:
+    if event.kind == events.DEAD_LETTERED:
+        exchange = event.exchange or "the default exchange"
+        return f"dead-lettered from {event.queue} ({event.reason}) to {exchange} with key {event.routing_key}"
+    if event.kind == events.REQUEUED:
+        return f"requeued to {event.queue} ({event.reason})"
+    if event.kind == events.PUBLISHED:
+        return f"published to {event.message.exchange or 'the default exchange'} with key {event.message.routing_key}"
+    if event.kind in (events.DELIVERED, events.EXPIRED, events.REJECTED, events.NACKED):
+        preposition = "in" if event.kind == events.EXPIRED else "from"
+        return f"{event.kind} {preposition} {event.queue}"
+    return ""

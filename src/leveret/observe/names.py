@@ -1,0 +1,79 @@
+"""Which names exist or existed: a queue or exchange nobody ever declared or used is a typo, and is said to be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from leveret.observe.errors import UnknownName
+from leveret.observe.matching import nearest
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+    from leveret.model.node import Node
+    from leveret.model.stored_queue import StoredQueue
+    from leveret.model.vhost import VirtualHost
+    from leveret.observe.searching import Place
+
+_SHOWN_NAMES: Final = 10
+_NAMING_QUEUES: Final = frozenset(kind for kind, names in events.FIELDS.items() if "queue" in names)
+
+
+def find_vhost(node: Node, name: str) -> VirtualHost:
+    """The virtual host of this name; raises UnknownName."""
+    __tracebackhide__ = True
+    vhost = node.vhosts.get(name)
+    if vhost is None:
+        raise UnknownName(f"there is no virtual host {name!r}{_suggestion(name, node.vhosts)}")
+    return vhost
+
+
+def find_queue(node: Node, vhost_name: str, name: str) -> StoredQueue:
+    """The queue of this name as it is now; raises UnknownName."""
+    __tracebackhide__ = True
+    queues = find_vhost(node, vhost_name).queues
+    if name not in queues:
+        raise UnknownName(f"there is no queue {name!r} in vhost {vhost_name!r}{_suggestion(name, queues)}")
+    return queues[name]
+
+
+def refuse_unknown(node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str) -> None:
+    """Raise UnknownName for a queue or exchange that neither exists nor occurs in the trace."""
+    __tracebackhide__ = True
+    vhost = find_vhost(node, vhost_name)
+    known: dict[str, None] = {}
+    if place != "exchange":
+        known.update(dict.fromkeys(vhost.queues))
+    if place != "queue":
+        known.update(dict.fromkeys(vhost.exchanges))
+    if name in known:
+        return
+    for raw in trace:
+        event = Event(raw)
+        if event.get("vhost") == vhost_name:
+            known.update(dict.fromkeys(_names_in(event, place)))
+    if name not in known:
+        what = "queue or exchange" if place == "either" else place
+        raise UnknownName(
+            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_suggestion(name, known)}"
+        )
+
+
+def _names_in(event: Event, place: Place) -> Iterable[str]:
+    if place != "exchange" and event.kind in _NAMING_QUEUES and event.queue is not None:
+        yield event.queue
+    if place != "queue" and event.kind in (events.EXCHANGE_DECLARE, events.EXCHANGE_DELETE, events.BIND, events.UNBIND):
+        yield event.exchange
+    if place != "queue" and event.kind == events.PUBLISHED:
+        yield event.message.exchange
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    names = [one for one in known if one and not one.startswith("amq.")]
+    close = nearest(name, names)
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, names[:_SHOWN_NAMES])) + (", ..." if len(names) > _SHOWN_NAMES else "")
+    return f"; known are {shown}" if names else "; there is none at all"

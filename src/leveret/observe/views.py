@@ -1,0 +1,235 @@
+"""Views: what a test may see of queues, exchanges, consumers, channels and connections.
+
+A view is a frozen picture taken at one moment; what the broker does afterwards does not change it. Every view prints
+itself in one line that reads well in a failing assert. Instants are microseconds of the broker's clock.
+
+The functions here look at the model and never touch it; whoever calls them holds the broker's lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leveret.observe.holders import all_holdings, client_text, connection_name, count_text, unsettled
+from leveret.observe.message_view import MessageView
+
+if TYPE_CHECKING:
+    from leveret.model.binding import Binding
+    from leveret.model.consumer import Consumer
+    from leveret.model.exchanges.exchange import Exchange
+    from leveret.model.node import Node
+    from leveret.model.stored_queue import StoredQueue
+    from leveret.protocol.channel import Channel
+    from leveret.protocol.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BindingView:
+    """This way from an exchange to a queue or to another exchange."""
+
+    source: str
+    # "queue" or "exchange".
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: dict[str, object]
+
+    @classmethod
+    def of(cls, binding: Binding) -> BindingView:
+        """A picture of this binding."""
+        return cls(
+            source=binding.source_name,
+            destination_kind=binding.destination_kind,
+            destination=binding.destination_name,
+            routing_key=binding.routing_key,
+            arguments=binding.arguments.to_python(),
+        )
+
+    def __repr__(self) -> str:
+        arguments = f" {self.arguments!r}" if self.arguments else ""
+        way = f"{self.source!r} --{self.routing_key!r}--> {self.destination_kind} {self.destination!r}"
+        return f"<Binding {way}{arguments}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConsumerView:
+    """This subscription of a channel to a queue."""
+
+    tag: str
+    queue: str
+    # The client's name for its connection, and the channel's number on it.
+    connection: str
+    channel: int
+    no_ack: bool
+    exclusive: bool
+    # False for one that waits behind a single active consumer.
+    active: bool
+    # 0 is unlimited.
+    prefetch_count: int
+    unacked_count: int
+    priority: int
+    arguments: dict[str, object]
+
+    @classmethod
+    def of(cls, consumer: Consumer, node: Node) -> ConsumerView:
+        """A picture of this consumer."""
+        return cls(
+            tag=consumer.tag,
+            queue=consumer.queue.name,
+            connection=connection_name(node, consumer.session_number),
+            channel=consumer.channel_number,
+            no_ack=consumer.no_ack,
+            exclusive=consumer.is_exclusive,
+            active=consumer.is_active,
+            prefetch_count=consumer.prefetch_count,
+            unacked_count=consumer.unacked_count,
+            priority=consumer.priority,
+            arguments=consumer.arguments.to_python(),
+        )
+
+    def __repr__(self) -> str:
+        limit = f" of at most {self.prefetch_count}" if self.prefetch_count else ""
+        held = "no_ack" if self.no_ack else f"{self.unacked_count} unacked{limit}"
+        waiting = "" if self.active else ", not active"
+        return f"<Consumer {self.tag!r} of {self.connection} on {self.queue!r}: {held}{waiting}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueueView:
+    """This queue: what waits in it, what is handed out, and who consumes."""
+
+    name: str
+    vhost: str
+    type: str
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    arguments: dict[str, object]
+    # Next one first.
+    ready: tuple[MessageView, ...]
+    # By holder, each in order of delivery.
+    unacked: tuple[MessageView, ...]
+    consumers: tuple[ConsumerView, ...]
+    # Those that lead here; the one from the default exchange is not among them.
+    bindings: tuple[BindingView, ...]
+
+    @classmethod
+    def of(cls, queue: StoredQueue) -> QueueView:
+        """A picture of this queue."""
+        node = queue.node
+        held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
+        return cls(
+            name=queue.name,
+            vhost=queue.vhost.name,
+            type=queue.type.name,
+            durable=queue.durable,
+            exclusive=queue.is_exclusive,
+            auto_delete=queue.auto_delete,
+            arguments=queue.arguments.to_python(),
+            ready=tuple(map(MessageView.of_entry, queue.ready)),
+            unacked=tuple(MessageView.of_delivery(holding.delivery, holding.connection) for holding in held),
+            consumers=tuple(ConsumerView.of(consumer, node) for consumer in queue.consumers),
+            bindings=tuple(map(BindingView.of, queue.vhost.incoming.get(queue, {}).values())),
+        )
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.ready)} ready, {len(self.unacked)} unacked, {count_text(len(self.consumers), 'consumer')}"
+        return f"<Queue {self.name!r} ({self.type}): {counts}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExchangeView:
+    """This exchange and where it leads."""
+
+    name: str
+    vhost: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: dict[str, object]
+    # Those that lead from here.
+    bindings: tuple[BindingView, ...]
+
+    @classmethod
+    def of(cls, exchange: Exchange, vhost_name: str) -> ExchangeView:
+        """A picture of this exchange."""
+        return cls(
+            name=exchange.name,
+            vhost=vhost_name,
+            type=exchange.type_name,
+            durable=exchange.durable,
+            auto_delete=exchange.auto_delete,
+            internal=exchange.internal,
+            arguments=exchange.arguments.to_python(),
+            bindings=tuple(map(BindingView.of, exchange.bindings.values())),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Exchange {self.name!r} ({self.type}): {count_text(len(self.bindings), 'binding')}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChannelView:
+    """This channel of a connection."""
+
+    number: int
+    connection: str
+    confirming: bool
+    transactional: bool
+    prefetch_count: int
+    # In order of delivery.
+    unacked: tuple[MessageView, ...]
+    consumers: tuple[ConsumerView, ...]
+
+    @classmethod
+    def of(cls, channel: Channel, connection: Connection, node: Node) -> ChannelView:
+        """A picture of this channel."""
+        return cls(
+            number=channel.number,
+            connection=client_text(connection),
+            confirming=channel.confirms is not None,
+            transactional=channel.transaction is not None,
+            prefetch_count=channel.prefetch_count,
+            unacked=tuple(MessageView.of_delivery(delivery, connection) for delivery in unsettled(channel)),
+            consumers=tuple(ConsumerView.of(consumer, node) for consumer in channel.consumers.values()),
+        )
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.unacked)} unacked, {count_text(len(self.consumers), 'consumer')}"
+        mode = " confirming" if self.confirming else " transactional" if self.transactional else ""
+        return f"<Channel {self.number} of {self.connection}{mode}: {counts}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConnectionView:
+    """This connection of a client."""
+
+    number: int
+    # The client's own name for it, or its product.
+    name: str
+    user: str
+    vhost: str
+    # The other end: host and port.
+    peer: tuple[str, int]
+    opened_at: int | None
+    channels: tuple[ChannelView, ...]
+
+    @classmethod
+    def of(cls, connection: Connection, node: Node) -> ConnectionView:
+        """A picture of this connection."""
+        return cls(
+            number=connection.number,
+            name=client_text(connection),
+            user=connection.user,
+            vhost=connection.vhost_name,
+            peer=connection.peer,
+            opened_at=connection.opened_at,
+            channels=tuple(ChannelView.of(channel, connection, node) for channel in connection.channels.values()),
+        )
+
+    def __repr__(self) -> str:
+        where = f"{self.peer[0]}:{self.peer[1]}"
+        channels = count_text(len(self.channels), "channel")
+        return f"<Connection {self.number} {self.name} from {where} as {self.user!r} on {self.vhost!r}: {channels}>"

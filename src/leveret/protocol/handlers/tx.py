@@ -1,0 +1,66 @@
+"""tx.*: transactions of publishes and acknowledgements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.model.errors import PreconditionFailed, ResourceError
+from leveret.protocol.handlers import basic
+from leveret.protocol.transaction import HeldPublish, Transaction
+from leveret.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
+
+if TYPE_CHECKING:
+    from leveret.protocol.channel import Channel
+
+
+def select(channel: Channel, method: TxSelect) -> None:
+    """Switch transactions on; a second time changes nothing."""
+    if channel.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    channel.send(TxSelectOk())
+
+
+def commit(channel: Channel, method: TxCommit) -> None:
+    """Let everything held back take effect: first what was published, then what was settled."""
+    transaction = _transaction(channel)
+    publishes, transaction.publishes = transaction.publishes, []
+    outcomes = []
+    for publish in publishes:
+        if channel.node.compat.commit_to_deleted_queue_is_hard:
+            _refuse_deleted_queues(publish)
+        outcomes.append(basic.enqueue_held(channel, publish))
+    channel.transaction = Transaction()
+    for settle in transaction.settlements:
+        settle()
+    if not all(outcomes):
+        raise PreconditionFailed("partial tx completion")
+    channel.send(TxCommitOk())
+
+
+def _refuse_deleted_queues(publish: HeldPublish) -> None:
+    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it have arrived."""
+    for queue in publish.deleted_queues:
+        resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
+        raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
+
+
+def _not_found(resource: str) -> str:
+    """The term as Erlang prints it: broken where the line would be longer than 80 characters."""
+    term = f"{{not_found,{resource}}}"
+    column = len("failed to deliver message: ")
+    return term if column + len(term) <= 80 else f"{{not_found,\n{' ' * (column + 4)}{resource}}}"
+
+
+def rollback(channel: Channel, method: TxRollback) -> None:
+    """Forget everything held back."""
+    _transaction(channel)
+    channel.roll_back()
+    channel.send(TxRollbackOk())
+
+
+def _transaction(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return channel.transaction

@@ -1,0 +1,237 @@
+"""The consumer in a test's own hand: messages come to it as to any client, and it settles them when the test says so.
+
+To the queue it is one consumer among others. What is a client's right stays a client's: an unknown delivery tag is
+refused, a restart ends it, what it held when it was closed goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from leveret.aio import elsewhere
+from leveret.engine import is_in_event_loop
+from leveret.errors import BrokerError, WaitedTooLong
+from leveret.model.errors import PreconditionFailed
+from leveret.observe.message_view import MessageView
+from leveret.observe.names import find_vhost
+from leveret.protocol import handlers
+from leveret.scripted.session import OwnChannel, OwnConnection
+from leveret.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
+from leveret.wire.values import Field, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leveret.engine import Engine
+    from leveret.model.node import Node
+
+Ack = Literal["manual", "auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a consumer asks for."""
+
+    queue: str
+    vhost: str = "/"
+    prefetch: int = 0
+    ack: Ack = "manual"
+    priority: int | None = None
+    exclusive: bool = False
+    arguments: Mapping[str, object] | None = None
+    tag: str = ""
+
+    def subscribe(self, node: Node, channel: OwnChannel) -> str:
+        """Consume as a client would; raises AmqpError where RabbitMQ refuses. Returns the consumer tag."""
+        tag = self.tag or f"test-{-channel.connection.number}"
+        arguments = Table.from_python(self.arguments) if self.arguments else Table.EMPTY
+        if self.priority is not None:
+            arguments = arguments.with_entry("x-priority", Field("I", self.priority))
+        channel.prefetch_count = self.prefetch
+        no_ack = self.ack == "auto"
+        handlers.basic.consume(channel, BasicConsume(self.queue, tag, False, no_ack, self.exclusive, False, arguments))
+        return tag
+
+
+class Delivered(MessageView):
+    """This is a message that came to a scripted consumer, and can be settled."""
+
+    __slots__ = ("_consumer", "delivery_tag")
+
+    delivery_tag: int
+    _consumer: ScriptedConsumer
+
+    def ack(self) -> None:
+        """Acknowledge it."""
+        self._consumer.ack(self)
+
+    def nack(self, *, requeue: bool = True) -> None:
+        """Refuse it by basic.nack, which is no failure of delivery to a quorum queue of RabbitMQ 4."""
+        self._consumer.nack(self, requeue=requeue)
+
+    def reject(self, *, requeue: bool = True) -> None:
+        """Refuse it by basic.reject."""
+        self._consumer.reject(self, requeue=requeue)
+
+
+class ScriptedConsumer:
+    """This is what `broker.consume` returns."""
+
+    def __init__(self, engine: Engine, subscription: Subscription) -> None:
+        """Subscribe; raises Refused where RabbitMQ refuses."""
+        if subscription.ack not in ("manual", "auto"):
+            raise ValueError(f"ack={subscription.ack!r} is neither 'manual' nor 'auto'")
+        self._engine = engine
+        self._subscription = subscription
+        self._received: list[Delivered] = []
+        self._taken_count = 0
+        # What `ack()` without a message means.
+        self._last: Delivered | None = None
+        with engine.acting() as node:
+            vhost = find_vhost(node, subscription.vhost)
+            self._connection = OwnConnection(node, vhost, is_waited_for=False)
+            self._channel = OwnChannel(self._connection, self._receive)
+            try:
+                self.tag = subscription.subscribe(node, self._channel)
+            except BaseException:
+                self._connection.end(None)
+                raise
+
+    @property
+    def queue(self) -> str:
+        """The queue it consumes from."""
+        return self._subscription.queue
+
+    @property
+    def messages(self) -> list[Delivered]:
+        """Everything that came to it so far, oldest first."""
+        with self._engine.looking():
+            return list(self._received)
+
+    @property
+    def unacked(self) -> list[Delivered]:
+        """What it holds: delivered, and not settled."""
+        with self._engine.looking():
+            held = self._channel.unacked
+            return [message for message in self._received if message.delivery_tag in held]
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nothing more comes to it: it was cancelled, by the test or by the broker, or closed."""
+        with self._engine.looking():
+            return self.tag not in self._channel.consumers
+
+    @property
+    def aio(self) -> AioConsumer:
+        """The awaitable twin, for use on a running event loop."""
+        return AioConsumer(self)
+
+    def next(self, timeout: float = 5) -> Delivered:
+        """The next message that came to it, waited for if none is there; WaitedTooLong says how things stand."""
+        __tracebackhide__ = True
+        self._engine.sync()
+        if not self._has_more() and timeout > 0:
+            if is_in_event_loop():
+                raise BrokerError(
+                    "consumer.next(...) would block the event loop that the publisher may need; "
+                    "use: await consumer.aio.next(...)"
+                )
+            self._engine.wait_until(lambda: self._has_more() or self._has_ended(), timeout)
+        with self._engine.lock:
+            if self._has_more():
+                self._last = self._received[self._taken_count]
+                self._taken_count += 1
+                return self._last
+        if self._has_ended():
+            raise BrokerError(f"no more messages come to {self.tag} on {self.queue!r}: {self._why_ended()}")
+        raise WaitedTooLong(
+            f"no message came to {self.tag} on {self.queue!r} within {timeout:g} s\n{self._engine.report()}"
+        )
+
+    def ack(self, message: Delivered | None = None, *, multiple: bool = False) -> None:
+        """Acknowledge a message, by default the last one that `next` returned; `multiple`: and all before it."""
+        tag = self._tag_of(message)
+        self._settle(lambda channel: handlers.basic.ack(channel, BasicAck(tag, multiple)))
+
+    def nack(self, message: Delivered | None = None, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Refuse a message by basic.nack."""
+        tag = self._tag_of(message)
+        self._settle(lambda channel: handlers.basic.nack(channel, BasicNack(tag, multiple, requeue)))
+
+    def reject(self, message: Delivered | None = None, *, requeue: bool = True) -> None:
+        """Refuse a message by basic.reject."""
+        tag = self._tag_of(message)
+        self._settle(lambda channel: handlers.basic.reject(channel, BasicReject(tag, requeue)))
+
+    def cancel(self) -> None:
+        """Let nothing more come; what it holds can still be settled."""
+        with self._acting():
+            handlers.basic.cancel(self._channel, BasicCancel(self.tag, False))
+
+    def close(self) -> None:
+        """End it as a client's channel ends: what it holds goes back to the queue. Closing twice is fine."""
+        with self._engine.acting():
+            self._connection.end(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        held = f"{len(self._channel.unacked)} unacked"
+        return f"<ScriptedConsumer {self.tag!r} on {self.queue!r}: {len(self._received)} messages, {held}>"
+
+    def _receive(self, tag: int, view: MessageView) -> None:
+        message = Delivered(*(getattr(view, name) for name in MessageView.__match_args__))
+        object.__setattr__(message, "delivery_tag", tag)
+        object.__setattr__(message, "_consumer", self)
+        self._received.append(message)
+
+    def _has_more(self) -> bool:
+        return len(self._received) > self._taken_count
+
+    def _has_ended(self) -> bool:
+        return self.tag not in self._channel.consumers
+
+    def _why_ended(self) -> str:
+        return self._connection.end_reason or "the test has cancelled it"
+
+    def _tag_of(self, message: Delivered | None) -> int:
+        chosen = self._last if message is None else message
+        if chosen is None:
+            raise BrokerError(f"{self.tag} on {self.queue!r} has no message to settle yet: take one with next()")
+        return chosen.delivery_tag
+
+    def _settle(self, settle: Callable[[OwnChannel], None]) -> None:
+        with self._acting():
+            if self._subscription.ack == "auto":
+                raise PreconditionFailed("unknown delivery tag: this consumer acknowledges automatically")
+            settle(self._channel)
+
+    @contextmanager
+    def _acting(self) -> Iterator[Node]:
+        with self._engine.acting() as node:
+            if not self._channel.connection.channels:
+                raise BrokerError(f"the consumer {self.tag} on {self.queue!r} was closed: {self._why_ended()}")
+            yield node
+
+
+class AioConsumer:
+    """This is `consumer.aio`: `next`, to be awaited."""
+
+    def __init__(self, consumer: ScriptedConsumer) -> None:
+        """It is the twin of that consumer."""
+        self._consumer = consumer
+
+    async def next(self, timeout: float = 5) -> Delivered:
+        """This is `consumer.next`."""
+        __tracebackhide__ = True
+        return await elsewhere(lambda: self._consumer.next(timeout))

@@ -1,0 +1,203 @@
+"""The responder: a consumer that answers requests with what a test has laid ready.
+
+What needs no code of the test's is answered within the broker's own turn, so it is there in no time and in order; a
+delay goes by the broker's clock. A function of the test is called on a thread of its own, one request after the other,
+because it may itself ask the broker or a client; until it has answered, its request counts as under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from leveret.backdoor import new_message
+from leveret.observe.callers import calling_line
+from leveret.observe.message_view import MessageView
+from leveret.observe.names import find_vhost
+from leveret.protocol import handlers
+from leveret.scripted.consumer import Subscription
+from leveret.scripted.reply import Answer, Answerer, Reply, error_reply, reply_of
+from leveret.scripted.session import OwnChannel, OwnConnection
+from leveret.server import native
+from leveret.trace import events
+from leveret.wire.methods import BasicAck, BasicCancel
+from leveret.wire.properties import Properties
+
+if TYPE_CHECKING:
+    from leveret.engine import Engine
+    from leveret.model.node import Node
+
+
+class Script:
+    """This is what a responder answers, in order, and how often."""
+
+    def __init__(self, with_: Answer, times: int | None) -> None:
+        """A list or tuple is one answer after the other; the last is repeated where `times` asks for more."""
+        self._answers: list[Answer] = list(with_) if isinstance(with_, list | tuple) else [with_]
+        if not self._answers:
+            raise ValueError("there is no answer in an empty sequence")
+        if times is None and isinstance(with_, list | tuple):
+            times = len(self._answers)
+        if times is not None and times < 1:
+            raise ValueError(f"times={times} answers nothing")
+        # None is any number.
+        self.left = times
+
+    def next(self) -> Answer:
+        """The answer to the next request."""
+        if self.left is not None:
+            self.left -= 1
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+class Responder:
+    """This is what `broker.respond` returns."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: str,
+        script: Script,
+        *,
+        delay_us: int,
+        vhost: str,
+        errors: list[BaseException],
+    ) -> None:
+        """Consume from the queue, declared durable if it is not there. `errors` takes what the test's code raises."""
+        self.queue = queue
+        self._engine = engine
+        self._script = script
+        self._delay_us = delay_us
+        self._errors = errors
+        # The line that put the responder there, told before each of its replies.
+        self._caller = calling_line()[1]
+        self._requests: list[MessageView] = []
+        # Requests for the test's own code, with their delivery tags, and whether a thread is at them.
+        self._pending: list[tuple[int, MessageView, Answerer]] = []
+        self._is_working = False
+        with engine.acting() as node:
+            self._vhost = find_vhost(node, vhost)
+            if queue not in self._vhost.queues:
+                self._vhost.declare_queue(queue)
+            self._connection = OwnConnection(node, self._vhost, is_waited_for=True)
+            self._channel = OwnChannel(self._connection, self._take)
+            self._channel.room = script.left
+            try:
+                self._tag = Subscription(queue, vhost).subscribe(node, self._channel)
+            except BaseException:
+                self._connection.end(None)
+                raise
+
+    @property
+    def requests(self) -> list[MessageView]:
+        """The requests it took, oldest first."""
+        with self._engine.looking():
+            return list(self._requests)
+
+    @property
+    def count(self) -> int:
+        """How many requests it took."""
+        return len(self.requests)
+
+    def remove(self) -> None:
+        """Answer nothing more, also not what waits for its delay. Removing twice is fine."""
+        with self._engine.acting():
+            self._pending.clear()
+            self._connection.end(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        left = "" if self._script.left is None else f", {self._script.left} to come"
+        return f"<Responder on {self.queue!r}: {len(self._requests)} requests{left}>"
+
+    @property
+    def _is_there(self) -> bool:
+        return bool(self._connection.channels)
+
+    def _take(self, tag: int, request: MessageView) -> None:
+        """A request was delivered; it is answered once the queue has finished handing out."""
+        self._requests.append(request)
+        self._connection.node.work.append(partial(self._treat, tag, request, self._script.next()))
+
+    def _treat(self, tag: int, request: MessageView, answer: Answer) -> None:
+        if not self._is_there:
+            return
+        if self._script.left == 0:
+            handlers.basic.cancel(self._channel, BasicCancel(self._tag, True))
+        if callable(answer) and not isinstance(answer, type):
+            self._pending.append((tag, request, answer))
+            if not self._is_working:
+                self._is_working = True
+                native.start_new_thread(self._work, ())
+            return
+        self._settle(tag, request, reply_of(answer))
+
+    def _settle(self, tag: int, request: MessageView, reply: Reply | None) -> None:
+        node = self._connection.node
+        if tag in self._channel.unacked:
+            handlers.basic.ack(self._channel, BasicAck(tag, False))
+        if reply is None or request.reply_to is None:
+            return
+        if self._delay_us:
+            node.timers.add(node.now + self._delay_us, partial(self._send, request, reply))
+        else:
+            self._send(request, reply)
+
+    def _send(self, request: MessageView, reply: Reply) -> None:
+        if not self._is_there or request.reply_to is None:
+            return
+        node, host, tap = self._connection.node, self._vhost, self._connection.node.hooks.tap
+        values = dict(reply.properties)
+        if request.correlation_id is not None:
+            values.setdefault("correlation_id", request.correlation_id)
+        message = new_message(node, "", request.reply_to, reply.body, Properties.from_python(values))
+        if tap is not None:
+            tap((events.CALLED, node.now, "respond", self._caller))
+            tap((events.PUBLISHED, node.now, host.name, None, None, message, None))
+        is_routed = host.publish(host.default_exchange, message).is_routed
+        # Whoever asked may have given up: a reply that comes too late is nobody's loss.
+        if not is_routed and tap is not None:
+            tap((events.RETURNED, node.now, host.name, None, None, message, "NO_ROUTE"))
+
+    def _work(self) -> None:
+        """Let the test's code answer what is pending; on a thread of its own."""
+        while (job := self._next_job()) is not None:
+            tag, request, answerer = job
+            try:
+                reply = reply_of(answerer(request))
+            except BaseException as error:
+                self._errors.append(error)
+                reply = error_reply(error)
+            with _acting_quietly(self._engine):
+                if self._is_there:
+                    self._settle(tag, request, reply)
+
+    def _next_job(self) -> tuple[int, MessageView, Answerer] | None:
+        with self._engine.lock:
+            if self._pending and self._is_there:
+                return self._pending.pop(0)
+            self._is_working = False
+            return None
+
+
+@contextmanager
+def _acting_quietly(engine: Engine) -> Iterator[Node]:
+    """Act, as the engine lets one, where no line of the test has called."""
+    with engine.lock:
+        node = engine.node
+        node.advance(engine.clock.now(), engine.wall.now())
+        try:
+            yield node
+        finally:
+            node.run_work()
+    engine.loop.wake()

@@ -1,0 +1,1 @@
+"""The only I/O: one thread, one selector, the sockets."""

@@ -1,0 +1,403 @@
+"""The loop: one daemon thread that carries octets between sockets and conversations and runs what is due.
+
+It sleeps until a socket is ready, somebody wakes it or the next deadline comes; a broker without traffic costs nothing.
+It knows no AMQP: a `Conversation` per socket and one `Host`, the node, whose deadlines it keeps. All of both is touched
+under the broker's lock, and each turn ends with every conversation that made output being flushed once.
+
+An exception of our own is kept with the host and ends the one conversation it came from, never the loop.
+
+Other threads speak to it in three ways. `wake` makes it look again. `ask` runs an action on its thread behind a
+barrier: what clients had sent before is read, what is due is done, output is offered. `Turns` tells when it has moved.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from leveret.clock import Clock, HoldableClock
+from leveret.server import native, threads
+from leveret.server.listener import Address, Listener
+from leveret.server.rendezvous import Request, Turns
+from leveret.server.transport import Conversation, Transport
+
+T = TypeVar("T")
+# Long sleeps are slept in pieces: the system refuses very long ones.
+LONGEST_SLEEP_S = 3600.0
+
+# The loops of this process that run: what a fork must cut off from its child.
+_running: list[Loop] = []
+
+
+class Host(Protocol):
+    """What the loop needs of a node."""
+
+    internal_errors: list[BaseException]
+
+    def advance(self, now: int, wall_now: int) -> None:
+        """This runs what is due."""
+        ...
+
+    def run_work(self) -> None:
+        """This does the work that work has caused."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """This is the next instant on the broker's clock at which something is due."""
+        ...
+
+    def next_liveness_deadline(self) -> int | None:
+        """This is the next instant in real time at which something is due."""
+        ...
+
+
+Connect = Callable[[Address, Address], Conversation]
+
+
+class Loop:
+    """This serves the conversations of one broker on a thread of its own."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        lock: native.Lock,
+        clock: HoldableClock,
+        wall: Clock,
+        connect: Connect,
+        new_poller: Callable[[], native.Poller] = native.new_poller,
+    ) -> None:
+        """`connect` makes the conversation for a socket from the peer's address and ours."""
+        self.host = host
+        self._new_poller = new_poller
+        self.connect = connect
+        self.turns = Turns()
+        # How often a client made itself heard: came, sent something, took what waited for it, or left.
+        self.arrival_count = 0
+        # The process this loop belongs to; a forked child has a copy without a thread.
+        self.process = os.getpid()
+        self.is_abandoned = False
+        self._lock = lock
+        self._clock = clock
+        self._wall = wall
+        self._transports: dict[int, Transport] = {}
+        self._by_conversation: dict[Conversation, Transport] = {}
+        # Conversations with output since the last flush. They put themselves here, each once.
+        self.dirty: list[Conversation] = []
+        self._requests: deque[Request[object]] = deque()
+        self._listeners: dict[int, Listener] = {}
+        self._last_act: Callable[[], None] | None = None
+        self._is_stopping = False
+        self._is_ended = False
+        self._is_woken = False
+        self._thread: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """This says whether the thread runs."""
+        return self._thread is not None
+
+    @property
+    def transports(self) -> list[Transport]:
+        """These are the open sockets, in order of opening."""
+        return list(self._transports.values())
+
+    def start(self, *listeners: Listener) -> None:
+        """This starts serving who comes to one of `listeners`."""
+        assert not self.is_running
+        try:
+            self._poller = self._new_poller()
+            self._alarm, self._wake_end = native.socket_pair()
+        except OSError:
+            # No descriptors left: nothing was started.
+            for listener in listeners:
+                listener.close()
+            raise
+        self._alarm_fd = self._alarm.fileno()
+        self._poller.watch(self._alarm_fd, native.READABLE)
+        self.listen(*listeners)
+        self._is_stopping = self._is_ended = self._is_woken = False
+        self.process = os.getpid()
+        self._finished = native.allocate_lock()
+        self._finished.acquire()
+        _running.append(self)
+        # The box is emptied by the thread: a stopped loop must not live on in its last frame.
+        self._thread = native.start_new_thread(_run, ([self], self._finished))
+
+    def listen(self, *listeners: Listener) -> None:
+        """This serves who comes there; for the loop's thread once there is one."""
+        for listener in listeners:
+            self._listeners[listener.fd] = listener
+            listener.watch(self._poller)
+
+    def close_ports(self) -> None:
+        """This lets nobody in any more; who is connected stays. For the loop's thread."""
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
+
+    @property
+    def is_listening(self) -> bool:
+        """This says whether anybody may come."""
+        return bool(self._listeners)
+
+    def stop(self, last_act: Callable[[], None] | None = None) -> None:
+        """This does `last_act`, flushes, closes every socket and ends the thread."""
+        if not self.is_running or self.is_abandoned:
+            return
+        self._last_act = last_act
+        self._is_stopping = True
+        self.wake()
+        # A broker may be collected on the very thread that it had.
+        if native.thread_ident() != self._thread:
+            # Opened again for whoever else stops it at the same time.
+            self._finished.acquire()
+            self._finished.release()
+        self._thread = None
+
+    def wake(self) -> None:
+        """This makes the loop look again: for output, for a nearer deadline, for a request."""
+        if self._is_woken or self._thread is None:
+            return
+        self._is_woken = True
+        # An error says that the loop has ended in this moment.
+        with suppress(OSError):
+            self._wake_end.send(b"\0")
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """This returns what `action` returns, or raises what it raises, run on the loop's thread behind a barrier.
+
+        Before it runs, every socket has been read up to what it held at the call and what is due is done; before the
+        answer, output was offered to every socket until it would block. A peer that does not read is never awaited.
+        Where no loop runs there is nothing to wait for, and the action runs here.
+        """
+        if not self.is_running or native.thread_ident() == self._thread:
+            with self._lock:
+                return action()
+        request = Request(action)
+        self._requests.append(request)  # type: ignore[arg-type]
+        self.wake()
+        if self._is_ended:
+            self._finish_requests()
+        return request.outcome()
+
+    def reset_all(self) -> None:
+        """This resets every socket, after what is queued for it was offered; for the loop's thread."""
+        self._flush()
+        for transport in self.transports:
+            transport.reset()
+            self._forget(transport)
+        self.dirty.clear()
+
+    def run(self) -> None:
+        """This is the thread's whole life."""
+        try:
+            self._serve()
+        except Exception as error:
+            self.host.internal_errors.append(error)
+        with self._lock:
+            self._end()
+        # From here on who asks answers for itself; who asked before is answered here.
+        self._is_ended = True
+        self._finish_requests()
+        self.turns.complete()
+
+    def _serve(self) -> None:
+        lock, wait, turns = self._lock, self._poller.wait, self.turns
+        events: list[tuple[int, int]] = []
+        while not self._is_stopping:
+            with lock:
+                self._turn(events)
+                timeout = self._seconds_to_sleep()
+            turns.complete()
+            events = wait(timeout)
+
+    # Hot: once per wake-up.
+    def _turn(self, events: list[tuple[int, int]]) -> None:
+        wall_now = self._wall.now()
+        self._advance(wall_now)
+        for fd, mask in events:
+            transport = self._transports.get(fd)
+            if transport is not None:
+                self.arrival_count += 1
+                self._guarded(transport, transport.on_ready, mask)
+            elif fd == self._alarm_fd:
+                self._hear()
+            elif fd in self._listeners:
+                self._accept(self._listeners[fd], wall_now)
+        if self._requests:
+            self._answer()
+        self._guarded_work()
+        self._flush()
+        for listener in self._listeners.values():
+            listener.resume(wall_now)
+
+    def _advance(self, wall_now: int) -> None:
+        try:
+            self.host.advance(self._clock.now(), wall_now)
+        except Exception as error:
+            self.host.internal_errors.append(error)
+
+    def _guarded_work(self) -> None:
+        try:
+            self.host.run_work()
+        except Exception as error:
+            self.host.internal_errors.append(error)
+
+    def _guarded(self, transport: Transport, act: Callable[..., None], *arguments: object) -> None:
+        try:
+            act(*arguments)
+        except Exception as error:
+            self.host.internal_errors.append(error)
+            self._drop(transport)
+        if not transport.is_open:
+            self._forget(transport)
+
+    def _drop(self, transport: Transport) -> None:
+        try:
+            transport.reset()
+        except Exception as error:
+            self.host.internal_errors.append(error)
+
+    def _forget(self, transport: Transport) -> None:
+        if self._transports.get(transport.fd) is transport:
+            del self._transports[transport.fd]
+        self._by_conversation.pop(transport.conversation, None)
+
+    def _hear(self) -> None:
+        # The flag falls before anything is looked at: who rings after this is heard in the next turn.
+        with suppress(OSError):
+            self._alarm.recv(64)
+        self._is_woken = False
+
+    def _accept(self, listener: Listener, wall_now: int) -> None:
+        for socket, peer, own in listener.accept(wall_now):
+            try:
+                transport = Transport(socket, self.connect(peer, own), self._poller)
+            except Exception as error:
+                self.host.internal_errors.append(error)
+                socket.close()
+                continue
+            self.arrival_count += 1
+            self._transports[transport.fd] = transport
+            self._by_conversation[transport.conversation] = transport
+
+    def _answer(self) -> None:
+        """This serves the requests behind one barrier."""
+        requests = self._take_requests()
+        # First, since who may be read again is known once that is done.
+        self._flush()
+        for listener in self._listeners.values():
+            self._accept(listener, self._wall.now())
+        for transport in self.transports:
+            if transport.is_reading:
+                self._guarded(transport, self._drain, transport)
+        self._advance(self._wall.now())
+        self._guarded_work()
+        self._flush()
+        for request in requests:
+            request.run()
+        self._guarded_work()
+        self._flush()
+        for request in requests:
+            request.answer()
+
+    # Hot: once per turn.
+    def _flush(self) -> None:
+        while self.dirty:
+            # Ending one conversation may give others something to say.
+            conversations = self.dirty[:]
+            self.dirty.clear()
+            for conversation in conversations:
+                transport = self._by_conversation.get(conversation)
+                if transport is not None:
+                    self._guarded(transport, transport.flush)
+
+    def _seconds_to_sleep(self) -> float | None:
+        """This is the time until the nearest deadline, None when there is none."""
+        if self._requests or self.dirty or self._is_stopping:
+            # Who rang after this turn began, and before it heard the bell, was not given another one.
+            return 0
+        wall_now = self._wall.now()
+        spans_us = []
+        liveness_deadline = self.host.next_liveness_deadline()
+        if liveness_deadline is not None:
+            spans_us.append(liveness_deadline - wall_now)
+        deadline = self.host.next_deadline()
+        if deadline is not None:
+            span_us = deadline - self._clock.now()
+            # Held time never comes to a deadline, but what is due at once is due all the same.
+            if span_us <= 0 or not self._clock.is_held:
+                spans_us.append(span_us)
+        for listener in self._listeners.values():
+            if listener.accept_again_at is not None:
+                spans_us.append(listener.accept_again_at - wall_now)
+        return min(max(min(spans_us) / 1_000_000, 0), LONGEST_SLEEP_S) if spans_us else None
+
+    def _end(self) -> None:
+        """This is the thread's last act: everything it opened is closed."""
+        if self._last_act is not None:
+            Request(self._last_act).run()
+            self._last_act = None
+        self.close_ports()
+        self._flush()
+        for transport in self.transports:
+            self._guarded(transport, transport.reset)
+        self.dirty.clear()
+        self._alarm.close()
+        self._wake_end.close()
+        self._poller.close()
+        if self in _running:
+            _running.remove(self)
+
+    def _finish_requests(self) -> None:
+        for request in self._take_requests():
+            with self._lock:
+                request.run()
+            request.answer()
+
+    def _drain(self, transport: Transport) -> None:
+        if transport.drain():
+            self.arrival_count += 1
+
+    def _take_requests(self) -> list[Request[object]]:
+        requests = []
+        while self._requests:
+            try:
+                requests.append(self._requests.popleft())
+            except IndexError:
+                break
+        return requests
+
+    def abandon(self) -> None:
+        """This cuts a forked child off: its copies of the sockets must not keep the parent's connections open."""
+        self.is_abandoned = True
+        for transport in self._transports.values():
+            transport.abandon()
+        for listener in self._listeners.values():
+            listener.abandon()
+        self._alarm.close()
+        self._wake_end.close()
+        self._poller.close()
+
+
+def _run(box: list[Loop], finished: native.Gate) -> None:
+    threads.this_is_ours()
+    try:
+        box.pop().run()
+    finally:
+        threads.this_ends()
+        finished.release()
+
+
+def _cut_off_child() -> None:
+    for loop in _running:
+        loop.abandon()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cut_off_child)

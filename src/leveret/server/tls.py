@@ -1,0 +1,217 @@
+"""TLS between a socket and a conversation, and a certificate authority for tests.
+
+TLS is a conversation around a conversation: what arrives is deciphered and handed in, what comes out is enciphered,
+both in memory, so transport and loop know nothing of it and nothing blocks. `ssl` is imported with this module, and
+this module only when a broker is asked for TLS; the authority needs trustme (the extra `tls`) besides.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from leveret.server.transport import Conversation
+
+if TYPE_CHECKING:
+    import trustme
+
+READ_BYTES = 65536
+
+
+class Secured(Conversation, Protocol):
+    """What TLS needs of the conversation inside."""
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself."""
+
+    def secured_by(self, certificate_name: str | None, *, asks_for_certificate: bool) -> None:
+        """This says that the handshake is over, and whom the client's certificate names."""
+        ...
+
+
+class Flushes(Protocol):
+    """Where a conversation with output puts itself."""
+
+    def append(self, conversation: Any, /) -> None:
+        """This notes that there is something to send."""
+        ...
+
+
+class TlsConversation:
+    """This carries one conversation through TLS."""
+
+    __slots__ = (
+        "__weakref__",
+        "_dirty",
+        "_incoming",
+        "_is_dirty",
+        "_is_over",
+        "_is_shaken",
+        "_outgoing",
+        "_tls",
+        "inner",
+    )
+
+    inner: Secured
+
+    def __init__(self, context: ssl.SSLContext, dirty: Flushes) -> None:
+        """`inner` is to be set before anything arrives; it takes this object for the list it puts itself on."""
+        self._dirty = dirty
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_shaken = False
+        # The peer has said goodbye, or the handshake has failed.
+        self._is_over = False
+        self._is_dirty = False
+
+    def append(self, _inner: object, /) -> None:
+        """The conversation inside has something to send."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._dirty.append(self)
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself."""
+        return self.inner.client_name
+
+    @property
+    def is_closed(self) -> bool:
+        """This says that the socket is to be closed behind the last octet."""
+        return self._is_over or self.inner.is_closed
+
+    @property
+    def is_reset(self) -> bool:
+        """This says that the socket is to be reset."""
+        return self.inner.is_reset
+
+    @property
+    def is_reading_paused(self) -> bool:
+        """This says that nothing is to be read now."""
+        return self.inner.is_reading_paused
+
+    def receive_data(self, data: bytes) -> None:
+        """This deciphers octets that arrived and hands them in."""
+        self._incoming.write(data)
+        try:
+            if not self._is_shaken:
+                self._shake()
+            while not self._is_over:
+                clear = self._tls.read(READ_BYTES)
+                if not clear:
+                    self._is_over = True
+                    break
+                self.inner.receive_data(clear)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            # Also a goodbye. What TLS answers to a mistake, an alert, is sent before the socket is closed.
+            self._is_over = True
+        if self._outgoing.pending or self._is_over:
+            self.append(self)
+
+    def _shake(self) -> None:
+        self._tls.do_handshake()
+        self._is_shaken = True
+        asks = self._tls.context.verify_mode is not ssl.CERT_NONE
+        self.inner.secured_by(common_name(self._tls.getpeercert()), asks_for_certificate=asks)
+
+    def data_to_send(self) -> list[bytes]:
+        """This hands over what is to be sent, enciphered."""
+        self._is_dirty = False
+        chunks = self.inner.data_to_send()
+        with suppress(ssl.SSLError):
+            if chunks and self._is_shaken:
+                self._tls.write(b"".join(chunks))
+            if self.is_closed or self.is_reset:
+                # Says goodbye; that of the peer is not awaited.
+                self._tls.unwrap()
+        return [self._outgoing.read()] if self._outgoing.pending else []
+
+    def connection_lost(self) -> None:
+        """This says that the socket is gone."""
+        self.inner.connection_lost()
+
+
+def common_name(certificate: Any) -> str | None:
+    """Whom a certificate, as `getpeercert` describes it, names."""
+    for part in (certificate or {}).get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                return str(value)
+    return None
+
+
+def server_context(
+    certificate: str | Path, key: str | Path | None = None, client_ca: str | Path | None = None
+) -> ssl.SSLContext:
+    """This makes the server's side from PEM files; with `client_ca` clients have to show a certificate of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+class CertificateFiles(NamedTuple):
+    """PEM files for a client that wants paths; certificate and key are None for one without a certificate."""
+
+    ca: Path
+    certificate: Path | None
+    key: Path | None
+
+
+class Authority:
+    """This is a certificate authority that lives as long as a test: for the broker and for its clients."""
+
+    def __init__(self, host: str) -> None:
+        """It vouches for a broker on that host."""
+        try:
+            import trustme
+        except ImportError:
+            raise RuntimeError("tls=True makes certificates with trustme: install leveret[tls]") from None
+        self._ca = trustme.CA()
+        self._host = host
+
+    @property
+    def ca_pem(self) -> bytes:
+        """What a client has to trust."""
+        return self._ca.cert_pem.bytes()
+
+    def server_context(self) -> ssl.SSLContext:
+        """This makes the broker's side: a client may show a certificate of this authority, and need not."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._ca.issue_cert(self._host, "localhost").configure_cert(context)
+        self._ca.configure_trust(context)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def client_context(self, user: str | None = None) -> ssl.SSLContext:
+        """This makes a client's side that trusts the broker; with `user`, one with a certificate in that name."""
+        context = ssl.create_default_context(cadata=self.ca_pem.decode())
+        if user is not None:
+            self._certificate_of(user).configure_cert(context)
+        return context
+
+    def write(self, folder: str | Path, user: str | None = None) -> CertificateFiles:
+        """This writes what a client needs into PEM files in a folder."""
+        place = Path(folder)
+        files = CertificateFiles(place / "ca.pem", None, None)
+        files.ca.write_bytes(self.ca_pem)
+        if user is None:
+            return files
+        certificate = self._certificate_of(user)
+        files = CertificateFiles(files.ca, place / f"{user}.pem", place / f"{user}.key")
+        assert files.certificate is not None
+        assert files.key is not None
+        files.certificate.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+        files.key.write_bytes(certificate.private_key_pem.bytes())
+        return files
+
+    def _certificate_of(self, user: str) -> trustme.LeafCert:
+        # Some libraries refuse a certificate that names no host.
+        return self._ca.issue_cert("localhost", common_name=user)

@@ -1,0 +1,1 @@
+"""What happened in a broker: the event kinds, and the recorder that keeps them."""

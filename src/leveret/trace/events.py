@@ -1,0 +1,280 @@
+"""The event kinds: what can happen in a broker, one row each.
+
+The core taps a plain tuple, `(kind, at, *fields)`, because it is made on the hot path; the tuple's layout is the row of
+its kind in `FIELDS`. `Event` gives such a tuple names when somebody looks. `at` is an instant of the broker's clock in
+microseconds. A `message` field holds the published message itself (exchange, routing key, properties, body, id); `copy`
+is the id of one message in one queue; `src_copy` the copy a dead letter came from.
+
+The meaning of each kind is the contract of trace schema version 1; kinds and fields may be added, never changed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, runtime_checkable
+
+# Publishing.
+PUBLISHED: Final = "published"
+RETURNED: Final = "returned"
+CONFIRMED: Final = "confirmed"
+NACKED_CONFIRM: Final = "nacked_confirm"
+# One message in one queue.
+ENQUEUED: Final = "enqueued"
+DELIVERED: Final = "delivered"
+GOT: Final = "got"
+ACKED: Final = "acked"
+NACKED: Final = "nacked"
+REJECTED: Final = "rejected"
+REQUEUED: Final = "requeued"
+EXPIRED: Final = "expired"
+DROPPED: Final = "dropped"
+DEAD_LETTERED: Final = "dead_lettered"
+PURGED: Final = "purged"
+# Conversations.
+CONN_OPEN: Final = "conn_open"
+CONN_CLOSE: Final = "conn_close"
+CHAN_OPEN: Final = "chan_open"
+CHAN_CLOSE: Final = "chan_close"
+REFUSED: Final = "refused"
+# Topology and consumers.
+EXCHANGE_DECLARE: Final = "exchange_declare"
+EXCHANGE_DELETE: Final = "exchange_delete"
+QUEUE_DECLARE: Final = "queue_declare"
+QUEUE_DELETE: Final = "queue_delete"
+BIND: Final = "bind"
+UNBIND: Final = "unbind"
+CONSUME: Final = "consume"
+CANCEL: Final = "cancel"
+QOS: Final = "qos"
+# The test around it.
+CALLED: Final = "called"
+TEST_START: Final = "test_start"
+TEST_END: Final = "test_end"
+FAULT: Final = "fault"
+
+# conn and chan are numbers: the connection's ordinal in this broker and the channel number on it. Both are None for
+# what the test itself did through the broker's own methods. vhost, exchange, queue and consumer are names.
+_WHERE: Final = ("vhost", "conn", "chan")
+_COPY: Final = ("vhost", "queue", "message", "copy")
+_SETTLED: Final = ("vhost", "conn", "chan", "queue", "message", "copy", "tag", "multiple")
+
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    # tag is the publish number in confirm mode, else None.
+    PUBLISHED: (*_WHERE, "message", "tag"),
+    RETURNED: (*_WHERE, "message", "reason"),
+    CONFIRMED: (*_WHERE, "tag", "multiple"),
+    NACKED_CONFIRM: (*_WHERE, "tag", "multiple"),
+    ENQUEUED: (*_COPY, "src_copy", "expires"),
+    # tag is the delivery tag; count is how often the copy had been delivered before.
+    DELIVERED: (*_WHERE, "queue", "message", "copy", "consumer", "tag", "redelivered", "count"),
+    GOT: (*_WHERE, "queue", "message", "copy", "tag", "redelivered", "count"),
+    # reason: None, or "no_ack" for an automatic one.
+    ACKED: (*_SETTLED, "reason"),
+    NACKED: _SETTLED,
+    REJECTED: _SETTLED,
+    # reason: nacked, rejected, recovered, channel_closed, consumer_timeout.
+    REQUEUED: (*_COPY, "reason"),
+    EXPIRED: _COPY,
+    # reason: "maxlen", "no route" (copy and queue are None for a publish that reached no queue), "rejected", "cycle",
+    # "retention" (a stream dropped its oldest segments).
+    DROPPED: (*_COPY, "reason"),
+    # The dying copy: exchange and routing_key are where it goes; reason is the x-death reason.
+    DEAD_LETTERED: (*_COPY, "reason", "exchange", "routing_key"),
+    # reason: "purged" or "queue_deleted".
+    PURGED: (*_COPY, "reason"),
+    # peer is "host:port"; client is the client's own name for the connection, or its product.
+    CONN_OPEN: (*_WHERE, "peer", "user", "client"),
+    # reason: None for an orderly close by the client, else the reply text sent or "connection lost".
+    CONN_CLOSE: (*_WHERE, "reason"),
+    CHAN_OPEN: _WHERE,
+    CHAN_CLOSE: (*_WHERE, "reason"),
+    # What a client did wrong: the reply code and text. caller is the line of the user's code that waited for a client
+    # then, opener the one that waited when the connection was opened, as far as either could be told.
+    REFUSED: (*_WHERE, "client", "code", "text", "caller", "opener"),
+    EXCHANGE_DECLARE: (*_WHERE, "exchange", "type", "arguments"),
+    EXCHANGE_DELETE: (*_WHERE, "exchange"),
+    QUEUE_DECLARE: (*_WHERE, "queue", "arguments"),
+    # reason: None for a method, else "expired", "auto_delete", "exclusive".
+    QUEUE_DELETE: (*_WHERE, "queue", "reason"),
+    # exchange is the source; destination a queue's or an exchange's name; destination_kind "queue" or "exchange".
+    BIND: (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments"),
+    UNBIND: (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments"),
+    CONSUME: (*_WHERE, "queue", "consumer", "no_ack", "exclusive", "prefetch_count", "arguments"),
+    # reason: None for the client's own cancel, else why the broker cancelled it.
+    CANCEL: (*_WHERE, "queue", "consumer", "reason"),
+    # is_global: one limit for the channel; is_global_asked: the client wanted that, and the version may deny it.
+    QOS: (*_WHERE, "count", "is_global", "is_global_asked"),
+    # The test called a method of the broker; what it caused follows. caller is the line.
+    CALLED: ("call", "caller"),
+    TEST_START: ("test",),
+    TEST_END: ("test", "outcome", "duration"),
+    # A fault struck, on a method or event of that name; what it did follows.
+    FAULT: (*_WHERE, "on", "fault"),
+}
+
+KINDS: Final = tuple(FIELDS)
+
+# Where each field of a kind stands in its raw tuple; `kind` and `at` come first.
+POSITIONS: Final[dict[str, dict[str, int]]] = {
+    kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
+}
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PREVIEW_LENGTH: Final = 60
+
+
+class TracedMessage(Protocol):
+    """What the trace needs to know of a published message; the model's `Message` is one."""
+
+    @property
+    def id(self) -> int:
+        """This message's number in its broker, kept through dead-lettering."""
+
+    @property
+    def exchange(self) -> str:
+        """The exchange it was published to."""
+
+    @property
+    def routing_key(self) -> str:
+        """The key it was published with."""
+
+    @property
+    def body(self) -> bytes:
+        """Its content."""
+
+
+@runtime_checkable
+class _PlainValue(Protocol):
+    def to_python(self) -> object: ...
+
+
+class Event:
+    """One thing that happened: `kind`, `at`, and the fields of its kind as attributes.
+
+    A field the kind does not have raises AttributeError and names those it has; `get` answers None instead.
+    """
+
+    __slots__ = ("raw",)
+
+    vhost: str
+    conn: int | None
+    chan: int | None
+    message: TracedMessage
+    copy: int | None
+    src_copy: int | None
+    expires: int | None
+    exchange: str
+    routing_key: str
+    queue: str | None
+    consumer: str
+    tag: int | None
+    multiple: bool
+    redelivered: bool
+    count: int
+    reason: str | None
+    peer: str
+    user: str
+    client: str
+    type: str
+    arguments: object
+    destination_kind: str
+    destination: str
+    no_ack: bool
+    exclusive: bool
+    prefetch_count: int
+    is_global: bool
+    is_global_asked: bool
+    code: int
+    text: str
+    caller: str | None
+    opener: str | None
+    call: str
+    test: str
+    outcome: str
+    duration: float
+    on: str
+    fault: str
+
+    def __init__(self, raw: tuple[object, ...]) -> None:
+        # The tuple the core tapped.
+        self.raw = raw
+
+    @property
+    def kind(self) -> str:
+        """What happened, one of `KINDS`."""
+        return str(self.raw[0])
+
+    @property
+    def at(self) -> int:
+        """When, in microseconds of the broker's clock."""
+        at = self.raw[1]
+        assert isinstance(at, int)
+        return at
+
+    def get(self, name: str) -> object:
+        """This field, or None when the kind has no such field."""
+        position = POSITIONS[self.kind].get(name)
+        return None if position is None else self.raw[position]
+
+    def fields(self) -> dict[str, object]:
+        """The fields of this kind by name, in the order of the raw tuple, without `kind` and `at`."""
+        return dict(zip(FIELDS[self.kind], self.raw[2:], strict=True))
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        position = POSITIONS[self.kind].get(name)
+        if position is None:
+            known = ", ".join(FIELDS[self.kind])
+            raise AttributeError(f"a {self.kind!r} event has no field {name!r}; it has {known}")
+        return self.raw[position]
+
+    def __eq__(self, other: object) -> bool:
+        return self.raw == other.raw if isinstance(other, Event) else NotImplemented
+
+    def details(self, *, without: tuple[str, ...] = ()) -> str:
+        """The fields that say something, in one line."""
+        told = {name: value for name, value in self.fields().items() if name not in without}
+        return " ".join(_show(name, value) for name, value in told.items() if _is_telling(name, value))
+
+    def __repr__(self) -> str:
+        return f"{clock_text(self.at)} {self.kind} {self.details()}".rstrip()
+
+
+def clock_text(at: int) -> str:
+    """This instant as the UTC time of day, to the microsecond."""
+    return (_EPOCH + timedelta(microseconds=at)).strftime("%H:%M:%S.%f")
+
+
+def printable(text: str) -> str:
+    """A text that can be shown anywhere: names that are not UTF-8 hold octets no terminal and no report takes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def preview(body: bytes, limit: int = _PREVIEW_LENGTH) -> str:
+    """A body in a few characters: its text when it is text, else its bytes, cut when long."""
+    start = body[: limit * 4]
+    try:
+        shown = repr(start.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        # A character cut in half by our own limit is no sign of a binary body.
+        is_cut = len(start) < len(body) and error.start >= len(start) - 3
+        shown = repr(start[: error.start].decode("utf-8")) if is_cut else repr(start)
+    if len(shown) <= limit + 2 and len(start) == len(body):
+        return shown
+    return f"{shown[:limit]}... ({len(body)} bytes)"
+
+
+def _is_telling(name: str, value: object) -> bool:
+    if value is None or value is False:
+        return False
+    return (name, value) != ("vhost", "/") and not (name == "arguments" and not value)
+
+
+def _show(name: str, value: object) -> str:
+    if name != "message":
+        # A field table would show its wire types, which say little in a report.
+        plain = value.to_python() if isinstance(value, _PlainValue) else value
+        return f"{name}={plain!r}"
+    message = Event((PUBLISHED, 0, "/", None, None, value, None)).message
+    return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {preview(message.body)})"

@@ -1,0 +1,62 @@
+"""Erlang's way of printing values, which RabbitMQ's error texts carry to the client.
+
+Only what those texts hold: binaries, integers, floats, strings and the tuples around them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+_PRINTABLE: Final = frozenset({8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(160, 256)})
+_ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
+
+
+def binary(octets: bytes) -> str:
+    """Octets as `~p` prints a binary: `<<"text">>` when printable, else `<<1,2,3>>`."""
+    if octets and all(octet in _PRINTABLE for octet in octets):
+        return f"<<{string(octets)}>>"
+    return binary_numbers(octets)
+
+
+def binary_numbers(octets: bytes) -> str:
+    """Octets as `~w` prints a binary: always numbers."""
+    return f"<<{','.join(map(str, octets))}>>"
+
+
+def string(octets: bytes) -> str:
+    """Octets as a double-quoted string."""
+    return '"' + "".join(_ESCAPES.get(octet) or chr(octet) for octet in octets) + '"'
+
+
+def float_text(value: float) -> str:
+    """A float as Erlang prints it: the shortest digits that read back, with an exponent where that is shorter."""
+    sign, numbers, exponent = Decimal(repr(value)).normalize().as_tuple()
+    digits, minus = "".join(map(str, numbers)), "-" if sign else ""
+    if value == 0:
+        return f"{minus}0.0"
+    # Where the point stands: after so many digits; negative or beyond the digits it needs zeros.
+    place = len(digits) + int(exponent)
+    power = str(place - 1)
+    exponent_cost = len(power) + 1 + (2 if len(digits) == 1 else 1)
+    scientific = f"{minus}{digits[0]}.{digits[1:] or '0'}e{power}"
+    if place <= 0:
+        return f"{minus}0.{'0' * -place}{digits}" if place == 0 or 2 - place <= exponent_cost else scientific
+    if place >= len(digits):
+        zeros = place - len(digits)
+        return f"{minus}{digits}{'0' * zeros}.0" if zeros + 2 <= exponent_cost else scientific
+    return f"{minus}{digits[:place]}.{digits[place:]}"
+
+
+def shown(name: str) -> str:
+    """A name in a text: octets that are not UTF-8 are shown as if they were Latin-1."""
+    octets = text(name)
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return octets.decode("latin-1")
+
+
+def text(value: str) -> bytes:
+    """The octets of a name or key: short strings are UTF-8 with odd octets escaped as surrogates."""
+    return value.encode("utf-8", "surrogateescape")

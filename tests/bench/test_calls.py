@@ -1,0 +1,104 @@
+"""How many Python calls a message costs in the core: exact upper limits, and no wall time.
+
+The figures are counts of `call` events of sys.setprofile, so they repeat to the last one. A limit is what is there now:
+it moves down with the code, and up only with a reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from pamqp.commands import Basic
+
+from leveret.hooks import Hooks
+from tests.protocol.peer import Peer, Server, declare, octets, publish_octets, select
+
+BODY = b"x" * 1000
+ROUNDS = 50
+
+
+def calls(action: Callable[[], None]) -> Counter[str]:
+    """The Python functions that were called, by name."""
+    counted: Counter[str] = Counter()
+
+    def on_event(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            counted[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(on_event)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    counted.pop(f"{action.__qualname__}", None)
+    return counted
+
+
+def peer_with(*, tap: bool) -> Peer:
+    trace: list[object] = []
+    peer = Server(hooks=Hooks(trace.append if tap else None)).peer(channels=(1, 2))
+    peer.send(1, declare(), select())
+    peer.read()
+    return peer
+
+
+def measure(peer: Peer, data: Callable[[int], bytes]) -> float:
+    """The calls one round costs, on average over many, once everything is warm."""
+    pieces = [data(number) for number in range(ROUNDS + 3)]
+    connection = peer.connection
+    for piece in pieces[:3]:
+        connection.receive_data(piece)
+    connection.data_to_send()
+
+    def run() -> None:
+        for piece in pieces[3:]:
+            connection.receive_data(piece)
+            connection.data_to_send()
+
+    counted = calls(run)
+    for name, count in counted.most_common():
+        print(f"{count / ROUNDS:6.2f}  {name}")
+    return counted.total() / ROUNDS
+
+
+@pytest.mark.parametrize("tap", [False, True], ids=["tap off", "tap on"])
+def test_publish_to_confirm_stays_within_its_calls(tap: bool) -> None:
+    per_message = measure(peer_with(tap=tap), lambda number: publish_octets(1, BODY, message_id="1"))
+
+    print(f"publish, route, enqueue, confirm: {per_message} calls")
+    assert per_message <= PUBLISH_LIMIT[tap]
+
+
+@pytest.mark.parametrize("tap", [False, True], ids=["tap off", "tap on"])
+def test_deliver_and_ack_stay_within_their_calls(tap: bool) -> None:
+    peer = peer_with(tap=tap)
+    peer.send(2, Basic.Qos(prefetch_count=1), Basic.Consume(queue="q"))
+    peer.send_octets(publish_octets(1, BODY, message_id="1") * (ROUNDS + 4))
+
+    per_message = measure(peer, lambda number: octets(2, Basic.Ack(number + 1)))
+
+    print(f"ack and the next delivery: {per_message} calls")
+    assert per_message <= DELIVER_LIMIT[tap]
+
+
+@pytest.mark.parametrize("tap", [False, True], ids=["tap off", "tap on"])
+def test_publish_to_ack_stays_within_its_calls(tap: bool) -> None:
+    peer = peer_with(tap=tap)
+    peer.send(2, Basic.Qos(prefetch_count=10), Basic.Consume(queue="q"))
+
+    per_message = measure(
+        peer, lambda number: publish_octets(1, BODY, message_id="1") + octets(2, Basic.Ack(number + 1))
+    )
+
+    print(f"publish to a waiting consumer, confirm, ack: {per_message} calls; the goal is 30")
+    assert per_message <= ROUND_TRIP_LIMIT[tap]
+
+
+# With the tap off, and on.
+PUBLISH_LIMIT = (42, 42)
+DELIVER_LIMIT = (60, 61)
+ROUND_TRIP_LIMIT = (78, 79)

@@ -1,0 +1,307 @@
+"""Starting, stopping, resetting, and what a broker must not leave behind or get into."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+
+import pika
+import pytest
+
+from leveret import Broker, BrokerError
+
+
+def test_a_broker_is_there_for_the_length_of_a_with() -> None:
+    with Broker() as broker:
+        address = (broker.host, broker.port)
+        pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_a_broker_is_there_for_the_length_of_an_async_with() -> None:
+    async def use() -> None:
+        async with Broker() as broker:
+            broker.publish("amq.topic", "a.b", b"x")
+            broker.assert_published("amq.topic", routing_key="a.*")
+
+    asyncio.run(use())
+
+
+def test_what_a_stopped_broker_held_can_still_be_looked_at() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"x")
+
+    assert len(broker.queue("orders").ready) == 1
+    broker.assert_published("", routing_key="orders")
+
+
+def test_a_broker_can_be_set_up_before_it_starts() -> None:
+    broker = Broker()
+    broker.declare_queue("orders")
+
+    with broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        assert connection.channel().queue_declare("orders", passive=True).method.queue == "orders"
+
+
+def test_a_broker_that_was_not_started_has_no_port() -> None:
+    with pytest.raises(BrokerError, match="was not started"):
+        _ = Broker().url
+
+
+def test_starting_twice_is_a_mistake_and_stopping_twice_is_not() -> None:
+    broker = Broker().start()
+    with pytest.raises(BrokerError, match="runs already"):
+        broker.start()
+    broker.stop()
+    broker.stop()
+
+
+def test_a_broker_may_be_stopped_by_two_threads_at_once() -> None:
+    for _ in range(50):
+        broker = Broker().start()
+        threads = [threading.Thread(target=broker.stop) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_stopped_broker_can_start_again() -> None:
+    broker = Broker()
+    broker.start().stop()
+
+    with broker:
+        pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_a_stopping_broker_tells_its_clients(read_close) -> None:
+    with Broker() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        broker.stop()
+
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="shutdown"):
+            read_close(connection)
+
+
+def test_a_broker_listens_where_it_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with Broker(port=port) as broker:
+        assert broker.port == port
+        with pytest.raises(OSError, match="in use"):
+            Broker(port=port).start()
+
+
+def test_a_broker_listens_on_ipv6() -> None:
+    try:
+        broker = Broker(host="::1").start()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        assert connection.is_open
+    assert "@[::1]:" in broker.url
+    broker.stop()
+
+
+def test_urls_name_user_and_virtual_host() -> None:
+    with Broker(users={"shop": "a/b"}) as broker:
+        broker.add_vhost("/stage")
+        broker.set_permissions("shop", "/stage")
+
+        url = broker.url_for("/stage", "shop")
+
+        assert url == f"amqp://shop:a%2Fb@127.0.0.1:{broker.port}/%2Fstage"
+        pika.BlockingConnection(pika.URLParameters(url)).close()
+        pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop"))).close()
+
+
+def test_an_unknown_version_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"2\.8.*knows 4\.3"):
+        Broker(rabbitmq="2.8")
+
+
+def test_resetting_forgets_everything_and_keeps_the_port(broker: Broker) -> None:
+    port = broker.port
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    broker.declare_queue("orders")
+    broker.clock.hold()
+
+    broker.reset()
+
+    assert broker.queues == []
+    assert broker.connections == []
+    assert len(broker.trace) == 0
+    assert not broker.clock.is_held
+    assert broker.port == port
+    with pytest.raises(pika.exceptions.AMQPError):
+        connection.channel()
+    pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+    assert broker.trace.query("conn_open")[0].conn == 1
+
+
+def test_restarting_keeps_what_is_durable_and_closes_connections(broker: Broker, read_close) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    broker.declare_queue("orders")
+    broker.publish("", "orders", b"kept", delivery_mode=2)
+    broker.publish("", "orders", b"lost")
+
+    broker.restart()
+
+    assert [message.body for message in broker.queue("orders").ready] == [b"kept"]
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="shutdown"):
+        read_close(connection)
+    pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_an_error_inside_leveret_reaches_the_test() -> None:
+    broker = Broker().start()
+    broker._engine.node.timers.add(0, lambda: 1 // 0)
+    broker.sync()
+
+    with pytest.raises(ZeroDivisionError):
+        broker.__exit__(None, None, None)
+
+
+def test_a_broker_nobody_holds_stops_by_itself() -> None:
+    broker = Broker().start()
+    address = (broker.host, broker.port)
+    del broker
+    gc.collect()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_a_process_ends_though_its_broker_was_never_stopped() -> None:
+    code = "from leveret import Broker; broker = Broker().start(); print('good')"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+
+    assert (done.stdout, done.stderr, done.returncode) == ("good\n", "", 0)
+
+
+def test_nothing_is_left_of_a_thousand_brokers() -> None:
+    engines = []
+    for number in range(1000):
+        with Broker() as broker:
+            broker.declare_queue("orders")
+            if number % 50 == 0:
+                pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+            engines.append(weakref.ref(broker._engine))
+    del broker
+    gc.collect()
+
+    assert sum(engine() is not None for engine in engines) == 0
+
+
+def test_two_brokers_share_nothing() -> None:
+    with Broker() as first, Broker() as second:
+        first.declare_queue("orders")
+
+        assert second.queues == []
+
+
+def test_the_package_imports_nothing_heavy() -> None:
+    code = """
+import sys
+import leveret
+light = sorted({"asyncio", "ssl", "logging", "json", "socket", "threading"} & set(sys.modules))
+from leveret import Broker
+with Broker() as broker:
+    broker.declare_queue("orders")
+    broker.publish("", "orders", b"x")
+    broker.wait_idle()
+    assert len(broker.queue("orders").ready) == 1
+print(light, sorted({"asyncio", "ssl", "logging"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=30, env=_path())
+
+    assert done.stdout == "[] []\n", done.stderr
+
+
+def _path() -> dict[str, str]:
+    import leveret
+
+    return {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(leveret.__file__))}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_is_told_whose_broker_it_is(broker: Broker, channel) -> None:
+    answer, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            broker.declare_queue("orders")
+        except BrokerError as error:
+            os.write(write_end, str(error).encode())
+        broker.stop()
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(answer) as said:
+        assert f"belongs to process {os.getpid()}" in said.read()
+    os.waitpid(child, 0)
+
+    assert channel.queue_declare("orders", durable=True).method.queue == "orders"
+    assert broker.queue("orders").name == "orders"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_may_have_a_broker_of_its_own(broker: Broker) -> None:
+    child = os.fork()
+    if child == 0:
+        with Broker() as own:
+            pika.BlockingConnection(pika.URLParameters(own.url)).close()
+            pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+        os._exit(7)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+GEVENT = """
+{before}
+import leveret.broker
+{after}
+import gevent, pika
+with leveret.Broker() as broker:
+    broker.declare_queue("orders")
+
+    def work():
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        for method, _, body in channel.consume("orders"):
+            channel.basic_ack(method.delivery_tag)
+            if body == b"last":
+                break
+        connection.close()
+
+    worker = gevent.spawn(work)
+    for body in (b"first", b"second", b"last"):
+        broker.publish("", "orders", body)
+    broker.assert_acked("orders", body=b"last", within=5)
+    broker.wait_idle()
+    worker.join()
+print("good")
+"""
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
+    pytest.importorskip("gevent")
+    patch = "from gevent import monkey; monkey.patch_all()"
+    code = GEVENT.format(before=patch if order == "before" else "", after=patch if order == "after" else "")
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+
+    assert done.stdout == "good\n", done.stderr

@@ -1,0 +1,77 @@
+"""Deprecated features: permitted by name, and named where one was denied."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pika
+import pytest
+
+from leveret import Broker, Refused
+
+
+@pytest.mark.parametrize(
+    "permit",
+    ["transient_nonexcl_queues", "global_qos, transient_nonexcl_queues", ["transient_nonexcl_queues"]],
+)
+def test_features_are_permitted_by_a_text_or_by_several(permit) -> None:
+    with Broker(permit=permit) as broker:
+        assert broker.declare_queue("orders", durable=False).durable is False
+
+
+def test_a_feature_nobody_knows_is_refused_with_the_nearest_and_all_there_are() -> None:
+    with pytest.raises(
+        ValueError, match=r"'transient_queues'.*it has transient_nonexcl_queues, .*; did you mean 'trans"
+    ):
+        Broker(permit={"transient_queues"})
+
+
+def test_a_feature_nobody_knows_is_refused_on_a_version_that_denies_nothing() -> None:
+    with pytest.raises(ValueError, match=r"no deprecated feature 'x' to permit; it has .*, global_qos$"):
+        Broker(rabbitmq="3.10", permit="x")
+
+
+def test_the_command_line_refuses_a_feature_and_a_version_nobody_knows_in_a_line() -> None:
+    def said(*options: str) -> str:
+        command = [sys.executable, "-m", "leveret", "serve", "--port", "0", *options]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        return ran.stderr
+
+    assert said("--permit", "global_qoss").endswith("global_qos; did you mean 'global_qos'?\n")
+    assert (
+        said("--rabbitmq", "9.9")
+        == "leveret: leveret does not know RabbitMQ '9.9'; it knows 4.3, 4.2, 4.0, 3.13, 3.10\n"
+    )
+
+
+@pytest.mark.parametrize("version", ["4.3", "4.2", "4.0"])
+def test_a_stream_under_a_permitted_limit_for_the_channel_misses_a_limit_of_the_consumer(version: str) -> None:
+    with Broker(rabbitmq=version, permit="global_qos") as broker:
+        broker.declare_queue("log", arguments={"x-queue-type": "stream"})
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=1, global_qos=True)
+
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="consumer prefetch count is not set"):
+                channel.basic_consume("log", print)
+
+
+def test_a_call_refused_for_a_denied_feature_names_both_ways_out() -> None:
+    with Broker() as broker, pytest.raises(Refused) as caught:
+        broker.declare_queue("orders", durable=False)
+
+    (note,) = caught.value.__notes__
+    assert "durable=True" in note
+    assert 'Broker(permit={"transient_nonexcl_queues"})' in note
+
+
+def test_a_call_refused_for_another_reason_has_no_such_note() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+
+        with pytest.raises(Refused) as caught:
+            broker.declare_queue("orders", auto_delete=True)
+
+    assert not hasattr(caught.value, "__notes__")

@@ -1,0 +1,173 @@
+"""Waiting for clients: until idle, until something happened, and with a limit that says why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from leveret import Broker, BrokerError, WaitedTooLong
+
+
+def test_a_broker_is_idle_when_a_worker_is_done(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    done = []
+    work("orders", lambda channel, body: done.append(body) or "ack")
+    for number in range(100):
+        broker.publish("", "orders", b"%d" % number)
+
+    broker.wait_idle()
+
+    assert len(done) == 100
+    broker.assert_empty("orders")
+
+
+def test_a_broker_without_clients_is_idle(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    broker.publish("", "orders", b"nobody wants it")
+
+    broker.wait_idle(timeout=0)
+
+
+def test_why_it_is_not_idle_is_said(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    work("orders", lambda channel, body: "keep")
+    broker.publish("", "orders", b"x")
+
+    with pytest.raises(WaitedTooLong, match=r"not idle after 0.05 s: 1 unacked on orders held by .* of worker since"):
+        broker.wait_idle(timeout=0.05)
+
+
+def test_what_happens_on_other_threads_is_waited_for(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    broker.declare_queue("invoices")
+
+    def bill(channel, body: bytes) -> str:
+        channel.basic_publish("", "invoices", body)
+        return "ack"
+
+    work("orders", bill)
+    broker.publish("", "orders", b"7")
+
+    assert broker.wait_for("published", "", routing_key="invoices").body == b"7"
+    broker.wait_for("acked", "orders", body=b"7")
+    broker.assert_published("", routing_key="invoices", body=b"7", within=5)
+
+
+def test_what_does_not_happen_shows_the_state_of_the_broker(broker: Broker) -> None:
+    broker.declare_queue("orders")
+
+    with pytest.raises(WaitedTooLong, match=r"(?s)acked.*connections: none"):
+        broker.wait_for("acked", "orders", timeout=0.01)
+    with pytest.raises(ValueError, match="known are published"):
+        broker.wait_for("eaten", "orders")
+
+
+def test_the_blocking_form_on_an_event_loop_names_its_twin(broker: Broker) -> None:
+    broker.declare_queue("orders")
+
+    async def block() -> None:
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.wait_idle\(\.\.\.\)"):
+            broker.wait_idle()
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.clock\.advance\(\.\.\.\)"):
+            broker.clock.advance(1)
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.assert_acked\(\.\.\.\)"):
+            broker.assert_acked("orders", within=1)
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.wait_for\(\.\.\.\)"):
+            broker.wait_for("acked", "orders")
+
+    asyncio.run(block())
+
+
+def test_what_does_not_wait_works_on_an_event_loop(broker: Broker) -> None:
+    async def act() -> None:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"x")
+        broker.sync()
+        broker.assert_published("", routing_key="orders")
+        assert len(broker.queue("orders").ready) == 1
+
+    asyncio.run(act())
+
+
+def test_twins_wait_beside_the_client_on_one_event_loop(broker: Broker) -> None:
+    aio_pika = pytest.importorskip("aio_pika")
+
+    async def consume() -> None:
+        connection = await aio_pika.connect(broker.url)
+        channel = await connection.channel()
+        queue = await channel.declare_queue("orders", durable=True)
+
+        async def handle(message) -> None:
+            await message.ack()
+
+        await queue.consume(handle)
+        broker.publish("", "orders", b"x")
+        acked = await broker.aio.assert_acked("orders", within=5)
+        assert acked.body == b"x"
+        await broker.aio.wait_idle()
+        assert (await broker.aio.wait_for("acked", "orders")).body == b"x"
+        await broker.aio.clock.advance(1)
+        await connection.close()
+
+    asyncio.run(consume())
+
+
+def test_a_twin_fails_as_the_blocking_form_does(broker: Broker) -> None:
+    broker.declare_queue("orders")
+
+    async def wait() -> None:
+        with pytest.raises(AssertionError, match="acked"):
+            await broker.aio.assert_acked("orders", within=0.01)
+
+    asyncio.run(wait())
+    with pytest.raises(AttributeError, match=r"nothing on broker\.aio is called 'publish'"):
+        _ = broker.aio.publish
+
+
+def test_a_cancelled_twin_does_not_hold_up_the_event_loop(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    work("orders", lambda channel, body: "keep")
+    broker.publish("", "orders")
+
+    async def give_up() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(broker.aio.wait_idle(timeout=60), 0.02)
+
+    asyncio.run(give_up())
+    broker.sync()
+
+
+def test_twins_wait_under_trio(broker: Broker) -> None:
+    trio = pytest.importorskip("trio")
+    broker.declare_queue("orders")
+
+    async def wait() -> None:
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.wait_idle"):
+            broker.wait_idle()
+        await broker.aio.wait_idle()
+        broker.publish("", "orders", b"x")
+        assert (await broker.aio.assert_published("", within=5)).body == b"x"
+
+    trio.run(wait)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="interrupts the main thread with a signal")
+def test_an_interrupted_wait_leaves_the_broker_usable(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    work("orders", lambda channel, body: "keep")
+    broker.publish("", "orders")
+    broker.wait_for("delivered", "orders")
+
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        broker.wait_idle(timeout=20)
+    timer.join()
+
+    broker.publish("", "orders")
+    assert len(broker.queue("orders").unacked) == 2

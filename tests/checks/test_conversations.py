@@ -1,0 +1,172 @@
+"""What clients leave undone, and what they are told that nobody hears."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+import pika
+import pytest
+
+
+def test_a_message_held_at_the_end_is_told_with_its_holder(broker, connect, found):
+    channel = connect(broker, "worker").channel()
+    broker.publish("", "orders.work", b"1")
+    channel.basic_get("orders.work")
+
+    text = found(broker)["unacked_at_end"]
+
+    assert "in queue 'orders.work': '' 'orders.work' '1'" in text
+    assert "held by a basic.get of worker since" in text
+
+
+def test_a_message_that_went_back_with_its_channel_is_not_held(broker, connect, found):
+    channel = connect(broker).channel()
+    broker.publish("", "orders.work", b"1")
+    channel.basic_get("orders.work")
+    channel.close()
+
+    assert "unacked_at_end" not in found(broker)
+
+
+def test_a_message_in_the_hand_of_the_test_is_not_left_by_a_client(broker, found):
+    broker.publish("", "orders.work", b"1")
+    broker.consume("orders.work").next()
+
+    assert found(broker) == {}
+
+
+def test_an_open_connection_is_told_with_the_line_that_opened_it(broker, connect, found):
+    connect(broker).channel()
+
+    texts = found(broker)
+
+    assert "shop (connection 1), opened at " in texts["connection_not_closed"]
+    assert "channel 1 of shop (connection 1)" in texts["channel_not_closed"]
+
+
+def test_a_broker_that_was_stopped_has_looked_before(broker, connect, found):
+    connect(broker)
+    broker.stop()
+
+    assert "connection_not_closed" in found(broker)
+
+
+def test_what_stopping_does_to_clients_is_not_their_doing(broker, connect, found):
+    connect(broker).channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
+    broker.publish("", "orders.work", b"1")
+    broker.assert_delivered("orders.work")
+    broker.stop()
+
+    assert "auto_ack_lost" not in found(broker)
+    broker.start()
+    assert "auto_ack_lost" not in found(broker)
+
+
+def test_automatic_acks_on_a_connection_that_broke_are_told(broker, connect, found):
+    connection = connect(broker, "worker")
+    channel = connection.channel()
+    channel.basic_consume("orders.work", lambda *_: None, auto_ack=True)
+    broker.publish("", "orders.work", b"1")
+    broker.assert_delivered("orders.work")
+    connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
+    with suppress(pika.exceptions.AMQPError):
+        connection.process_data_events(5)
+
+    text = found(broker)["auto_ack_lost"]
+
+    assert "1 message of 'orders.work' went to worker, then connection lost" in text
+
+
+def test_an_orderly_end_of_a_consumer_with_automatic_acks_is_fine(broker, connect, found):
+    connection = connect(broker)
+    connection.channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
+    broker.publish("", "orders.work", b"1")
+    broker.assert_delivered("orders.work")
+    connection.close()
+
+    assert "auto_ack_lost" not in found(broker)
+
+
+def test_what_went_with_a_queue_of_the_connection_itself_is_nobodys_loss(broker, connect, found):
+    connection = connect(broker)
+    channel = connection.channel()
+    channel.queue_declare("replies", exclusive=True)
+    channel.basic_consume("replies", lambda *_: None, auto_ack=True)
+    broker.publish("", "replies", b"1")
+    broker.assert_delivered("replies")
+    connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
+    with suppress(pika.exceptions.AMQPError):
+        connection.process_data_events(5)
+
+    assert "auto_ack_lost" not in found(broker)
+
+
+def test_a_consumer_without_a_prefetch_limit_is_told(broker, connect, found):
+    channel = connect(broker).channel()
+    channel.basic_consume("orders.work", lambda *_: None, consumer_tag="endless")
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_consume("orders.work", lambda *_: None, consumer_tag="modest")
+
+    text = found(broker)["unlimited_prefetch"]
+
+    assert "endless of shop on 'orders.work'" in text
+    assert "modest" not in text
+
+
+def test_a_declaration_with_other_arguments_is_told_with_its_line(broker, connect, found):
+    channel = connect(broker).channel()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare("orders.work", durable=True, arguments={"x-max-length": 1})
+
+    text = found(broker)["redeclared_differently"]
+
+    assert "inequivalent arg 'x-max-length' for queue 'orders.work'" in text
+    assert "test_conversations.py" in text
+
+
+def test_an_ack_of_a_message_nobody_has_is_told_when_nobody_hears_of_it(broker, found, lonely_ack):
+    lonely_ack(broker)
+
+    text = found(broker)["unseen_channel_error"]
+
+    assert "PRECONDITION_FAILED - unknown delivery tag 7" in text
+
+
+def test_a_refusal_that_the_test_asserts_is_seen(broker, found, lonely_ack):
+    lonely_ack(broker)
+
+    refusal = broker.assert_refused(406, text="unknown delivery tag", within=5)
+
+    assert refusal.code == 406
+    assert "unseen_channel_error" not in found(broker)
+
+
+def test_an_asserted_refusal_that_did_not_happen_shows_those_that_did(broker, lonely_ack):
+    lonely_ack(broker)
+    broker.assert_refused(406, within=5)
+
+    with pytest.raises(AssertionError, match=r"(?s)assert_refused\(code=404\): saw none.*unknown delivery tag 7"):
+        broker.assert_refused(404)
+    with pytest.raises(AssertionError, match="saw none"):
+        broker.assert_refused(406, text="no queue")
+
+
+@pytest.fixture
+def lonely_ack():
+    """Acknowledges what was never delivered, from a client that does not wait for anything."""
+    peers = []
+
+    def act(broker):
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        peers.append(connection)
+        channel = connection.channel()
+        # Behind pika's back: octets of basic.ack with the tag 7, written by nobody's call.
+        ack = bytes.fromhex("01 0001 0000000d 003c0050 0000000000000007 00 ce".replace(" ", ""))
+        assert channel.channel_number == 1
+        connection._impl._transport._sock.send(ack)
+
+    yield act
+    for peer in peers:
+        with suppress(pika.exceptions.AMQPError):
+            peer.close()

@@ -1,0 +1,144 @@
+"""Strict checks in a suite of a user's: levels from every place, and who is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
+
+LOSS = """
+    def test_it(leveret):
+        leveret.publish("amq.topic", "nowhere")
+"""
+
+
+def test_a_loss_is_a_warning_of_the_test_it_happened_in(run):
+    result = run(LOSS)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*::test_it", "*LeveretWarning: unroutable: 1 message *"])
+
+
+def test_a_filter_makes_it_an_error(run):
+    run(LOSS, "-W", "error::leveret.LeveretWarning").assert_outcomes(passed=1, errors=1)
+
+
+def test_the_command_line_sets_levels(run):
+    run(LOSS, "--leveret-checks=unroutable=error").assert_outcomes(passed=1, errors=1)
+    run(LOSS, "--leveret-checks=off").assert_outcomes(passed=1, warnings=0)
+
+
+def test_the_environment_and_the_ini_file_set_levels(run, suite, monkeypatch):
+    suite.makeini("[pytest]\nleveret_checks = off, unroutable=error")
+    run(LOSS).assert_outcomes(passed=1, errors=1)
+
+    monkeypatch.setenv("LEVERET_CHECKS", "off")
+    run(LOSS).assert_outcomes(passed=1, warnings=0)
+
+
+def test_markers_add_to_what_is_said_for_all_and_the_closest_wins(run, suite):
+    suite.makeini("[pytest]\nleveret_checks = error, overflowed_into_nothing=off")
+    result = run("""
+        import pytest
+
+        pytestmark = pytest.mark.leveret(checks={"unroutable": "off"})
+
+        def lose(leveret):
+            leveret.publish("amq.topic", "nowhere")
+            leveret.declare_queue("last", arguments={"x-max-length": 1})
+            leveret.publish("", "last", "1")
+            leveret.publish("", "last", "2")
+
+        def test_of_module(leveret):
+            lose(leveret)
+
+        @pytest.mark.leveret(checks="unroutable")
+        def test_of_its_own(leveret):
+            lose(leveret)
+    """)
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_of_its_own*", "*CheckFailed: unroutable: 1 message *"])
+
+
+def test_make_leveret_adds_to_it_too(run):
+    result = run("""
+        def test_it(make_leveret):
+            make_leveret(checks="unroutable=error").publish("amq.topic", "nowhere")
+    """)
+
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_a_test_that_fails_is_not_judged(run):
+    result = run(LOSS + "        assert False", "--leveret-checks=error")
+
+    result.assert_outcomes(failed=1, errors=0)
+
+
+@pytest.mark.parametrize("text", ["unroutabel=error", "unroutable=loud"])
+def test_a_slip_of_the_pen_ends_the_run(run, text):
+    result = run(LOSS, f"--leveret-checks={text}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--leveret-checks: *"])
+
+
+def test_a_slip_of_the_pen_in_a_marker_fails_its_test(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret(checks="unroutabel=error")
+        def test_it(leveret): pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no check 'unroutabel'; did you mean 'unroutable'?*"])
+
+
+def test_each_test_is_judged_by_what_happened_in_it_on_the_broker_of_the_run(run):
+    result = run(
+        """
+        def test_fails(leveret_session):
+            leveret_session.publish("amq.topic", "first")
+            assert False
+
+        def test_loses(leveret_session):
+            leveret_session.publish("amq.topic", "second")
+
+        def test_is_fine(leveret_session):
+            pass
+        """,
+        "--leveret-checks=error",
+    )
+
+    result.assert_outcomes(passed=2, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_loses*", "*CheckFailed: unroutable: 1 message *"])
+
+
+def test_what_is_left_on_the_broker_of_the_run_is_judged_at_its_end(run):
+    result = run(
+        """
+        from client import connect
+
+        def test_it(leveret_session):
+            test_it.connection = connect(leveret_session.url)
+        """,
+        "--leveret-checks=connection_not_closed=error",
+    )
+
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_an_exception_in_an_answer_fails_the_test(run):
+    result = run("""
+        def test_it(leveret):
+            leveret.respond("prices", lambda request: 1 / 0)
+            leveret.publish("", "prices")
+            leveret.wait_idle()
+    """)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*ZeroDivisionError*"])

@@ -1,0 +1,144 @@
+"""How checks are switched, allowed and raised."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from leveret import Broker, CheckFailed, LeveretWarning
+
+
+def test_an_error_fails_at_the_end_of_the_block():
+    with pytest.raises(CheckFailed, match="unroutable: 1 message"), Broker(checks="unroutable=error") as broker:
+        broker.publish("amq.topic", "nowhere")
+
+
+def test_a_name_alone_means_error_and_a_level_alone_means_all():
+    with pytest.raises(CheckFailed, match="unroutable"), Broker(checks=["off", "unroutable"]) as broker:
+        broker.publish("amq.topic", "nowhere")
+
+
+def test_what_comes_later_wins():
+    with Broker(checks={"all": "error", "unroutable": "off"}) as broker:
+        broker.publish("amq.topic", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("checks", "text"),
+    [
+        ("unroutabel=error", "did you mean 'unroutable'?"),
+        ("unroutable=loud", "'loud' is no level of a check; there are error, warning, off"),
+    ],
+)
+def test_a_slip_of_the_pen_is_refused(checks, text):
+    with pytest.raises(ValueError, match=text.replace("?", r"\?")):
+        Broker(checks=checks)
+
+
+def fail_after_a_loss():
+    with Broker(checks="error") as broker:
+        broker.publish("amq.topic", "nowhere")
+        raise ZeroDivisionError
+
+
+def test_nothing_is_said_when_the_test_fails_by_itself():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ZeroDivisionError):
+            fail_after_a_loss()
+
+
+def test_a_warning_that_the_user_takes_for_an_error_is_one():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        with pytest.raises(LeveretWarning, match="unroutable"), Broker() as broker:
+            broker.publish("amq.topic", "nowhere")
+
+
+def lose_in_two_ways():
+    with Broker(checks="error") as broker:
+        broker.publish("amq.topic", "nowhere")
+        broker.declare_queue("last", arguments={"x-max-length": 1})
+        broker.publish("", "last", b"1")
+        broker.publish("", "last", b"2")
+
+
+def test_several_failures_are_raised_together():
+    with pytest.raises(CheckFailed) as failed:
+        lose_in_two_ways()
+
+    assert "unroutable: 1 message" in str(failed.value)
+    assert "overflowed_into_nothing: 1 message" in str(failed.value)
+
+
+def test_what_is_allowed_in_a_block_is_not_told(broker, found):
+    with broker.allow("unroutable", exchange="orders", routing_key="payment.*"):
+        broker.publish("orders", "payment.made")
+    broker.publish("orders", "payment.lost")
+
+    text = found(broker)["unroutable"]
+
+    assert "payment.lost" in text
+    assert "payment.made" not in text
+
+
+def test_what_is_allowed_in_one_place_is_told_in_another(broker, found):
+    with broker.allow("unroutable", exchange="amq.topic"):
+        broker.publish("orders", "payment.made")
+
+    assert "payment.made" in found(broker)["unroutable"]
+
+
+def test_without_a_block_it_is_allowed_to_the_end(broker, found):
+    broker.publish("orders", "payment.before")
+    broker.allow("unroutable")
+    broker.publish("orders", "payment.after")
+
+    text = found(broker)["unroutable"]
+
+    assert "payment.before" in text
+    assert "payment.after" not in text
+
+
+def test_a_connection_opened_while_it_was_allowed_may_stay(broker, connect, found):
+    with broker.allow("connection_not_closed", client="shop"), broker.allow("channel_not_closed"):
+        connect(broker, "shop").channel()
+        connect(broker, "other")
+
+    texts = found(broker)
+
+    assert "other" in texts["connection_not_closed"]
+    assert "shop" not in texts["connection_not_closed"]
+    assert "channel_not_closed" not in texts
+
+
+def test_allowing_what_nobody_checks_names_the_nearest(broker):
+    with pytest.raises(ValueError, match="did you mean 'unroutable'"):
+        broker.allow("unroutabel")
+    with pytest.raises(TypeError, match="did you mean 'exchange'"):
+        broker.allow("unroutable", exchang="orders")
+
+
+def test_a_trace_that_is_too_short_is_told_instead_of_nothing(broker, found):
+    recorder = broker._engine.recorder
+    for number in range(recorder.size + 1):
+        recorder.tap(("test_start", number, "many"))
+
+    (text,) = found(broker).values()
+
+    assert "unroutable, " in text
+    assert "not everything could be checked, for the trace holds the last 100000 events" in text
+
+
+def test_without_a_trace_only_what_was_asked_for_is_missed(found):
+    with Broker(record="off") as silent, Broker(record="off", checks="unroutable=warning") as asked:
+        assert found(silent) == {}
+        assert "cannot be checked without a trace" in found(asked)["unroutable"]
+
+
+def test_what_happened_before_a_reset_is_judged_all_the_same(broker, found):
+    broker.publish("orders", "payment.made")
+    broker.reset()
+
+    assert "payment.made" in found(broker)["unroutable"]

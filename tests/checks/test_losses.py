@@ -1,0 +1,127 @@
+"""Messages that production would have lost."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_a_message_without_a_queue_is_told_with_its_line_and_the_bindings_there_are(broker, found):
+    broker.publish("orders", "odrer.created", b"a book")
+
+    text = found(broker)["unroutable"]
+
+    assert "1 message published without mandatory reached no queue" in text
+    assert "'orders' 'odrer.created' 'a book', published by the test at " in text
+    assert "test_losses.py:" in text
+    assert "bound to the exchange are 'order.#'" in text
+    assert "broker.allow(\"unroutable\", exchange='orders')" in text
+
+
+def test_a_client_that_publishes_nowhere_is_named(broker, connect, found):
+    channel = connect(broker).channel()
+    channel.basic_publish("", "orders.wrok", b"1")
+    channel.basic_publish("", "orders.wrok", b"1")
+
+    text = found(broker)["unroutable"]
+
+    assert "2 messages" in text
+    assert "published by shop (connection 1, channel 1); there are the queues 'orders.work' (x2)" in text
+
+
+def test_a_mandatory_message_that_came_back_is_not_lost(broker, connect, found):
+    channel = connect(broker).channel()
+    channel.confirm_delivery()
+    with pytest.raises(Exception, match="returned"):
+        channel.basic_publish("", "nowhere", b"1", mandatory=True)
+
+    assert "unroutable" not in found(broker)
+
+
+def test_what_celery_tells_of_itself_is_nobodys_loss(broker, found):
+    broker.declare_exchange("celeryev", "topic")
+    broker.publish("celeryev", "worker.heartbeat")
+
+    assert found(broker) == {}
+
+
+def test_a_rejected_message_without_a_dead_letter_exchange_is_told_with_who_rejected_it(broker, connect, found):
+    channel = connect(broker, "worker").channel()
+    broker.publish("", "orders.work", b"poison")
+    channel.basic_reject(channel.basic_get("orders.work")[0].delivery_tag, requeue=False)
+
+    text = found(broker)["rejected_into_nothing"]
+
+    assert "in queue 'orders.work'" in text
+    assert "rejected by worker, the queue has no dead-letter exchange" in text
+
+
+def test_a_dead_letter_that_reaches_no_queue_is_lost_as_well(broker, found):
+    broker.declare_exchange("dead")
+    broker.declare_queue("short", arguments={"x-dead-letter-exchange": "dead", "x-message-ttl": 1000})
+    broker.publish("", "short", b"late")
+    broker.clock.advance(2)
+
+    assert "its dead letter reached no queue by 'dead'" in found(broker)["expired_into_nothing"]
+
+
+def test_a_dead_letter_exchange_that_is_missing_is_named(broker, found):
+    broker.declare_queue("short", arguments={"x-dead-letter-exchange": "dead", "x-message-ttl": 1000})
+    broker.publish("", "short", b"late")
+    broker.clock.advance(2)
+
+    assert "its dead-letter exchange 'dead' is not there" in found(broker)["expired_into_nothing"]
+
+
+def test_a_dead_letter_that_arrives_is_no_loss(broker, found):
+    broker.declare_queue("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-message-ttl": 1000}
+    broker.declare_queue("short", arguments=arguments)
+    broker.publish("", "short", b"late")
+    broker.clock.advance(2)
+
+    assert found(broker) == {}
+
+
+def test_a_dead_letter_that_is_delayed_is_still_on_its_way(broker, found):
+    broker.declare_exchange("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    broker.bind_queue("orders.work", "later")
+    broker.declare_queue("short", arguments={"x-dead-letter-exchange": "later", "x-message-ttl": 1000})
+    broker.publish("", "short", b"late", headers={"x-delay": 60_000})
+    broker.clock.advance(2)
+
+    assert found(broker) == {}
+
+
+def test_a_full_queue_that_drops_its_oldest_is_told(broker, found):
+    broker.declare_queue("last", arguments={"x-max-length": 1})
+    broker.publish("", "last", b"1")
+    broker.publish("", "last", b"2")
+
+    assert "in queue 'last': '' 'last' '1'" in found(broker)["overflowed_into_nothing"]
+
+
+def test_what_an_assertion_has_returned_is_no_news(broker, found):
+    broker.publish("orders", "payment.made")
+
+    broker.assert_dropped("orders", reason="no route")
+
+    assert found(broker) == {}
+
+
+def test_each_thing_is_said_once(broker, found):
+    broker.publish("orders", "payment.made")
+    found(broker)
+    broker.publish("orders", "payment.lost")
+
+    assert "1 message" in found(broker)["unroutable"]
+    assert found(broker) == {}
+
+
+def test_many_losses_of_one_kind_are_one_warning(broker, found):
+    for number in range(50):
+        broker.publish("orders", f"payment.{number}")
+
+    text = found(broker)["unroutable"]
+
+    assert "50 messages" in text
+    assert "... and 45 more" in text

@@ -1,0 +1,116 @@
+"""What is shown when something did not happen in time, and when somebody has lost patience."""
+
+from __future__ import annotations
+
+import bdb
+import sys
+import threading
+
+import pytest
+
+from leveret import Broker, WaitedTooLong
+from leveret.observe.debugging import is_debugged
+from tests.plugin.conftest import no_options_of_ours, run_apart, suite
+
+__all__ = ["no_options_of_ours", "run_apart", "suite"]
+
+
+@pytest.fixture
+def stuck(broker, connect):
+    """A broker whose worker holds a message and does nothing."""
+    channel = connect(broker, "worker").channel()
+    broker.publish("", "orders.work", b"1")
+    channel.basic_get("orders.work")
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("wait", "error"),
+    [
+        (lambda broker: broker.wait_idle(timeout=0.01), WaitedTooLong),
+        (lambda broker: broker.wait_for("acked", "orders.work", timeout=0.01), WaitedTooLong),
+        (lambda broker: broker.assert_acked("orders.work", within=0.01), AssertionError),
+        (lambda broker: broker.assert_empty("orders.work", within=0.01), AssertionError),
+        (lambda broker: broker.assert_refused(404, within=0.01), AssertionError),
+    ],
+)
+def test_whatever_waits_in_vain_shows_queues_holders_events_and_the_seed(stuck, wait, error):
+    with pytest.raises(error) as raised:
+        wait(stuck)
+
+    text = str(raised.value)
+    assert "seed=0" in text
+    assert "orders.work  0      1" in text
+    assert "1 unacked on orders.work held by a basic.get of worker since" in text
+    assert "worker (connection 1, channel 1): got queue='orders.work'" in text
+    assert text.count("connections:") == 1
+
+
+def test_an_assertion_that_does_not_wait_shows_only_its_own_matter(stuck):
+    with pytest.raises(AssertionError) as raised:
+        stuck.assert_acked("orders.work")
+
+    assert "connections:" not in str(raised.value)
+
+
+class Debugger(bdb.Bdb):
+    def trace_dispatch(self, frame, event, arg) -> None:
+        """Follow nothing."""
+
+
+def test_a_debugger_is_seen_and_a_tracer_of_coverage_is_none():
+    previous = sys.gettrace()
+    try:
+        sys.settrace(Debugger().trace_dispatch)
+        seen = is_debugged()
+        sys.settrace(lambda frame, event, argument: None)
+        mistaken = is_debugged()
+    finally:
+        sys.settrace(previous)
+
+    assert seen
+    assert not mistaken
+
+
+def test_a_wait_goes_on_while_somebody_debugs(broker):
+    enough = threading.Event()
+    outcome = []
+
+    def wait():
+        sys.settrace(Debugger().trace_dispatch)
+        outcome.append(broker.assert_published("orders", within=0.01).text)
+        enough.set()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    # Longer than the wait's own limit, in real time.
+    assert not enough.wait(0.3)
+    broker.publish("orders", "order.created", "late")
+    waiter.join(5)
+
+    assert outcome == ["late"]
+
+
+def interrupt():
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_block_shows_what_there_was(capsys):
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+
+    shown = capsys.readouterr().err
+    assert "orders  0      0" in shown
+    assert "the test called declare_queue at " in shown
+
+
+def test_an_interrupted_test_shows_its_brokers(run_apart):
+    result = run_apart("""
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            raise KeyboardInterrupt
+    """)
+
+    result.stdout.fnmatch_lines(["*leveret, interrupted in *::test_it*", "<Broker * seed=0", "orders * 0 * 0 * -"])

@@ -1,0 +1,85 @@
+"""One broker a test for the suites of real client libraries: leveret, or a RabbitMQ to compare with.
+
+`broker_url` is the whole contract between a suite and the broker it talks to, so a test cannot know which one that is.
+Normally it is a fresh leveret. With `LEVERET_TARGET=oracle` and
+`LEVERET_ORACLES=4.3=amqp://guest:guest@127.0.0.1:5643/` it is a fresh virtual host on that RabbitMQ, made and removed
+through its management API, which listens 10000 ports above.
+
+Every wait of a client ends after `PATIENCE` seconds, and every test after a few of these, so a broker that falls
+silent fails its test instead of stopping the run.
+"""
+
+import base64
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+
+PATIENCE = 5
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = os.path.dirname(__file__) + os.sep
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.timeout(4 * PATIENCE))
+
+
+@pytest.fixture
+def patience() -> int:
+    """This is how many seconds a client waits for what must come."""
+    return PATIENCE
+
+
+@pytest.fixture
+def broker_url() -> Iterator[str]:
+    """This is the URL of an empty broker that nobody else uses."""
+    if os.environ.get("LEVERET_TARGET") == "oracle":
+        with virtual_host_of_oracle() as url:
+            yield url
+    else:
+        from leveret import Broker
+
+        # The clients' own defaults (durable=False, exclusive=False) are what 4.3 denies unless it is permitted.
+        with Broker(permit={"transient_nonexcl_queues"}) as broker:
+            yield broker.url
+
+
+@pytest.fixture
+def make_broker():
+    """This is leveret's Broker, for what cannot be asked of another one: there the test is skipped."""
+    if os.environ.get("LEVERET_TARGET") == "oracle":
+        pytest.skip("this takes hold of the broker itself")
+    from leveret import Broker
+
+    return Broker
+
+
+@contextmanager
+def virtual_host_of_oracle() -> Iterator[str]:
+    oracles = dict(entry.split("=", 1) for entry in os.environ["LEVERET_ORACLES"].split(","))
+    oracle = urlsplit(oracles.get("4.3") or next(iter(oracles.values())))
+    vhost = f"clients-{uuid.uuid4().hex}"
+    manage(oracle, "PUT", f"vhosts/{vhost}")
+    manage(oracle, "PUT", f"permissions/{vhost}/{oracle.username}", configure=".*", write=".*", read=".*")
+    try:
+        yield oracle._replace(path=f"/{vhost}").geturl()
+    finally:
+        manage(oracle, "DELETE", f"vhosts/{vhost}")
+
+
+def manage(oracle, verb: str, path: str, **body: str) -> None:
+    credentials = base64.b64encode(f"{oracle.username}:{oracle.password}".encode()).decode()
+    request = Request(
+        f"http://{oracle.hostname}:{oracle.port + 10000}/api/{quote(path)}",
+        method=verb,
+        data=json.dumps(body).encode(),
+        headers={"Authorization": f"Basic {credentials}", "Content-Type": "application/json"},
+    )
+    with urlopen(request, timeout=PATIENCE):
+        pass

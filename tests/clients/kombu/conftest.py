@@ -1,0 +1,34 @@
+"""What the tests of kombu share: a connection that gives up after a while instead of retrying for ever."""
+
+import kombu
+import pytest
+
+
+@pytest.fixture
+def connection(broker_url, patience):
+    options = {"confirm_publish": True, "read_timeout": patience}
+    with kombu.Connection(broker_url, connect_timeout=patience, transport_options=options) as connection:
+        yield connection
+
+
+@pytest.fixture
+def drain(connection, patience):
+    """This reads from the connection until a list is as long as wanted."""
+
+    def drain(collected, count):
+        while len(collected) < count:
+            connection.drain_events(timeout=patience)
+        return collected
+
+    return drain
+
+
+@pytest.fixture
+def ready_count(connection):
+    """This asks how many messages of a queue are ready."""
+
+    def ready_count(name):
+        with connection.channel() as channel:
+            return channel.queue_declare(name, passive=True).message_count
+
+    return ready_count

@@ -1,0 +1,117 @@
+"""The traps of a broker that lives in the test's own process: addresses, threads, sockets, Celery workers beside it.
+
+Nothing here can be asked of a RabbitMQ elsewhere, apart from the Celery workers.
+"""
+
+import os
+import socket
+import threading
+from urllib.parse import urlsplit
+
+import celery
+import pika
+import pytest
+from celery.contrib.testing.worker import start_worker
+
+
+@pytest.fixture
+def app(broker_url):
+    """This is a Celery application that answers over the broker itself."""
+    app = celery.Celery("traps", broker=broker_url, backend="rpc://")
+    app.conf.update(
+        broker_connection_retry_on_startup=False, broker_connection_timeout=5, worker_hijack_root_logger=False
+    )
+
+    @app.task(name="add", shared=False)
+    def add(a, b):
+        return a + b
+
+    yield app
+    app.close()
+
+
+def works_for(app):
+    with start_worker(app, perform_ping_check=False, shutdown_timeout=10):
+        result = app.send_task("add", [20, 1]).get(timeout=10)
+        # Told to end, the worker does so at once; otherwise its loop waits for the next heartbeat first.
+        app.control.shutdown()
+    return result
+
+
+def test_second_celery_worker_in_one_process(app):
+    """The second worker of a test run hung with amqp:// (celery#5105)."""
+    assert [works_for(app), works_for(app)] == [21, 21]
+
+
+def open_sockets():
+    """This names the sockets of the process."""
+    directory = "/proc/self/fd"
+    names = [os.path.join(directory, name) for name in os.listdir(directory)]
+    return {target for name in names if os.path.lexists(name) and (target := os.readlink(name)).startswith("socket:")}
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the sockets of a process are listed on Linux only")
+def test_stop_takes_milliseconds(make_broker):
+    """A stop that waited for its own poll cost every test half a second (aiobotocore#1687).
+
+    Wall time would make this test fail on a busy machine, so it asks what a stop that does not wait leaves behind:
+    no thread, no socket and no port, as soon as it returned, although a client had not gone away.
+    """
+    threads, sockets = set(threading.enumerate()), open_sockets()
+    with make_broker() as broker:
+        address = (broker.host, broker.port)
+        client = socket.create_connection(address)
+        client.sendall(b"AMQP\x00\x00\x09\x01")
+        assert client.recv(1)
+        assert open_sockets() > sockets
+
+    client.close()
+    assert set(threading.enumerate()) == threads
+    assert open_sockets() == sockets
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_two_brokers_share_nothing(make_broker):
+    """Fakes keep their state in the module, so that one test sees what another left (fakeredis#140, kombu's memory)."""
+    with make_broker() as one, make_broker() as another:
+        with pika.BlockingConnection(pika.URLParameters(one.url)) as connection:
+            connection.channel().queue_declare("work", durable=True)
+
+        assert one.port != another.port
+        with pika.BlockingConnection(pika.URLParameters(another.url)) as connection:
+            channel = connection.channel()
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'work'"):
+                channel.queue_declare("work", passive=True)
+
+
+@pytest.fixture
+def ipv6():
+    """This skips the test on a machine without IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+
+def test_ipv6_address_in_the_url(make_broker, ipv6):
+    """An address with colons must be in brackets, or clients take its end for the port (amqp-mock#4)."""
+    with make_broker(host="::1") as broker:
+        assert urlsplit(broker.url).hostname == "::1"
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            assert connection.is_open
+
+
+def test_ipv6_localhost_first(make_broker, ipv6, monkeypatch):
+    """`localhost` may resolve to ::1 first, where nobody listens (amqp-mock#4): the URL must not depend on it."""
+    resolve = socket.getaddrinfo
+
+    def resolve_ipv6_first(host, port, family=0, *arguments, **options):
+        if host == "localhost" and family == 0:
+            return resolve("::1", port, family, *arguments, **options)
+        return resolve(host, port, family, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_ipv6_first)
+    with make_broker() as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        assert connection.is_open

@@ -1,0 +1,74 @@
+"""The same seed, twice: the same octets and the same trace."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pamqp.commands import Basic
+
+from leveret import faults
+from tests.faults.world import FaultyServer
+from tests.protocol.peer import Peer, declare, octets, publish_octets, select
+
+CHOICES = [
+    ("basic.publish", faults.NackPublish),
+    ("basic.publish", faults.WithholdConfirm),
+    ("basic.publish", lambda: faults.DelayConfirm(2)),
+    ("basic.publish", faults.Lose),
+    ("basic.deliver", faults.Duplicate),
+    ("basic.deliver", faults.Redeliver),
+    ("basic.deliver", faults.Reorder),
+    ("basic.deliver", lambda: faults.Delay(1)),
+    ("basic.deliver", faults.DropConnection),
+    ("basic.ack", faults.Lose),
+    ("basic.ack", faults.CloseChannel),
+    ("basic.ack", lambda: faults.Delay(3)),
+    ("basic.consume-ok", faults.Withhold),
+    ("acked", faults.CancelConsumers),
+    ("enqueued", faults.Expire),
+    ("enqueued", faults.Restart),
+    ("delivered", lambda: faults.Slow(500)),
+    ("delivered", lambda: faults.Slice(11)),
+    ("acked", faults.Silent),
+]
+
+
+def run(seed: int) -> tuple[list[bytes], list[str], list[BaseException]]:
+    """Drive peers through a program that the seed has chosen, under faults that it has chosen too."""
+    chance, server = random.Random(seed), FaultyServer(seed=seed)
+    for on, fault in chance.sample(CHOICES, 4):
+        server.faults.add(on=on, do=fault(), probability=0.3, optional=True)
+    peers: list[Peer] = []
+    for number in range(30):
+        if not peers or peers[-1].connection.is_reset or number % 12 == 0:
+            peers.append(server.peer(channels=(1, 2)))
+            peers[-1].send(1, declare("q"), select())
+            peers[-1].send(2, Basic.Qos(prefetch_count=3), Basic.Consume(queue="q", consumer_tag=f"c{number}"))
+        step(server, peers[-1], chance)
+        for peer in peers:
+            peer.read_octets()
+            if peer.connection.is_reset:
+                peer.connection.connection_lost()
+    server.elapse(60)
+    for peer in peers:
+        peer.read_octets()
+    return [peer.output for peer in peers], [repr(event) for event in server.events()], server.node.internal_errors
+
+
+def step(server: FaultyServer, peer: Peer, chance: random.Random) -> None:
+    kind = chance.choice(["publish", "publish", "ack", "ack", "wait"])
+    if kind == "publish":
+        peer.send_octets(publish_octets(1, chance.randbytes(5)) * chance.randint(1, 3))
+    elif kind == "wait":
+        server.elapse(chance.random())
+    elif 2 in peer.connection.channels and peer.connection.channels[2].unacked:
+        peer.send_octets(octets(2, Basic.Ack(next(iter(peer.connection.channels[2].unacked)))))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_same_seed_gives_the_same_octets_and_the_same_trace(seed):
+    first, second = run(seed), run(seed)
+
+    assert first == second
+    assert first[2] == []

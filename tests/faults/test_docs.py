@@ -1,0 +1,60 @@
+"""Every fault is documented and tried, and the page on writing one holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Channel
+
+from leveret import faults
+from leveret.faults.named import NamedFaults
+from leveret.faults.stream import StreamFault
+from tests.faults.world import FaultyServer
+from tests.protocol.peer import declare, the
+
+ROOT = Path(__file__).parents[2]
+BASES = (faults.Fault, StreamFault)
+
+
+def kinds(base: type = faults.Fault) -> list[type]:
+    found = [base, *(kind for child in base.__subclasses__() for kind in kinds(child))]
+    return [kind for kind in found if kind not in BASES and kind.__module__.startswith("leveret.")]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_fault_has_its_line_and_its_place(kind):
+    assert f"`{kind.__name__}`" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
+    assert kind.__name__ in faults.__all__
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(NamedFaults).items() if callable(value)])
+def test_every_named_fault_has_its_line_and_a_test(name):
+    tests = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/faults").glob("test_*.py"))]
+
+    assert any(f"faults.{name}" in text for text in tests)
+    assert name == "add" or f"`{name}(" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
+
+
+def test_the_faults_of_the_page_on_writing_one_work():
+    page = (ROOT / "docs/writing-a-fault.md").read_text(encoding="utf-8")
+    names: dict[str, type] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
+    server = FaultyServer()
+    peer = server.peer()
+    peer.call(1, declare("q"))
+    nothing = server.faults.add(on="basic.get", do=names["Nothing"]())
+    refusing = server.faults.add(on="basic.get", do=names["RefuseLongQueues"](1))
+
+    peer.publish(1, b"1")
+    first = peer.told(1, Basic.Get(queue="q"))
+    for _ in range(2):
+        peer.publish(1, b"2")
+    closed = the(peer.call(1, Basic.Get(queue="q")), Channel.Close)
+
+    assert first == ["Basic.GetOk"]
+    assert closed.reply_text == "PRECONDITION_FAILED - this queue is too long"
+    assert (nothing.fired, refusing.fired) == (2, 1)

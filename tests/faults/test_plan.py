@@ -1,0 +1,232 @@
+"""When a rule strikes: names, matchers, counts and chance; and what is said about one that cannot be meant."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pamqp.commands import Basic
+
+from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, NeverFired, Withhold
+from tests.faults.world import FaultyServer
+from tests.protocol.peer import Peer, declare, names, publish_octets, select
+
+
+class Noted(Fault):
+    """This notes where it struck."""
+
+    name = "noted"
+
+    def __init__(self) -> None:
+        self.occasions = []
+
+    def strike(self, occasion):
+        self.occasions.append((occasion.on, occasion.queue, occasion.message and occasion.message.body))
+        return False
+
+
+@pytest.fixture
+def server() -> FaultyServer:
+    return FaultyServer()
+
+
+@pytest.fixture
+def peer(server: FaultyServer) -> Peer:
+    peer = server.peer()
+    peer.call(1, declare("q"), declare("other"))
+    return peer
+
+
+def consume_two(peer: Peer) -> None:
+    peer.publish(1, b"one")
+    peer.publish(1, b"two")
+    peer.call(1, Basic.Consume(queue="q", consumer_tag="c"))
+
+
+def test_a_fault_that_does_nothing_changes_no_octet(server):
+    def conversation(faulty: bool) -> bytes:
+        server = FaultyServer()
+        for on in ("basic.publish", "basic.ack", "basic.deliver", "confirm.select-ok", "delivered") if faulty else ():
+            server.faults.add(on=on, do=Fault())
+        peer = server.peer()
+        peer.send(1, declare("q"), select(), Basic.Consume(queue="q", consumer_tag="c"))
+        peer.send_octets(publish_octets(1, b"body") * 3)
+        peer.send(1, Basic.Ack(1), Basic.Ack(2), Basic.Ack(3))
+        peer.read()
+        return peer.output
+
+    assert conversation(faulty=True) == conversation(faulty=False)
+
+
+def test_nothing_is_asked_while_there_are_no_rules(server, peer):
+    points = server.node.hooks.faults
+
+    rule = server.faults.add(on="basic.ack", do=Fault())
+    armed = points.is_armed, points.method is not None
+    rule.remove()
+
+    assert armed == (True, True)
+    assert (points.is_armed, points.method) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("on", "struck"),
+    [
+        ("basic.publish", [("basic.publish", None, b"one"), ("basic.publish", None, b"two")]),
+        ("basic.deliver", [("basic.deliver", "q", b"one"), ("basic.deliver", "q", b"two")]),
+        ("basic.ack", [("basic.ack", "q", b"one")]),
+        ("basic.consume", [("basic.consume", "q", None)]),
+        ("basic.consume-ok", [("basic.consume-ok", None, None)]),
+        ("acked", [("acked", "q", b"one")]),
+        ("enqueued", [("enqueued", "q", b"one"), ("enqueued", "q", b"two")]),
+        ("consume", [("consume", "q", None)]),
+    ],
+)
+def test_a_rule_waits_for_a_method_or_event_by_name(server, peer, on, struck):
+    fault = Noted()
+    server.faults.add(on=on, do=fault)
+
+    consume_two(peer)
+    peer.send(1, Basic.Ack(1))
+
+    assert fault.occasions == struck
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [
+        {"body": b"two"},
+        {"queue": "q", "body": b"two"},
+        {"consumer": "c", "body": "two"},
+        {"client": re.compile("pe.r"), "body": b"two"},
+        {"connection": 1, "channel": 1, "after": 1},
+        {"after": 1, "times": 1},
+    ],
+)
+def test_a_rule_matches_whose_and_which_message(server, peer, criteria):
+    fault = Noted()
+    rule = server.faults.add(on="basic.ack", do=fault, **criteria)
+
+    consume_two(peer)
+    peer.send(1, Basic.Ack(1), Basic.Ack(2))
+
+    assert fault.occasions == [("basic.ack", "q", b"two")]
+    assert rule.fired == 1
+
+
+@pytest.mark.parametrize(
+    "criteria", [{"queue": "other"}, {"client": "someone"}, {"channel": 2}, {"connection": 9}, {"body": b"three"}]
+)
+def test_a_rule_leaves_others_alone(server, peer, criteria):
+    rule = server.faults.add(on="basic.ack", do=CloseChannel(), optional=True, **criteria)
+
+    consume_two(peer)
+    peer.send(1, Basic.Ack(1), Basic.Ack(2))
+
+    assert (rule.fired, names(peer.read())) == (0, [])
+
+
+def test_times_ends_a_rule_and_chance_is_the_seeds(server, peer):
+    counts = []
+    for _ in range(2):
+        server = FaultyServer(seed=3)
+        peer = server.peer()
+        peer.call(1, declare("q"))
+        rule = server.faults.add(on="basic.publish", do=Fault(), probability=0.5)
+        limited = server.faults.add(on="basic.publish", do=Fault(), times=2)
+        for _ in range(20):
+            peer.publish(1, b"x")
+        counts.append((rule.fired, limited.fired))
+
+    assert counts[0] == counts[1]
+    assert 0 < counts[0][0] < 20
+    assert counts[0][1] == 2
+
+
+def test_what_fired_is_in_the_trace_before_what_it_did(server, peer):
+    server.faults.add(on="basic.publish", do=CloseChannel(312, "gone"))
+
+    peer.publish(1, b"x")
+
+    kinds = [event.kind for event in server.events()][-3:]
+    (fired,) = server.events("fault")
+    assert kinds == ["fault", "refused", "chan_close"]
+    assert (fired.conn, fired.chan, fired.on, fired.fault) == (1, 1, "basic.publish", "close_channel")
+
+
+def test_a_rule_that_never_fired_is_complained_about_once(server, peer):
+    server.faults.add(on="basic.ack", do=CloseChannel(), queue="q")
+    server.faults.add(on="basic.ack", do=CloseChannel(), optional=True)
+
+    (complaint,) = server.faults.take_unused()
+
+    assert str(complaint) == (
+        "the fault <close_channel on basic.ack, queue='q'> never fired: nothing matched; "
+        "say optional=True if it need not"
+    )
+    assert server.faults.take_unused() == []
+
+
+def test_all_that_never_fired_are_named_together(server):
+    server.faults.add(on="basic.ack", do=CloseChannel())
+    server.faults.nack_publishes()
+
+    (complaint,) = server.faults.take_unused()
+
+    assert [line.split(">")[0] for line in str(complaint).splitlines()] == [
+        "the fault <close_channel on basic.ack",
+        "the fault <nack_publishes on basic.publish",
+    ]
+
+
+def test_leaving_its_block_removes_a_rule_and_complains(server, peer):
+    with (
+        pytest.raises(NeverFired, match="1 such occasions, after=1"),
+        server.faults.add(on="basic.publish", do=CloseChannel(), after=1),
+    ):
+        peer.publish(1, b"x")
+
+    assert server.node.hooks.faults.method is None
+    assert server.faults.take_unused() == []
+
+
+def test_a_rule_that_fired_leaves_its_block_in_silence(server, peer):
+    with server.faults.close_channel(on="basic.publish") as rule:
+        peer.publish(1, b"x")
+
+    assert rule.fired == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"on": "basic.akc", "do": Fault()}, "there is no method or event 'basic.akc'; did you mean 'basic.ack'?"),
+        ({"on": "delivred", "do": Fault()}, "did you mean 'delivered'?"),
+        ({"on": "basic.ack", "do": Withhold()}, "withhold cannot act on basic.ack"),
+        ({"on": "queue.declare-ok", "do": NackPublish()}, "nack_publishes cannot act on queue.declare-ok"),
+        ({"on": "enqueued", "do": CloseChannel()}, "close_channel cannot act on enqueued, which is no connection's"),
+        ({"on": "connection.open", "do": CloseChannel()}, "which belongs to no channel"),
+        ({"on": "queue.declare", "do": Fault(), "sent_by": "broker"}, "queue.declare is never sent by the broker"),
+        ({"on": "basic.qos", "do": Fault(), "body": b"x"}, "there is no message on basic.qos"),
+        ({"on": "confirm.select", "do": Fault(), "queue": "q"}, "confirm.select has no queue"),
+        ({"on": "basic.ack", "do": Fault(), "times": 0}, "times=0 is no number of occasions"),
+        ({"on": "basic.ack", "do": Fault(), "after": -1}, "after=-1 is no number of occasions"),
+        ({"on": "basic.ack", "do": Fault(), "probability": 2}, "probability=2 is not above 0"),
+        ({"do": Delay(1)}, "delay cannot act at once: name a method or an event with on="),
+        ({"do": CloseConnection(), "after": 2}, "strikes at once and has nothing to wait for"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_is_written(server, rule, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        server.faults.add(**rule)
+
+    assert server.faults.rules == []
+
+
+def test_an_unknown_keyword_is_refused_with_the_nearest(server):
+    with pytest.raises(TypeError, match="there is no keyword 'quue'"):
+        server.faults.add(on="basic.ack", do=Fault(), quue="q")
+    with pytest.raises(TypeError, match="is no fault"):
+        server.faults.add(on="basic.ack", do="close")
+    with pytest.raises(ValueError, match="a delay of 0 seconds is none"):
+        server.faults.delay("basic.ack", seconds=0)

@@ -1,0 +1,79 @@
+"""What the plugin says of faults that never fired, and the faults a test is marked with."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run_source(source):
+        pytester.makepyfile(source)
+        return pytester.runpytest_inprocess("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "--strict-markers")
+
+    return run_source
+
+
+def test_an_unused_fault_fails_a_test_with_the_fixture(run):
+    result = run(
+        """
+        def test_unused(leveret):
+            leveret.faults.drop_connection(on="basic.ack")
+
+        def test_optional(leveret):
+            leveret.faults.drop_connection(on="basic.ack", optional=True)
+        """
+    )
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*the fault <drop_connection on basic.ack, times=1> never fired: nothing matched*"])
+
+
+def test_the_report_of_a_failed_test_names_the_faults(run):
+    result = run(
+        """
+        def test_failing(leveret):
+            leveret.faults.block_publishers()
+            assert False
+        """
+    )
+
+    result.stdout.fnmatch_lines(["faults:", "  <block_publishers> fired 1 times"])
+
+
+def test_a_marker_adds_a_rule(run):
+    result = run(
+        """
+        import pytest
+        from leveret.faults import Withhold, Fault
+
+        pytestmark = pytest.mark.leveret_fault(on="basic.get-ok", do=Fault(), optional=True)
+
+        @pytest.mark.leveret_fault(on="queue.declare-ok", do=Withhold(), times=2, optional=True)
+        def test_marked(leveret):
+            assert [(rule.on, rule.times) for rule in leveret.faults.rules] == [
+                ("basic.get-ok", None),
+                ("queue.declare-ok", 2),
+            ]
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_marker_that_cannot_be_meant_fails_before_the_test_runs(run):
+    result = run(
+        """
+        import pytest
+        from leveret.faults import Withhold
+
+        @pytest.mark.leveret_fault(on="queue.declare_ok", do=Withhold())
+        def test_marked(leveret):
+            pass
+        """
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*:4: leveret_fault: there is no method or event 'queue.declare_ok'; did you mean*"])

@@ -1,0 +1,156 @@
+"""What befalls the octets of a connection, without sockets."""
+
+from __future__ import annotations
+
+import pytest
+from pamqp.commands import Queue
+
+from tests.faults.world import FaultyServer
+from tests.protocol.peer import Peer, declare, names, octets
+
+DECLARED = octets(1, Queue.DeclareOk("new", 0, 0))
+
+
+@pytest.fixture
+def server() -> FaultyServer:
+    return FaultyServer()
+
+
+@pytest.fixture
+def peer(server: FaultyServer) -> Peer:
+    return server.peer()
+
+
+def has_new(server: FaultyServer) -> bool:
+    return "new" in server.node.vhosts["/"].queues
+
+
+@pytest.mark.parametrize(
+    ("direction", "is_heard", "answers"),
+    [("both", False, []), ("to_client", True, []), ("to_broker", False, [])],
+)
+def test_a_silent_peer_neither_hears_nor_is_heard(server, peer, direction, is_heard, answers):
+    server.faults.go_silent(direction)
+
+    assert (peer.told(1, declare("new")), has_new(server)) == (answers, is_heard)
+
+
+def test_silence_outlasts_every_heartbeat(server):
+    peer = server.peer(heartbeat_s=10)
+    rule = server.faults.go_silent()
+
+    server.elapse(1000)
+
+    assert (peer.read_octets(), peer.connection.is_reset) == (b"", False)
+    rule.remove()
+    server.elapse(10)
+    assert peer.read_octets() != b""
+    server.elapse(30)
+    assert peer.connection.is_reset
+
+
+def test_silence_falls_when_something_happens(server, peer):
+    server.faults.go_silent(on="queue.declare", connection=1)
+
+    assert peer.told(1, declare("new")) == []
+    assert has_new(server)
+
+
+def test_a_slow_line_takes_its_time(server, peer):
+    server.faults.slow(10, direction="to_client")
+    peer.send(1, declare("new"))
+
+    received = []
+    for _ in range(len(DECLARED)):
+        received.append(peer.read_octets())
+        server.elapse(0.1)
+
+    assert received == [DECLARED[at : at + 1] for at in range(len(DECLARED))]
+
+
+def test_a_slow_line_to_the_broker_takes_its_time(server, peer):
+    server.faults.slow(100, direction="to_broker")
+
+    peer.send(1, declare("new"))
+    assert not has_new(server)
+    server.elapse(10)
+
+    assert has_new(server)
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+
+
+def test_octets_come_in_pieces(server, peer):
+    server.faults.slice(5)
+
+    peer.send(1, declare("new"))
+    pieces = []
+    while peer.connection.is_dirty:
+        pieces.append(peer.read_octets())
+
+    assert [len(piece) for piece in pieces] == [5] * (len(DECLARED) // 5) + [len(DECLARED) % 5][: len(DECLARED) % 5]
+    assert b"".join(pieces) == DECLARED
+
+
+def test_a_stall_ends_by_itself_or_by_hand(server, peer):
+    first = server.faults.stall(30)
+    assert peer.told(1, declare("new")) == []
+    server.elapse(30)
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+
+    rule = server.faults.stall(direction="to_client")
+    assert peer.told(1, declare("new")) == []
+    rule.remove()
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+    first.remove()
+    assert peer.connection.stream is None
+
+
+def test_one_octet_is_another_one(server, peer):
+    server.faults.corrupt(len(DECLARED))
+
+    peer.send(1, declare("new"), declare("new"))
+
+    received = peer.read_octets()
+    assert received == DECLARED[:-1] + bytes([DECLARED[-1] ^ 0xFF]) + DECLARED
+
+
+def test_the_broker_answers_to_a_wrong_octet_as_to_any_other(server, peer):
+    frame = octets(1, declare("new"))
+    server.faults.corrupt(len(frame), direction="to_broker")
+
+    peer.send_octets(frame)
+
+    assert names(peer.read()) == ["Connection.Close"]
+    assert not has_new(server)
+
+
+def test_a_connection_is_cut_in_the_middle_of_a_frame(server, peer):
+    server.faults.cut(6)
+
+    peer.send(1, declare("new"))
+
+    assert peer.read_octets() == DECLARED[:6]
+    assert peer.connection.is_reset
+
+
+def test_faults_on_octets_are_put_on_whoever_comes(server):
+    server.faults.slice(100, on="accept", direction="to_client")
+    peer = server.stranger()
+
+    peer.open()
+
+    assert len(peer.read_octets()) == 100
+
+
+def test_several_befall_one_connection(server, peer):
+    server.faults.slice(7, direction="to_client")
+    server.faults.stall(1)
+
+    peer.send(1, declare("new"))
+    assert peer.read_octets() == b""
+    server.elapse(1)
+
+    received = peer.read_octets()
+    while peer.connection.is_dirty:
+        received += peer.read_octets()
+    assert received == DECLARED

@@ -1,0 +1,55 @@
+"""The repository as the house rules see it: text files, each read once, and the syntax trees of Python files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci")
+ENDINGS = (".py", ".md", ".toml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
+CORE = ("src/leveret/wire/", "src/leveret/model/", "src/leveret/protocol/", "src/leveret/trace/")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """This is one text file of the repository; `path` is relative to its root, with forward slashes."""
+
+    path: str
+    text: str = field(repr=False)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its lines."""
+        return self.text.splitlines()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+        return ast.parse(self.text, self.path)
+
+    def at(self, node: ast.AST) -> str:
+        """Where a node of the tree stands, as an editor opens it."""
+        return f"{self.path}:{getattr(node, 'lineno', 1)}"
+
+
+def read_all() -> list[SourceFile]:
+    """These are all text files of the repository."""
+    return [
+        SourceFile(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in _files()
+        if path.is_file() and path.name.endswith(ENDINGS) and not _is_made(path)
+    ]
+
+
+def _files() -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from sorted((ROOT / folder).rglob("*"))
+    yield from sorted(ROOT.glob("*"))
+
+
+def _is_made(path: Path) -> bool:
+    return any(part in ("__pycache__", "build", "dist") or part.endswith(".egg-info") for part in path.parts)

@@ -1,0 +1,95 @@
+"""What is written about the code is there, and says the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import leveret as package
+from leveret import Broker
+from tests.house.repository import SourceFile
+
+# Names in docs/architecture.md that belong to others: the standard library, and fields of the protocol.
+NOT_OURS = ("selectors", "threading", "time", "ssl", "asyncio", "argparse", "pytest", "random.Random", "socket")
+
+
+def test_every_file_says_what_it_is(python_files: list[SourceFile]) -> None:
+    assert [file.path for file in python_files if file.text and not ast.get_docstring(file.tree)] == []
+
+
+def test_every_public_name_is_described() -> None:
+    names = [getattr(package, name) for name in package.__all__]
+    names += [value for name, value in class_members(Broker).items() if not name.startswith("_")]
+
+    assert [name for name in names if callable(name) and not (name.__doc__ or "").strip()] == []
+
+
+def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> None:
+    reference = (root / "docs/broker.md").read_text(encoding="utf-8")
+
+    missing = [name for name in class_members(Broker) if not name.startswith("_") and f"`{name}" not in reference]
+
+    assert missing == []
+
+
+def test_every_name_in_the_architecture_exists(root: Path, source_files: list[SourceFile]) -> None:
+    known = {name for file in source_files for name in defined_names(file)}
+    text = re.sub(r"```.*?```", "", (root / "docs/architecture.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    written = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", text)
+
+    unknown = [name for name in written if name not in NOT_OURS and not set(name.split(".")) <= known]
+
+    assert [name for name in unknown if not (root / name).exists() and not list(root.glob(f"src/**/{name}"))] == []
+
+
+def test_links_between_documents_lead_somewhere(root: Path, text_files: list[SourceFile]) -> None:
+    broken = [
+        f"{file.path} -> {target}"
+        for file in text_files
+        if file.path.endswith(".md")
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", file.text)
+        if not (root / file.path).parent.joinpath(target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_test_in_the_readme_passes(root: Path, leveret: Broker) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+
+    exec(code, names)
+    (test,) = (value for name, value in names.items() if name.startswith("test_"))
+
+    test(leveret)
+
+
+def test_the_commands_of_the_readme_are_those_the_checks_run(root: Path) -> None:
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) for line in block.splitlines()]
+    checks = (root / ".ci/run").read_text(encoding="utf-8").splitlines()
+
+    assert len(commands) == 2
+    assert [command for command in commands if command not in checks] == []
+
+
+def class_members(kind: type) -> dict[str, object]:
+    """These are the members of a class and of what it inherits from."""
+    return {name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()}
+
+
+def defined_names(file: SourceFile) -> set[str]:
+    """These are the names a file defines, with that of the module and the folders it is in."""
+    names = set(file.path.removesuffix(".py").split("/"))
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+    return names

@@ -1,0 +1,109 @@
+"""Tables are complete: what stands in one has its code, its test and its line of documentation, and the reverse."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from leveret.compat import Compat
+from leveret.model.arguments import QUEUE_ARGUMENTS
+from leveret.model.exchanges import EXCHANGE_TYPES
+from leveret.model.queue_types import QUEUE_TYPES
+from leveret.protocol.handlers import CONTROL_HANDLERS, HANDLERS
+from leveret.trace import events
+from leveret.wire.methods import CLIENT_METHODS
+from tests.house.repository import SourceFile
+
+# Methods a client may send that have no row in a table of handlers, and what becomes of them.
+WITHOUT_HANDLER = {
+    "basic.publish": "called with its content, once that is complete",
+    "channel.close-ok": "ends a channel that is closing, see protocol.dispatch",
+    "channel.flow-ok": "refused with 503: the broker never asks for it",
+}
+# Told by the plugin, not by the core.
+TOLD_ELSEWHERE = ("test_start", "test_end")
+
+# Differences that are written down and have no effect yet. This list only gets shorter.
+NOT_YET_ASKED = ()
+
+# Without effect, and checked by the code that checks its neighbour.
+UNTESTED = ("x-max-in-memory-bytes",)
+
+
+def test_the_generated_methods_are_what_the_table_says(root: Path) -> None:
+    generator = [sys.executable, str(root / "tools/generate_methods.py"), "--check"]
+
+    ran = subprocess.run(generator, capture_output=True, text=True, timeout=60)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_every_method_of_a_client_has_a_handler() -> None:
+    handled = {method.NAME for method in (*HANDLERS, *CONTROL_HANDLERS)}
+
+    assert {method.NAME for method in CLIENT_METHODS.values()} - handled == set(WITHOUT_HANDLER)
+
+
+def test_every_difference_between_versions_is_asked_for(source_files: list[SourceFile]) -> None:
+    asked = {
+        node.attr
+        for file in source_files
+        if file.path != "src/leveret/compat.py"
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Attribute)
+    }
+
+    assert {field.name for field in dataclasses.fields(Compat)} - asked == set(NOT_YET_ASKED)
+
+
+def test_every_kind_of_event_is_told_by_the_core(core_files: list[SourceFile], source_files: list[SourceFile]) -> None:
+    named = {
+        node.attr
+        for file in source_files
+        if file.path != "src/leveret/trace/events.py"
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Attribute)
+    }
+    constants = {value: name for name, value in vars(events).items() if name.isupper() and isinstance(value, str)}
+
+    assert [kind for kind in events.KINDS if constants[kind] not in named and kind not in TOLD_ELSEWHERE] == []
+
+
+def test_every_exchange_type_and_queue_argument_is_documented(text_files: list[SourceFile]) -> None:
+    words = (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS)
+
+    assert [word for word in words if not is_said_in("docs/arguments.md", word, text_files)] == []
+
+
+def test_the_documentation_says_which_queue_types_know_an_argument(root: Path) -> None:
+    row = re.compile(r"^\| `(x-[\w-]+)` \| (yes|-) \| (yes|-) \| (yes|-) \|", re.MULTILINE)
+    written = row.findall((root / "docs/arguments.md").read_text(encoding="utf-8"))
+
+    wrong = [
+        (argument, queue_type)
+        for argument, *columns in written
+        for queue_type, column in zip(("classic", "quorum", "stream"), columns, strict=True)
+        if (column == "yes") != (argument in QUEUE_TYPES[queue_type].arguments)
+    ]
+
+    assert written
+    assert wrong == []
+
+
+def test_every_exchange_type_and_queue_argument_has_a_test(text_files: list[SourceFile]) -> None:
+    words = (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS)
+
+    assert [word for word in words if not is_said_in("tests/", word, text_files)] == list(UNTESTED)
+
+
+def is_said_in(place: str, word: str, files: list[SourceFile]) -> bool:
+    """This says whether a word stands in a file, or in any file below a folder, other than this one's."""
+    pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+    return any(
+        file.path.startswith(place) and not file.path.startswith("tests/house/") and pattern.search(file.text)
+        for file in files
+    )

@@ -1,0 +1,177 @@
+"""Words that may not stand in some of our files, and what each rule forgives."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from typing import TypeVar
+
+from tests.house.repository import SourceFile
+
+N = TypeVar("N", bound=ast.AST)
+
+BANNED_CALLS_IN_CORE = ("print", "hash", "id", "input", "open", "eval", "exec")
+FORGIVEN_CALLS = {
+    # What __hash__ is for; no order depends on it.
+    ("src/leveret/wire/values.py", "hash"),
+}
+
+BANNED_IMPORTS_IN_CORE = ("time", "random", "logging", "socket", "threading", "asyncio", "os", "uuid", "secrets")
+
+# A URL in this repository leads to this machine or to one of these.
+KNOWN_HOSTS = (
+    "127.0.0.1",
+    "localhost",
+    "example.com",
+    "github.com",
+    "keepachangelog.com",
+    "semver.org",
+    "rabbitmq.com",
+    "www.rabbitmq.com",
+)
+
+
+def test_the_core_calls_nothing_that_prints_reads_or_depends_on_an_address(core_files: list[SourceFile]) -> None:
+    offences = [
+        f"{file.at(call)} {call.func.id}()"
+        for file in core_files
+        for call in nodes(file, ast.Call)
+        if isinstance(call.func, ast.Name) and call.func.id in BANNED_CALLS_IN_CORE
+        if (file.path, call.func.id) not in FORGIVEN_CALLS
+    ]
+
+    assert offences == []
+
+
+def test_the_core_asks_no_clock_and_throws_no_dice(core_files: list[SourceFile]) -> None:
+    offences = [
+        f"{file.at(node)} {name}"
+        for file in core_files
+        for node in ast.walk(file.tree)
+        for name in imported_names(node)
+        if name.split(".")[0] in BANNED_IMPORTS_IN_CORE
+    ]
+
+    assert offences == []
+
+
+def test_the_core_iterates_no_set(core_files: list[SourceFile]) -> None:
+    offences = [
+        file.at(iterated)
+        for file in core_files
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.For | ast.comprehension)
+        for iterated in [node.iter]
+        if is_set(iterated)
+    ]
+
+    assert offences == []
+
+
+def test_the_core_is_typed_without_any_and_without_exceptions(core_files: list[SourceFile]) -> None:
+    offences = [f"{file.at(name)} Any" for file in core_files for name in nodes(file, ast.Name) if name.id == "Any"]
+    offences += [
+        f"{file.path}:{line} {text}" for file in core_files for line, text in comments(file) if "type:" in text
+    ]
+
+    assert offences == []
+
+
+def test_nobody_compares_versions_but_compat(source_files: list[SourceFile]) -> None:
+    offences = [
+        file.at(comparison)
+        for file in source_files
+        if file.path != "src/leveret/compat.py"
+        for comparison in nodes(file, ast.Compare)
+        for side in (comparison.left, *comparison.comparators)
+        if isinstance(side, ast.Attribute) and side.attr in ("version", "product_version")
+    ]
+
+    assert offences == []
+
+
+def test_nobody_sleeps(python_files: list[SourceFile]) -> None:
+    offences = [
+        file.at(call)
+        for file in python_files
+        for call in nodes(file, ast.Call)
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) == "sleep"
+        if file.path not in MAY_SLEEP
+    ]
+
+    assert offences == []
+
+
+# Where time really has to pass, because a real RabbitMQ has no clock that a test could move.
+MAY_SLEEP = ("tests/semantics/target.py",)
+
+
+def test_doubts_are_no_comments(python_files: list[SourceFile]) -> None:
+    marks = re.compile("TODO|FIXME|XXX")
+
+    offences = [
+        f"{file.path}:{line} {text}" for file in python_files for line, text in comments(file) if marks.search(text)
+    ]
+
+    assert offences == []
+
+
+def test_no_file_needs_section_banners(python_files: list[SourceFile]) -> None:
+    banner = re.compile(r"#\s*[-=*#~]{3,}")
+
+    offences = [
+        f"{file.path}:{line} {text}" for file in python_files for line, text in comments(file) if banner.match(text)
+    ]
+
+    assert offences == []
+
+
+def test_no_path_of_somebodys_machine_is_written_down(text_files: list[SourceFile]) -> None:
+    path = re.compile(r"(?<![\w./~-])/(?:home|root|Users|work|mnt|private)/\w+")
+
+    assert matches(text_files, path) == []
+
+
+def test_urls_lead_to_known_hosts(text_files: list[SourceFile]) -> None:
+    other_host = re.compile(rf"https?://(?!(?:{'|'.join(map(re.escape, KNOWN_HOSTS))})\b|\{{|\[)[\w.-]+")
+
+    assert matches(text_files, other_host) == []
+
+
+def nodes(file: SourceFile, kind: type[N]) -> Iterator[N]:
+    """These are the nodes of one kind in a file."""
+    return (node for node in ast.walk(file.tree) if isinstance(node, kind))
+
+
+def comments(file: SourceFile) -> Iterator[tuple[int, str]]:
+    """These are the comments of a file with their lines."""
+    for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    """These are the modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+
+
+def is_set(node: ast.expr) -> bool:
+    """This says whether an expression plainly makes a set."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+    return isinstance(node, ast.Set | ast.SetComp)
+
+
+def matches(files: list[SourceFile], pattern: re.Pattern[str]) -> list[str]:
+    """These are the places where a pattern is found."""
+    return [
+        f"{file.path}:{number} {match.group()}"
+        for file in files
+        for number, line in enumerate(file.lines, start=1)
+        for match in pattern.finditer(line)
+    ]

@@ -1,0 +1,134 @@
+"""This module turns what a server sent during one step into lines that can be compared (see ``exclusions``).
+
+One ``Reader`` belongs to one server and one run: it knows which consumer reads which queue and which publishes are not
+confirmed yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.semantics.client import Event
+
+from .side import Place, Side
+
+ENDINGS = ("connection.close", "closed", "reset")
+
+# Lines by place ("1.2" is channel 2 of connection 1), and "queues".
+Answer = dict[str, list[str]]
+
+
+class Reader:
+    """What one server has sent, step by step."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        # By place and consumer tag: the queue, as the program calls it.
+        self.queues: dict[tuple[Place, str], str] = {}
+        # Queues each of whose consumers is a stream of its own.
+        self.quorum: set[str] = set()
+        self._events: dict[Place, list[Event]] = {}
+        self._published: dict[Place, int] = {}
+        self._unconfirmed: dict[Place, set[int]] = {}
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._events = {}
+
+    def note_publish(self, place: Place) -> None:
+        """A message was published there."""
+        if place in self._published:
+            self._published[place] += 1
+            self._unconfirmed[place].add(self._published[place])
+
+    def forget(self, place: Place) -> None:
+        """The channel is closed."""
+        self._published.pop(place, None)
+        self._unconfirmed.pop(place, None)
+
+    def read(self) -> None:
+        """Take in what has come."""
+        for place, event in self._side.collect():
+            self._events.setdefault(place, []).append(event)
+            if event.name == "confirm.select-ok" and place not in self._published:
+                self._published[place], self._unconfirmed[place] = 0, set()
+
+    def deliveries(self, place: Place) -> dict[str, list[int]]:
+        """The delivery tags of this step by queue."""
+        found: dict[str, list[int]] = {}
+        for event in self._events.get(place, ()):
+            if event.name == "basic.deliver":
+                found.setdefault(self._queue(place, event), []).append(_number(event))
+        return found
+
+    def events(self) -> Iterable[tuple[Place, Event]]:
+        """All that came in this step."""
+        return [(place, event) for place, events in self._events.items() for event in events]
+
+    def answer(self) -> Answer:
+        """What came in this step, as lines."""
+        lines = {place: self._lines(place, events) for place, events in sorted(self._events.items())}
+        return {f"{place[0]}.{place[1]}": found for place, found in lines.items() if found}
+
+    def _lines(self, place: Place, events: list[Event]) -> list[str]:
+        confirms = [event for event in events if event.name in ("basic.ack", "basic.nack")]
+        deliveries = [event for event in events if event.name == "basic.deliver"]
+        others = [event for event in events if event not in confirms and event.name != "basic.deliver"]
+        lines = [self._clean(event.line()) for event in others]
+        lines += self._delivered(place, deliveries)
+        if any(event.name == "basic.consume-ok" for event in events[1:]) and deliveries and events[0] in deliveries:
+            lines.append("(delivered before consume-ok)")
+        if confirms:
+            lines.append(self._confirmed(place, confirms))
+        return lines
+
+    def _delivered(self, place: Place, deliveries: list[Event]) -> list[str]:
+        by_queue: dict[str, list[Event]] = {}
+        for event in deliveries:
+            by_queue.setdefault(self._queue(place, event), []).append(event)
+        if len(by_queue) < 2:
+            return [self._clean(event.line()) for event in deliveries]
+        lines = [
+            self._clean(event.line().replace(f"delivery_tag={event['delivery_tag']} ", ""))
+            for queue in sorted(by_queue)
+            for event in by_queue[queue]
+        ]
+        return [*lines, f"tags {sorted(map(_number, deliveries))}"]
+
+    def _queue(self, place: Place, event: Event) -> str:
+        tag = event.fields["consumer_tag"]
+        assert isinstance(tag, bytes)
+        label = self._side.label(tag)
+        queue = self.queues.get((place, label), label)
+        return f"{queue} {label}" if queue in self.quorum else queue
+
+    def _confirmed(self, place: Place, confirms: list[Event]) -> str:
+        settled: dict[str, list[int]] = {"basic.ack": [], "basic.nack": []}
+        unconfirmed = set(self._unconfirmed.get(place, ()))
+        for event in confirms:
+            tag = _number(event)
+            hit = {number for number in unconfirmed if number == tag or (event["multiple"] and number < tag)}
+            settled[event.name] += sorted(hit) or [-tag]
+            unconfirmed -= hit
+        return f"acked {sorted(settled['basic.ack'])} nacked {sorted(settled['basic.nack'])}"
+
+    def end(self) -> None:
+        """The step is over: what it confirmed is confirmed."""
+        for place, events in self._events.items():
+            for event in events:
+                if event.name in ("basic.ack", "basic.nack") and place in self._unconfirmed:
+                    tag = _number(event)
+                    kept = {n for n in self._unconfirmed[place] if n != tag and not (event["multiple"] and n < tag)}
+                    self._unconfirmed[place] = kept
+                if event.name == "channel.close":
+                    self.forget(place)
+
+    def _clean(self, line: str) -> str:
+        return self._side.names.clean(line)
+
+
+def _number(event: Event) -> int:
+    return int(str(event["delivery_tag"]))
+
+
+__all__ = ["Answer", "Reader"]

@@ -1,0 +1,169 @@
+"""This module runs programs and counts: on leveret and a vhost of a real server, or on leveret and a recording."""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.semantics import target
+
+from .answer import Answer
+from .generator import generate
+from .machine import REST_SECONDS, Difference, Outcome, Player
+from .recordings import Recording
+from .shrink import shrink
+from .side import Side
+from .steps import Program, text
+
+# How often a program that differed is played again: chance on RabbitMQ shows in one of them.
+REPEATS = 3
+_SHRINKING_REST_SECONDS = 0.4
+
+
+def play(program: Program, endpoint: target.Endpoint, version: str, rest: float = REST_SECONDS) -> Outcome:
+    """One run of the program on leveret and on that server."""
+    for _ in range(10):
+        with target.leveret(version) as embedded:
+            leveret, other = Side(embedded), Side(endpoint)
+            player = Player(leveret, other, None, rest)
+            try:
+                outcome = player.play(program)
+            finally:
+                other.close(player.queues, player.exchanges)
+                leveret.close(player.queues, player.exchanges)
+        if not outcome.is_too_slow:
+            break
+    return outcome
+
+
+def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
+    """One run of the program on leveret, against what a server answered once."""
+    with target.leveret(version) as embedded:
+        leveret = Side(embedded)
+        player = Player(leveret, None, answers, 0)
+        outcome = player.play(program)
+        leveret.close(player.queues, player.exchanges)
+        return outcome
+
+
+@dataclass
+class Tally:
+    """What a campaign did."""
+
+    sequences: int = 0
+    steps: int = 0
+    operations: collections.Counter[str] = field(default_factory=collections.Counter)
+    queues: collections.Counter[str] = field(default_factory=collections.Counter)
+    closed: collections.Counter[str] = field(default_factory=collections.Counter)
+    reordered: int = 0
+    # Seeds of programs RabbitMQ does not answer the same each time, once as leveret.
+    by_chance: list[int] = field(default_factory=list)
+    too_slow: list[int] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)
+
+    def add(self, program: Program, outcome: Outcome) -> None:
+        """A program was played."""
+        self.sequences += 1
+        self.steps += len(outcome.answers)
+        self.reordered += outcome.is_reordered
+        types: dict[str, str] = {}
+        for step in program:
+            name = str(step.fields.get("queue") or "")
+            if step.op == "queue.declare" and name:
+                arguments = step.fields.get("arguments")
+                kind = arguments.get("x-queue-type", "classic") if isinstance(arguments, dict) else "classic"
+                types.setdefault(name, str(kind))
+            kind = types.get(name) or types.get(str(step.fields.get("routing_key") or ""))
+            self.operations[step.op] += 1
+            if kind:
+                self.queues[kind] += 1
+
+    def merge(self, other: Tally) -> None:
+        """Another worker's counts."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(mine, collections.Counter):
+                mine.update(value)
+            else:
+                setattr(self, name, mine + value)
+
+    def __str__(self) -> str:
+        parts = [f"{self.sequences} sequences, {self.steps} steps"]
+        parts += [f"  {name:24}{count:8}" for name, count in self.operations.most_common()]
+        parts += ["steps on queues, by type"]
+        parts += [f"  {name:24}{count:8}" for name, count in self.queues.most_common()]
+        parts += [
+            f"order between queues differed in {self.reordered}",
+            f"answered by chance (once as leveret): {self.by_chance}",
+            f"too slow for their TTLs: {self.too_slow}",
+            f"DIFFERENT: {self.differing}",
+        ]
+        return "\n".join(parts)
+
+
+def campaign(version: str, url: str, seeds: list[int], length: int, *, is_shrinking: bool = True) -> Iterator[Tally]:
+    """Play the programs of these seeds; a tally after each."""
+    with target.oracle(url, version) as endpoint:
+        for seed in seeds:
+            tally = Tally()
+            _play_seed(seed, length, endpoint, version, tally, is_shrinking)
+            yield tally
+
+
+def record(version: str, url: str, seeds: list[int], length: int) -> Iterator[Recording]:
+    """What the server answers to the programs of these seeds; those that do not go the same way are left out."""
+    with target.oracle(url, version) as endpoint:
+        for seed in seeds:
+            program = generate(seed, length)
+            outcome = play(program, endpoint, version)
+            is_certain = not outcome.is_too_slow and not outcome.is_reordered
+            if outcome.difference is None and is_certain:
+                yield Recording(seed, program, outcome.answers)
+            else:
+                print(f"seed {seed}: not recorded")
+
+
+def _play_seed(
+    seed: int, length: int, endpoint: target.Endpoint, version: str, tally: Tally, is_shrinking: bool
+) -> None:
+    program = generate(seed, length)
+    outcome = play(program, endpoint, version)
+    tally.add(program, outcome)
+    if outcome.is_too_slow:
+        tally.too_slow.append(seed)
+    if outcome.difference is None:
+        return
+    again = [play(program, endpoint, version) for _ in range(REPEATS)]
+    if any(it.difference is None for it in again):
+        tally.by_chance.append(seed)
+        print(f"seed {seed}: by chance\n{explain(outcome.difference)}", flush=True)
+        return
+    tally.differing.append(seed)
+    report(seed, program, endpoint, version, outcome.difference, is_shrinking)
+
+
+def report(
+    seed: int, program: Program, endpoint: target.Endpoint, version: str, first: Difference, is_shrinking: bool
+) -> None:
+    """Shrink and print a program that differs."""
+
+    def differs(candidate: Program) -> bool:
+        return all(play(candidate, endpoint, version, _SHRINKING_REST_SECONDS).difference for _ in range(2))
+
+    smallest = shrink(program, differs) if is_shrinking else program
+    difference = play(smallest, endpoint, version).difference
+    note = "" if difference else "\n  (it did not differ when played once more; this is the whole program's difference)"
+    print(f"seed {seed}: DIFFERENT\n{text(smallest)}{note}\n{explain(difference or first)}", flush=True)
+
+
+def explain(difference: Difference) -> str:
+    """The step and both answers."""
+    lines = [f"  at answer {difference.index}: step{difference.step}"]
+    for place in sorted({*difference.expected, *difference.got}):
+        ours, theirs = difference.expected.get(place, []), difference.got.get(place, [])
+        if ours != theirs:
+            lines += [f"  {place} leveret:  {json.dumps(line)}" for line in ours]
+            lines += [f"  {place} RabbitMQ: {json.dumps(line)}" for line in theirs]
+    return "\n".join(lines)

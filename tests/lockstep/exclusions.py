@@ -1,0 +1,85 @@
+"""This module is the list of what the lockstep machine does not compare, or does not do, and why.
+
+Everything here is up to chance on RabbitMQ itself, or up to the clock. ``docs/lockstep.md`` shows the table; a test
+keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Exclusion(NamedTuple):
+    """One thing left out: what, why, and where it is left out."""
+
+    what: str
+    why: str
+
+
+EXCLUSIONS = (
+    Exclusion(
+        "Names the server makes up (queues, consumer tags)",
+        "They are random; they are numbered in order of appearance and the numbers are compared.",
+    ),
+    Exclusion(
+        "The time in x-death, when it is near now",
+        "It is the wall clock of the server.",
+    ),
+    Exclusion(
+        "How confirms are grouped (multiple), and their place among other things of a step",
+        "RabbitMQ coalesces what is ready together. The numbers acked and nacked by each step are compared as sets.",
+    ),
+    Exclusion(
+        "Order between channels and between connections",
+        "Each channel is a process of its own with its own way to the socket.",
+    ),
+    Exclusion(
+        "Order between deliveries from different queues to one channel",
+        "Each queue is a process of its own. The order per queue is compared, and the set of delivery tags used; an "
+        "acknowledgement with multiple is left out where the two orders make it cover different messages.",
+    ),
+    Exclusion(
+        "Order between deliveries to several consumers of a quorum queue on one channel",
+        "It hands out what one of its commands made ready consumer by consumer, and commands that "
+        "come together are one. "
+        "Who gets what, and in which order, is compared.",
+    ),
+    Exclusion(
+        "Dead letters that race with something else: with another copy of the message, or with the end of a channel",
+        "They travel from queue to queue on their own: a classic queue's is quicker than a quorum queue's write of the "
+        "message itself, and one may reach another queue before that hears that its consumer is gone. Not left out of "
+        "programs: such a difference is known by its shape.",
+    ),
+    Exclusion(
+        "Order between a delivery and another answer on the same channel, except consume-ok, which comes first",
+        "Deliveries come from the queue's process, answers from the channel's.",
+    ),
+    Exclusion(
+        "Counts and deliveries before both servers are at rest",
+        "Publishes, acknowledgements and dead letters are handled after the channel has gone on. RabbitMQ is asked for "
+        "counts until they are what leveret shows, or a limit has passed.",
+    ),
+    Exclusion(
+        "Bursts of publishes in programs with dead letters, a TTL of 0, or a quorum queue that refuses publishes",
+        "Dead letters travel from queue to queue while the channel goes on publishing; what a TTL of 0 lets through "
+        "depends on how quickly a consumer's room comes back; a quorum queue finds out late that it is full. Programs "
+        "with one of these publish one message a step.",
+    ),
+    Exclusion(
+        "Bursts together with consumers of quorum queues that do not acknowledge",
+        "Their room, too, is limited by the prefetch count, and comes back only when the channel has settled for them.",
+    ),
+    Exclusion(
+        "An expiration of 0 in bursts, or together with CC, BCC and dead letters",
+        "A quorum queue that gets another message in the same millisecond counts the expired one a while longer.",
+    ),
+    Exclusion(
+        "What follows a hard error on a connection with several channels",
+        "The channels end one after the other, in no order; what one gives back another dying one may still get, which "
+        "counts. The program ends there, and so does the comparison.",
+    ),
+    Exclusion(
+        "TTLs between 0 and 1000 ms, and waiting more than twice",
+        "Time really passes on RabbitMQ while a program runs: a program whose steps took too long is run again.",
+    ),
+)

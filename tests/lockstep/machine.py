@@ -1,0 +1,377 @@
+"""This module plays a program: each step on leveret, then on the other server, until both show the same.
+
+leveret goes first. It answers at once, so what it shows is what the other server is given time to arrive at. The other
+server may also be a recording: the answers a real one gave when the program was recorded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.semantics.client import Event
+
+from .answer import ENDINGS, Answer, Reader
+from .side import OWN, Place, Side
+from .steps import Program, Step
+
+# Longer than any RabbitMQ needs to come to rest, unless it shows something else.
+REST_SECONDS = 1.5
+# What may pass on a real server outside of elapse before TTLs of a second become a matter of chance.
+UNHURRIED_SECONDS = 0.65
+DRAIN_CHANNEL = 8
+_UNKNOWN_TAG = 9_999_999
+# What a server may still be busy with when it shows nothing yet.
+_SILENT = (
+    "basic.publish",
+    "basic.ack",
+    "basic.nack",
+    "basic.reject",
+    "basic.recover-async",
+    "connection.drop",
+    "connection.close",
+    "channel.close",
+)
+_SILENT_SECONDS = 0.006
+
+
+@dataclass
+class Difference:
+    """Where two servers part."""
+
+    index: int
+    step: Step
+    expected: Answer
+    got: Answer
+
+
+@dataclass
+class Outcome:
+    """What became of a program."""
+
+    answers: list[Answer] = field(default_factory=list)
+    difference: Difference | None = None
+    is_too_slow: bool = False
+    # The orders of deliveries from several queues differed at some time, which is allowed.
+    is_reordered: bool = False
+
+
+@dataclass
+class _Acting:
+    """A side with its reader."""
+
+    side: Side
+    reader: Reader
+
+
+class Player:
+    """One run of one program."""
+
+    def __init__(self, leveret: Side, other: Side | None, recorded: list[Answer] | None, rest: float) -> None:
+        self._leveret = _Acting(leveret, Reader(leveret))
+        self._other = None if other is None else _Acting(other, Reader(other))
+        self._recorded = recorded
+        self._rest_seconds = rest
+        self.outcome = Outcome()
+        self._tags: dict[Place, dict[int, int]] = {}
+        self._outstanding: dict[Place, list[int]] = {}
+        self._held: dict[Place, list[int]] = {}
+        self._transactional: set[Place] = set()
+        self._without_ack: set[tuple[Place, str]] = set()
+        self._last_declared: dict[Place, str] = {}
+        # Queues there may be, with the connection that may ask for them.
+        self.queues: dict[str, int] = {}
+        self._absent: set[str] = set()
+        self.exchanges: set[str] = set()
+        self._hurried = 0.0
+        self._has_elapse = False
+
+    def play(self, program: Program) -> Outcome:
+        """Play all steps, then drain; stop at the first difference."""
+        self._has_elapse = any(step.op == "elapse" for step in program)
+        for step in self._with_drain(program):
+            if not self._take(step):
+                break
+        return self.outcome
+
+    def _with_drain(self, program: Program) -> Iterator[Step]:
+        yield from program
+        yield from self._drain()
+        for ordinal, connection in sorted(self._leveret.side.connections.items()):
+            for number in sorted(connection.open_channels):
+                if ordinal != OWN and number < DRAIN_CHANNEL:
+                    yield Step("channel.close", ordinal, number)
+        yield from self._drain()
+
+    def _drain(self) -> Iterator[Step]:
+        for name in sorted(self.queues):
+            while name not in self._absent:
+                yield Step("basic.get", self.queues[name] or 1, DRAIN_CHANNEL, {"queue": name, "no_ack": True})
+                if not any("get-ok" in line for lines in self.outcome.answers[-1].values() for line in lines):
+                    break
+
+    def _take(self, step: Step) -> bool:
+        place = (step.connection, step.channel)
+        if not self._is_possible(step, place):
+            return True
+        self._note(step, place)
+        channels_before = self._leveret.side.channel_count(step.connection)
+        expected = self._act_on_leveret(step, place)
+        if channels_before > 1 and self._is_hard_error(step, expected):
+            return False
+        got = self._judge(step, place, expected)
+        self.outcome.answers.append(expected)
+        if got != expected:
+            index = len(self.outcome.answers) - 1
+            self.outcome.difference = Difference(index, step, expected, got)
+            return False
+        if self._has_elapse and self._hurried > UNHURRIED_SECONDS:
+            self.outcome.is_too_slow = True
+            return False
+        self._finish(step, place)
+        return True
+
+    def _is_possible(self, step: Step, place: Place) -> bool:
+        """Whether the step has something to act upon."""
+        if step.op in ("channel.close", "connection.close", "connection.drop"):
+            return self._leveret.side.is_open(place if step.op == "channel.close" else (place[0], 9))
+        if "delivery" not in step.fields or step.fields["delivery"] == "unknown":
+            return True
+        if not self._outstanding.get(place):
+            return False
+        return not step.fields.get("multiple") or self._covers_the_same(place, self._tag(step, place))
+
+    def _covers_the_same(self, place: Place, tag: int) -> bool:
+        tags, outstanding = self._tags.get(place, {}), self._outstanding[place]
+        limit = tags.get(tag, tag)
+        return all((it <= tag) == (tags.get(it, it) <= limit) for it in outstanding) or tag == 0
+
+    def _tag(self, step: Step, place: Place) -> int:
+        delivery = step.fields["delivery"]
+        if delivery == "unknown":
+            return _UNKNOWN_TAG
+        if delivery == "all":
+            return 0
+        assert isinstance(delivery, int)
+        outstanding = self._outstanding[place]
+        return outstanding[delivery % len(outstanding)]
+
+    def _note(self, step: Step, place: Place) -> None:
+        """Remember what later steps and the comparison need to know."""
+        fields = step.fields
+        queue = str(fields.get("queue") or self._last_declared.get(place, ""))
+        if step.op == "basic.consume":
+            tag = str(fields.get("consumer_tag", ""))
+            key = (place, tag or f"ctag{1 + sum(label.startswith('ctag') for label in self._leveret.side.made_up)}")
+            for acting in self._acting():
+                acting.reader.queues.setdefault(key, queue)
+            if fields.get("no_ack"):
+                self._without_ack.add(key)
+            else:
+                self._without_ack.discard(key)
+        if step.op == "exchange.declare":
+            name = str(fields["exchange"])
+            if name and not name.startswith("amq."):
+                self.exchanges.add(name)
+        if step.op == "queue.declare" and fields.get("queue") and not fields.get("passive"):
+            self._last_declared[place] = queue
+            arguments = fields.get("arguments")
+            if isinstance(arguments, dict) and arguments.get("x-queue-type") == "quorum":
+                for acting in self._acting():
+                    acting.reader.quorum.add(queue)
+            if queue in self._absent or queue not in self.queues:
+                self.queues[queue] = step.connection if fields.get("exclusive") else OWN
+                self._absent.discard(queue)
+
+    def _acting(self) -> list[_Acting]:
+        return [self._leveret] if self._other is None else [self._leveret, self._other]
+
+    def _act_on_leveret(self, step: Step, place: Place) -> Answer:
+        acting = self._leveret
+        self._send(acting, step, place, None)
+        acting.side.settle(step.connection)
+        acting.reader.read()
+        self._note_made_up_queues(acting, step, place)
+        return self._answer(acting, acting.side.counts(self._asked()))
+
+    def _asked(self) -> dict[str, int]:
+        return {name: ordinal for name, ordinal in self.queues.items() if name not in self._absent}
+
+    def _answer(self, acting: _Acting, counts: dict[str, str]) -> Answer:
+        acting.reader.read()
+        shown = [f"{name}: {count}" for name, count in sorted(counts.items())]
+        return {**acting.reader.answer(), **({"queues": shown} if shown else {})}
+
+    def _note_made_up_queues(self, acting: _Acting, step: Step, place: Place) -> None:
+        for label in acting.side.made_up:
+            if label.startswith("gen") and label not in self.queues:
+                self.queues[label] = step.connection if step.fields.get("exclusive") else OWN
+                self._last_declared[place] = label
+
+    def _judge(self, step: Step, place: Place, expected: Answer) -> Answer:
+        if self._other is None:
+            assert self._recorded is not None
+            index = len(self.outcome.answers)
+            return self._recorded[index] if index < len(self._recorded) else {}
+        started = time.monotonic()
+        self._send(self._other, step, place, self._tags.setdefault(place, {}))
+        if step.op == "elapse":
+            started = time.monotonic()
+        got = self._come_to_rest(self._other, step, expected)
+        self._hurried += time.monotonic() - started
+        return got
+
+    def _come_to_rest(self, acting: _Acting, step: Step, expected: Answer) -> Answer:
+        if step.op in _SILENT and self._shows_nothing(expected):
+            acting.side.settle(step.connection)
+            acting.side.read_for(_SILENT_SECONDS)
+        deadline = time.monotonic() + self._rest_seconds
+        asked = self._asked()
+        while True:
+            acting.side.settle(step.connection)
+            acting.reader.read()
+            got = acting.reader.answer()
+            if got == {place: lines for place, lines in expected.items() if place != "queues"}:
+                got = self._answer(acting, acting.side.counts(asked))
+            if got == expected:
+                return got
+            if time.monotonic() > deadline:
+                return self._answer(acting, acting.side.counts(asked))
+            acting.side.read_for(0.001)
+
+    def _is_hard_error(self, step: Step, answer: Answer) -> bool:
+        return any(line.startswith(ENDINGS) for line in answer.get(f"{step.connection}.0", ()))
+
+    def _shows_nothing(self, expected: Answer) -> bool:
+        """Whether a step changes nothing that could be waited for."""
+        before = self.outcome.answers[-1].get("queues") if self.outcome.answers else None
+        return set(expected) <= {"queues"} and expected.get("queues") == before
+
+    def _send(self, acting: _Acting, step: Step, place: Place, tags: dict[int, int] | None) -> None:
+        acting.reader.begin()
+        side = acting.side
+        if step.op == "elapse":
+            milliseconds = step.fields["ms"]
+            assert isinstance(milliseconds, int)
+            side.endpoint.elapse(milliseconds, list(side.connections.values()))
+        elif step.op == "connection.drop":
+            side.connections[step.connection].drop()
+            self._forget_connection(acting, step.connection)
+        elif step.op == "connection.close":
+            side.connections[step.connection].close()
+            self._forget_connection(acting, step.connection)
+        else:
+            self._send_method(acting, step, place, tags)
+
+    def _forget_connection(self, acting: _Acting, ordinal: int) -> None:
+        for number in range(DRAIN_CHANNEL + 1):
+            acting.reader.forget((ordinal, number))
+
+    def _send_method(self, acting: _Acting, step: Step, place: Place, tags: dict[int, int] | None) -> None:
+        channel = acting.side.channel(place)
+        fields = dict(step.fields)
+        if step.op == "basic.publish":
+            self._publish(acting, step, place)
+            return
+        if "delivery" in fields:
+            tag = self._tag(step, place)
+            del fields["delivery"]
+            fields["delivery_tag"] = tag if tags is None else tags.get(tag, tag)
+        for name in ("queue", "consumer_tag", "routing_key"):
+            if name in fields:
+                fields[name] = acting.side.real_name(fields[name])
+        channel.send(step.op, **fields)
+        if step.op == "channel.close":
+            channel.receive("channel.close-ok")
+            channel.connection.forget_channel(place[1])
+            acting.reader.forget(place)
+
+    def _publish(self, acting: _Acting, step: Step, place: Place) -> None:
+        fields = dict(step.fields)
+        count, body, properties = fields.pop("count", 1), fields.pop("body", ""), fields.pop("properties", {})
+        assert isinstance(count, int)
+        assert isinstance(properties, dict)
+        fields["routing_key"] = acting.side.real_name(fields.get("routing_key", ""))
+        channel = acting.side.channel(place)
+        for number in range(count):
+            acting.reader.note_publish(place)
+            channel.publish(body=f"{body}.{number}" if count > 1 else str(body), **fields, **properties)
+
+    def _finish(self, step: Step, place: Place) -> None:
+        """The step went the same: what it did to deliveries and queues."""
+        if self._other is not None:
+            self._pair_tags()
+        for where, event in self._leveret.reader.events():
+            self._note_event(step, where, event)
+        for acting in self._acting():
+            acting.reader.end()
+        self._note_settled(step, place)
+        queues = self.outcome.answers[-1].get("queues", ())
+        self._absent |= {line.split(":")[0] for line in queues if line.endswith(": 404")}
+
+    def _pair_tags(self) -> None:
+        assert self._other is not None
+        for place in {where for where, event in self._leveret.reader.events() if event.name == "basic.deliver"}:
+            ours, theirs = self._leveret.reader.deliveries(place), self._other.reader.deliveries(place)
+            for queue, tags in ours.items():
+                for our_tag, their_tag in zip(tags, theirs[queue], strict=True):
+                    self._tags.setdefault(place, {})[our_tag] = their_tag
+                    self.outcome.is_reordered |= our_tag != their_tag
+
+    def _note_event(self, step: Step, place: Place, event: Event) -> None:
+        if event.name == "basic.deliver":
+            tag = event.fields["consumer_tag"]
+            assert isinstance(tag, bytes)
+            if (place, self._leveret.side.label(tag)) not in self._without_ack:
+                self._outstanding.setdefault(place, []).append(int(str(event["delivery_tag"])))
+        elif event.name == "basic.get-ok" and not step.fields.get("no_ack"):
+            self._outstanding.setdefault(place, []).append(int(str(event["delivery_tag"])))
+        elif event.name == "channel.close":
+            self._forget(place)
+        elif event.name in ENDINGS:
+            self._forget_all(place[0])
+        elif event.name == "tx.select-ok":
+            self._transactional.add(place)
+
+    def _forget(self, place: Place) -> None:
+        for known in (self._outstanding, self._held, self._tags, self._last_declared):
+            known.pop(place, None)
+        self._transactional.discard(place)
+
+    def _forget_all(self, ordinal: int) -> None:
+        for number in range(DRAIN_CHANNEL + 1):
+            self._forget((ordinal, number))
+            for acting in self._acting():
+                acting.reader.forget((ordinal, number))
+
+    def _note_settled(self, step: Step, place: Place) -> None:
+        outstanding = self._outstanding.get(place, [])
+        if step.op in ("basic.ack", "basic.nack", "basic.reject"):
+            if step.fields["delivery"] == "unknown" or not outstanding:
+                return
+            tag = self._tag(step, place)
+            is_multiple = step.fields.get("multiple")
+            gone = [it for it in outstanding if it == tag or (is_multiple and (tag == 0 or it <= tag))]
+            self._outstanding[place] = [it for it in outstanding if it not in gone]
+            if place in self._transactional:
+                self._held.setdefault(place, []).extend(gone)
+        elif step.op in ("basic.recover", "basic.recover-async"):
+            self._outstanding[place] = self._came(place)
+        elif step.op == "tx.commit":
+            self._held.pop(place, None)
+        elif step.op == "tx.rollback":
+            self._outstanding[place] = sorted(outstanding + self._held.pop(place, []))
+        elif step.op == "channel.close":
+            self._forget(place)
+        elif step.op in ("connection.close", "connection.drop"):
+            self._forget_all(step.connection)
+
+    def _came(self, place: Place) -> list[int]:
+        """What came out again after a recover."""
+        tags = [
+            int(str(event["delivery_tag"]))
+            for where, event in self._leveret.reader.events()
+            if where == place and event.name == "basic.deliver"
+        ]
+        return [tag for tag in self._outstanding.get(place, []) if tag in tags]

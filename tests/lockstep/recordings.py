@@ -1,0 +1,57 @@
+"""This module keeps programs with what a real server answered, a line of JSON each, in ``recorded/VERSION.jsonl.gz``.
+
+The steps are kept, not only the seed: a recording outlives changes of the generator.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .answer import Answer
+from .steps import Program, Step
+
+_ROOT = Path(__file__).parent / "recorded"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A program, and what each of its steps was answered."""
+
+    seed: int
+    program: Program
+    answers: list[Answer]
+
+
+def versions() -> list[str]:
+    """The versions there are recordings of."""
+    return sorted(path.name.removesuffix(".jsonl.gz") for path in _ROOT.glob("*.jsonl.gz"))
+
+
+def load(version: str) -> list[Recording]:
+    """All recordings of that version."""
+    with gzip.open(_ROOT / f"{version}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [_parsed(json.loads(line)) for line in lines]
+
+
+def _parsed(entry: dict[str, object]) -> Recording:
+    seed, steps, answers = entry["seed"], entry["steps"], entry["answers"]
+    assert isinstance(seed, int)
+    assert isinstance(steps, list)
+    assert isinstance(answers, list)
+    return Recording(seed, tuple(map(Step.from_json, steps)), answers)
+
+
+def save(version: str, recordings: Iterable[Recording]) -> Path:
+    """Write the file of that version anew."""
+    entries = (
+        {"seed": it.seed, "steps": [step.to_json() for step in it.program], "answers": it.answers} for it in recordings
+    )
+    text = "".join(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n" for entry in entries)
+    _ROOT.mkdir(exist_ok=True)
+    path = _ROOT / f"{version}.jsonl.gz"
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    return path

@@ -1,0 +1,165 @@
+"""This module is one of the two servers under a program: its connections, and what it has sent since last asked.
+
+Programs use channels 1 to 8 of connections 1 and up. Channel 9 of each connection is the machine's own: barriers and
+counts. So is connection 0, which outlives whatever the program does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tests.semantics import render
+from tests.semantics.channel import Channel
+from tests.semantics.client import CAPABILITIES, Connection, Event, Log, ScenarioEnded
+from tests.semantics.target import Endpoint
+
+CONTROL = 9
+OWN = 0
+_GENERATED = re.compile(rb"amq\.(?:gen|ctag)-[A-Za-z0-9_-]{22}")
+
+Place = tuple[int, int]
+
+
+class Side:
+    """One server."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.names = render.Names(endpoint.token)
+        self.connections: dict[int, Connection] = {}
+        # What the server made up, by the label programs use: gen1, ctag1, ...
+        self.made_up: dict[str, bytes] = {}
+        self.connect(OWN)
+
+    def connect(self, ordinal: int) -> Connection:
+        """The connection of that number, made when it is not there."""
+        found = self.connections.get(ordinal)
+        if found is not None and not found.is_ended:
+            return found
+        log = Log(ordinal, self.names, {})
+        made = Connection(self.endpoint.address, log, 10.0, 1)
+        made.start()
+        made.log_in("guest", "guest", {"product": "lockstep", "capabilities": CAPABILITIES})
+        made.tune()
+        made.open(self.endpoint.vhost)
+        self._open(made, CONTROL)
+        made.events.clear()
+        self.connections[ordinal] = made
+        return made
+
+    def channel(self, place: Place) -> Channel:
+        """That channel, opened when it is not."""
+        connection = self.connect(place[0])
+        if place[1] not in connection.open_channels:
+            self._open(connection, place[1])
+        return Channel(connection, place[1])
+
+    def is_open(self, place: Place) -> bool:
+        """Whether connection and channel are there."""
+        connection = self.connections.get(place[0])
+        return connection is not None and not connection.is_ended and place[1] in connection.open_channels
+
+    def channel_count(self, ordinal: int) -> int:
+        """How many channels of programs are open on that connection."""
+        connection = self.connections.get(ordinal)
+        return 0 if connection is None or connection.is_ended else len(connection.open_channels) - 1
+
+    def _open(self, connection: Connection, number: int) -> None:
+        connection.send(number, "channel.open")
+        connection.take(number, "channel.open-ok")
+        connection.open_channels.append(number)
+
+    def settle(self, first: int) -> None:
+        """Wait for a round trip on every connection, that one first."""
+        order = sorted(self.connections, key=lambda ordinal: ordinal != first)
+        for ordinal in order:
+            self._round_trip(self.connections[ordinal])
+        # What leveret gathers until the end of a turn (confirms) comes after the answer given in that turn.
+        self._round_trip(self.connections[first if first in self.connections else OWN])
+
+    def _round_trip(self, connection: Connection) -> None:
+        if connection.is_ended:
+            return
+        connection.send(CONTROL, "channel.flow", active=True)
+        try:
+            connection.take(CONTROL, "channel.flow-ok")
+        except ScenarioEnded:
+            if not connection.is_ended:
+                raise
+
+    def collect(self) -> Iterable[tuple[Place, Event]]:
+        """What has come since last asked, on the program's channels."""
+        for ordinal, connection in self.connections.items():
+            events, connection.events = connection.events, []
+            for event in events:
+                if event.channel != CONTROL:
+                    self._note_made_up(event)
+                    yield (ordinal, event.channel), event
+
+    def _note_made_up(self, event: Event) -> None:
+        if event.name not in ("queue.declare-ok", "basic.consume-ok"):
+            return
+        name = event.fields["queue" if event.name == "queue.declare-ok" else "consumer_tag"]
+        assert isinstance(name, bytes)
+        if _GENERATED.fullmatch(name) and name not in self.made_up.values():
+            kind = "gen" if name.startswith(b"amq.gen") else "ctag"
+            number = sum(label.startswith(kind) for label in self.made_up) + 1
+            self.made_up[f"{kind}{number}"] = name
+
+    def real_name(self, name: object) -> object:
+        """What the program calls gen1 or ctag1, as this server calls it."""
+        return self.made_up.get(name, name) if isinstance(name, str) else name
+
+    def label(self, name: bytes) -> str:
+        """The reverse: a name as programs write it."""
+        found = next((label for label, made in self.made_up.items() if made == name), None)
+        return found or name.decode()
+
+    def counts(self, queues: dict[str, int]) -> dict[str, str]:
+        """Ready messages and consumers of these queues, or why they cannot be had; asked by the connections given."""
+        found: dict[str, str] = {}
+        by_connection: dict[int, list[str]] = {}
+        for name, ordinal in queues.items():
+            is_there = ordinal in self.connections and not self.connections[ordinal].is_ended
+            by_connection.setdefault(ordinal if is_there else OWN, []).append(name)
+        for ordinal, names in by_connection.items():
+            found |= self._ask(self.connections[ordinal], names)
+        return found
+
+    def _ask(self, connection: Connection, names: list[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        while len(found) < len(names):
+            due = names[len(found) :]
+            for name in due:
+                connection.send(CONTROL, "queue.declare", queue=self.real_name(name), passive=True)
+            for name in due:
+                reply = connection.take(CONTROL, "queue.declare-ok")
+                if reply.name != "queue.declare-ok":
+                    found[name] = str(reply.fields.get("reply_code", reply.name))
+                    self._open(connection, CONTROL)
+                    break
+                found[name] = f"{reply['message_count']} ready, {reply['consumer_count']} consumers"
+        return found
+
+    def read_for(self, seconds: float) -> None:
+        """Give a server a moment."""
+        for connection in self.connections.values():
+            if not connection.is_ended:
+                connection.read_for(seconds / len(self.connections))
+
+    def close(self, queues: Iterable[str], exchanges: Iterable[str]) -> None:
+        """Leave nothing of the program behind."""
+        for ordinal, connection in self.connections.items():
+            if ordinal != OWN and not connection.is_ended:
+                connection.close()
+        own = self.connections[OWN]
+        for name in queues:
+            own.send(CONTROL, "queue.delete", queue=self.real_name(name))
+            own.take(CONTROL, "queue.delete-ok")
+            if CONTROL not in own.open_channels:
+                self._open(own, CONTROL)
+        for name in sorted(exchanges):
+            own.send(CONTROL, "exchange.delete", exchange=name)
+            own.take(CONTROL, "exchange.delete-ok")
+        own.close()

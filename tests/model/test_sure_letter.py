@@ -1,0 +1,75 @@
+"""At-least-once dead-lettering of quorum queues: a dying message waits for its targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret import Broker
+
+SURE = {
+    "x-queue-type": "quorum",
+    "x-dead-letter-exchange": "graves",
+    "x-dead-letter-strategy": "at-least-once",
+    "x-overflow": "reject-publish",
+    "x-message-ttl": 1000,
+}
+
+
+@pytest.fixture
+def broker():
+    with Broker() as broker:
+        broker.clock.hold()
+        broker.declare_exchange("graves", "fanout")
+        broker.declare_queue("work", arguments=SURE)
+        yield broker
+
+
+def test_a_letter_without_a_route_arrives_at_the_next_attempt_after_there_is_one(broker):
+    broker.publish("", "work", "late")
+    broker.clock.advance(seconds=1)
+    assert len(broker.queue("work").ready) == 0
+
+    broker.declare_queue("grave")
+    broker.bind_queue("grave", "graves")
+    broker.clock.advance(minutes=3)
+
+    assert [message.text for message in broker.queue("grave").ready] == ["late"]
+
+
+def test_a_full_target_gets_its_letter_once_it_has_room(broker):
+    broker.declare_queue("grave", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    broker.bind_queue("grave", "graves")
+    broker.publish("", "work", "first")
+    broker.publish("", "work", "second")
+    broker.clock.advance(seconds=1)
+    assert [message.text for message in broker.queue("grave").ready] == ["first"]
+
+    broker.purge("grave")
+    broker.clock.advance(minutes=3)
+
+    assert [message.text for message in broker.queue("grave").ready] == ["second"]
+
+
+def test_a_target_that_has_a_letter_is_not_given_it_again(broker):
+    broker.declare_queue("free")
+    broker.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    broker.bind_queue("free", "graves")
+    broker.bind_queue("full", "graves")
+
+    broker.publish("", "work", "one")
+    broker.clock.advance(minutes=10)
+
+    assert len(broker.queue("free").ready) == 1
+
+
+def test_without_reject_publish_the_strategy_falls_back_to_at_most_once(broker):
+    lax = {name: value for name, value in SURE.items() if name != "x-overflow"}
+    broker.declare_queue("lax", arguments=lax)
+    broker.publish("", "lax", "lost")
+    broker.clock.advance(seconds=1)
+
+    broker.declare_queue("grave")
+    broker.bind_queue("grave", "graves")
+    broker.clock.advance(minutes=10)
+
+    assert len(broker.queue("grave").ready) == 0

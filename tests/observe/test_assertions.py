@@ -1,0 +1,370 @@
+"""The assertions: what counts, what they return, and when they refuse to answer."""
+
+import pytest
+
+from leveret.observe.errors import IncompleteTrace, UnknownName
+from leveret.trace import events
+from leveret.trace.recorder import Recorder
+
+
+@pytest.fixture
+def assertions(world):
+    return world.assertions
+
+
+@pytest.fixture
+def worker(world):
+    client = world.client("worker")
+    client.consume("orders.work", "ctag1")
+    return client
+
+
+def test_the_first_match_is_returned(world, assertions):
+    world.publish("orders", "order.created", b'{"id": 7}')
+    world.publish("orders", "order.created", b'{"id": 8}')
+
+    assert assertions.assert_published("orders", routing_key="order.*").json == {"id": 7}
+
+
+def test_times_is_exact_and_returns_all(world, assertions):
+    world.publish("orders", "order.created", b"1")
+    world.publish("orders", "order.created", b"2")
+
+    assert [message.body for message in assertions.assert_published("orders", times=2)] == [b"1", b"2"]
+    for times in (0, 1, 3):
+        with pytest.raises(AssertionError):
+            assertions.assert_published("orders", times=times)
+
+
+def test_a_message_to_another_exchange_is_not_meant(world, assertions):
+    world.exchange("billing")
+    world.publish("billing", "order.created")
+
+    with pytest.raises(AssertionError):
+        assertions.assert_published("orders")
+    assertions.assert_not_published("orders")
+
+
+def test_a_publish_to_the_default_exchange_is_found(world, assertions):
+    world.publish("", "orders.work")
+
+    assert assertions.assert_published("", routing_key="orders.work").exchange == ""
+
+
+def test_not_published_fails_when_it_was(world, assertions):
+    world.publish("orders", "order.created")
+
+    assertions.assert_not_published("orders", routing_key="order.updated")
+    with pytest.raises(AssertionError, match="expected none published, saw 1"):
+        assertions.assert_not_published("orders", routing_key="order.created")
+
+
+def test_a_delivery_is_found_with_who_got_it(world, assertions, worker):
+    world.publish("orders", "order.created")
+
+    message = assertions.assert_delivered("orders.work", redelivered=False)
+
+    assert message.consumer_tag == "ctag1"
+    assert message.delivered_at == world.node.now
+
+
+def test_a_basic_get_is_a_delivery(world, assertions):
+    world.publish("orders", "order.created")
+    world.client().get("orders.work")
+
+    assertions.assert_delivered("orders.work", times=1)
+
+
+def test_a_redelivery_is_told_from_the_first(world, assertions, worker):
+    world.publish("orders", "order.created")
+    worker.requeue(1)
+
+    assertions.assert_delivered("orders.work", times=2)
+    [again] = assertions.assert_delivered("orders.work", redelivered=True, times=1)
+    assert again.delivery_count == 1
+
+
+def test_an_acknowledgement_is_found(world, assertions, worker):
+    world.publish("orders", "order.created", b"1")
+    world.publish("orders", "order.created", b"2")
+    worker.ack(2)
+
+    assert assertions.assert_acked("orders.work").body == b"2"
+    with pytest.raises(AssertionError):
+        assertions.assert_acked("orders.work", body="1")
+
+
+def test_an_automatic_acknowledgement_does_not_count(world, assertions):
+    world.client().consume("orders.work", "ctag1", no_ack=True)
+    world.publish("orders", "order.created")
+
+    with pytest.raises(AssertionError, match="delivered with no_ack by ctag1 of worker; nobody acknowledged it"):
+        assertions.assert_acked("orders.work")
+
+
+def test_a_requeue_is_found_with_its_reason(world, assertions, worker):
+    world.publish("orders", "order.created")
+    worker.requeue(1)
+
+    assertions.assert_requeued("orders.work", reason="nacked")
+    with pytest.raises(AssertionError, match="reason 'nacked' is not 'recovered'"):
+        assertions.assert_requeued("orders.work", reason="recovered")
+
+
+def test_a_returned_message_is_found(world, assertions):
+    world.exchange("empty")
+    world.publish("empty", "order.created", by=world.client(), mandatory=True)
+
+    assertions.assert_returned("empty", routing_key="order.created")
+    with pytest.raises(AssertionError):
+        assertions.assert_returned("orders")
+
+
+@pytest.fixture
+def graves(world):
+    world.exchange("graves", "fanout")
+    world.queue("orders.dead", exchange="graves")
+    world.queue("doomed", exchange="orders", routing_key="order.doomed", x_dead_letter_exchange="graves")
+    client = world.client("worker")
+    client.consume("doomed", "ctag1")
+    return client
+
+
+def test_a_dead_letter_is_found_by_what_it_was_and_returned_as_it_arrived(world, assertions, graves):
+    world.publish("orders", "order.doomed", b'{"id": 7}')
+    graves.reject(1)
+
+    letter = assertions.assert_dead_lettered(
+        "doomed", to="orders.dead", reason="rejected", exchange="orders", json={"id": 7}
+    )
+
+    assert letter.exchange == "graves"
+    assert letter.deaths[0].queue == "doomed"
+
+
+def test_a_dead_letter_in_another_queue_is_not_the_one(world, assertions, graves):
+    world.publish("orders", "order.doomed")
+    graves.reject(1)
+
+    with pytest.raises(AssertionError, match=r"it arrived in 'orders.dead', not in 'orders.work'"):
+        assertions.assert_dead_lettered("doomed", to="orders.work")
+
+
+def test_an_expired_message_without_a_dead_letter_exchange_is_dropped(world, assertions):
+    world.queue("short", exchange="orders", x_message_ttl=1000)
+    world.publish("orders", "order.created")
+
+    world.elapse(1)
+
+    assertions.assert_dropped("short", reason="expired")
+
+
+def test_an_expired_message_that_was_dead_lettered_is_not_dropped(world, assertions, graves):
+    world.queue("short", exchange="orders", x_message_ttl=1000, x_dead_letter_exchange="graves")
+    world.publish("orders", "order.created")
+
+    world.elapse(1)
+
+    assertions.assert_dead_lettered("short", to="orders.dead", reason="expired")
+    with pytest.raises(
+        AssertionError, match=r"dead-lettered \(expired\) to exchange 'graves', which led to 'orders.dead'"
+    ):
+        assertions.assert_dropped("short")
+
+
+def test_a_message_over_the_length_limit_is_dropped(world, assertions):
+    world.queue("tiny", exchange="orders", x_max_length=1)
+    world.publish("orders", "order.created", b"1")
+    world.publish("orders", "order.created", b"2")
+
+    assert assertions.assert_dropped("tiny", reason="maxlen", times=1)[0].body == b"1"
+
+
+def test_a_message_routed_nowhere_is_dropped_by_its_exchange(world, assertions):
+    world.exchange("empty")
+    world.publish("empty", "order.created")
+
+    assertions.assert_dropped("empty", reason="no route")
+    assertions.assert_dropped(routing_key="order.created")
+    with pytest.raises(AssertionError):
+        assertions.assert_dropped("orders")
+
+
+def test_an_empty_queue_has_nothing_ready_and_nothing_unacked(world, assertions, worker):
+    assertions.assert_empty("orders.work")
+    world.publish("orders", "order.created")
+
+    with pytest.raises(AssertionError, match="0 ready, 1 unacked"):
+        assertions.assert_empty("orders.work")
+    worker.ack(1)
+    assertions.assert_empty("orders.work")
+
+
+@pytest.mark.parametrize("name", ["assert_delivered", "assert_acked", "assert_requeued", "assert_dead_lettered"])
+def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
+    with pytest.raises(UnknownName, match=r"no queue 'orders.wrok' was ever declared .* did you mean 'orders.work'\?"):
+        getattr(assertions, name)("orders.wrok")
+
+
+@pytest.mark.parametrize("name", ["assert_published", "assert_not_published", "assert_returned"])
+def test_an_exchange_nobody_ever_used_is_an_error(assertions, name):
+    with pytest.raises(UnknownName, match=r"no exchange 'order' was ever declared .* did you mean 'orders'\?"):
+        getattr(assertions, name)("order")
+
+
+def test_the_queue_a_dead_letter_should_arrive_in_has_to_exist(assertions):
+    with pytest.raises(UnknownName, match=r"no queue 'orders.dead'"):
+        assertions.assert_dead_lettered("orders.work", to="orders.dead")
+
+
+def test_a_place_where_nothing_can_be_dropped_is_an_error(assertions):
+    with pytest.raises(UnknownName, match="no queue or exchange 'nowhere'"):
+        assertions.assert_dropped("nowhere")
+
+
+def test_an_unknown_vhost_is_an_error(assertions):
+    with pytest.raises(UnknownName, match="there is no virtual host 'prod'"):
+        assertions.assert_not_published("orders", vhost="prod")
+
+
+def test_a_queue_that_was_deleted_is_still_known(world, assertions, worker):
+    world.publish("orders", "order.created")
+    worker.ack(1)
+    world.vhost.delete_queue("orders.work")
+
+    assertions.assert_acked("orders.work")
+    with pytest.raises(AssertionError):
+        assertions.assert_requeued("orders.work")
+
+
+def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
+    with pytest.raises(UnknownName, match=r"there is no queue 'orders' in vhost '/'; did you mean 'orders.work'"):
+        assertions.assert_empty("orders")
+
+
+def test_a_misspelt_keyword_is_refused(assertions):
+    with pytest.raises(TypeError, match="did you mean 'routing_key'"):
+        assertions.assert_published("orders", routingkey="a")
+
+
+def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
+    world = make_world(Recorder(level="off"))
+
+    with pytest.raises(IncompleteTrace, match=r"this broker keeps none; use Broker\(record='ring'\)"):
+        world.assertions.assert_not_published("orders")
+
+
+def test_emptiness_needs_no_trace(make_world):
+    make_world(Recorder(level="off")).assertions.assert_empty("orders.work")
+
+
+@pytest.fixture
+def forgetful(make_world):
+    world = make_world(Recorder(size=4))
+    for number in range(10):
+        world.publish("orders", "order.created", str(number).encode())
+    return world
+
+
+def test_nothing_is_concluded_from_a_part_of_the_trace(forgetful):
+    for question in (
+        lambda: forgetful.assertions.assert_not_published("orders", body="0"),
+        lambda: forgetful.assertions.assert_published("orders", body="0"),
+        lambda: forgetful.assertions.assert_published("orders", times=2),
+    ):
+        with pytest.raises(
+            IncompleteTrace, match=r"the trace holds the last 4 events .* clear\(\) it before the part that counts"
+        ):
+            question()
+
+
+def test_what_the_rest_of_the_trace_proves_is_proved(forgetful):
+    assert forgetful.assertions.assert_published("orders", body="9").body == b"9"
+    with pytest.raises(AssertionError):
+        forgetful.assertions.assert_not_published("orders", body="9")
+
+
+def test_a_cleared_trace_is_complete_again(forgetful):
+    forgetful.recorder.clear()
+
+    forgetful.assertions.assert_not_published("orders")
+
+
+def test_within_waits_until_it_happens(world, assertions, worker):
+    world.publish("orders", "order.created")
+    world.to_come = [lambda: None, lambda: worker.ack(1), pytest.fail]
+
+    assertions.assert_acked("orders.work", within=5)
+
+    assert world.waited == 5
+
+
+def test_within_waits_for_a_queue_that_is_not_there_yet(world, assertions):
+    client = world.client()
+    world.to_come = [
+        lambda: world.queue("late", exchange="orders"),
+        lambda: client.consume("late", "ctag1"),
+        lambda: world.publish("orders", "order.created"),
+    ]
+
+    assertions.assert_delivered("late", within=5)
+
+
+def test_within_and_times_waits_for_so_many(world, assertions):
+    world.to_come = [lambda: world.publish("orders", "order.created")] * 2
+
+    assert len(assertions.assert_published("orders", times=2, within=5)) == 2
+
+
+def test_time_out_is_an_ordinary_failure(assertions):
+    with pytest.raises(AssertionError, match="expected at least 1 acked, saw none within 500 ms"):
+        assertions.assert_acked("orders.work", within=0.5)
+
+
+def test_not_published_within_fails_as_soon_as_it_is(world, assertions):
+    world.to_come = [lambda: world.publish("orders", "order.created"), pytest.fail]
+
+    with pytest.raises(AssertionError, match="expected none published, saw 1 within 5 s"):
+        assertions.assert_not_published("orders", within=5)
+
+
+def test_emptiness_can_be_waited_for(world, assertions, worker):
+    world.publish("orders", "order.created")
+    world.to_come = [lambda: worker.ack(1), pytest.fail]
+
+    assertions.assert_empty("orders.work", within=5)
+
+
+def test_each_event_is_looked_at_once_while_waiting(world, assertions):
+    looks = []
+
+    class Counting(str):
+        def __eq__(self, other):
+            looks.append(other)
+            return str(self) == other
+
+        __hash__ = str.__hash__
+
+    world.to_come = [lambda: world.publish("orders", "order.created", b"")] * 5
+    world.to_come.append(lambda: world.publish("orders", "order.updated", b""))
+
+    assertions.assert_published("orders", routing_key=Counting("order.updated"), within=5)
+
+    assert looks == ["order.created"] * 5 + ["order.updated"]
+
+
+def test_every_assertion_hides_its_own_frames(world, assertions):
+    with pytest.raises(AssertionError) as failure:
+        assertions.assert_published("orders")
+
+    frames = [
+        entry for entry in failure.traceback if "assertions.py" in str(entry.path) and "test_" not in str(entry.path)
+    ]
+    assert frames
+    assert all(entry.frame.f_locals.get("__tracebackhide__") for entry in frames)
+
+
+def test_the_names_of_events_are_those_of_the_core():
+    from leveret.observe.searching import HAPPENINGS
+
+    assert all(kind in events.KINDS for row in HAPPENINGS.values() for kind in row.kinds)

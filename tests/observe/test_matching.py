@@ -1,0 +1,207 @@
+"""The matcher that assertions, waits and faults share."""
+
+import re
+from unittest.mock import ANY
+
+import pytest
+
+from leveret.observe.matching import Matcher, topic_matches
+
+
+def matches(message, **criteria):
+    return Matcher(criteria).matches(message)
+
+
+def why_not(message, **criteria):
+    return Matcher(criteria).why_not(message)
+
+
+def test_no_criteria_match_every_message(view):
+    assert matches(view(b"anything"))
+
+
+def test_every_criterion_has_to_match(view):
+    message = view(b"1", routing_key="a", exchange="x")
+
+    assert matches(message, exchange="x", routing_key="a", body=b"1")
+    assert not matches(message, exchange="x", routing_key="b", body=b"1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "routing_key", "fits"),
+    [
+        ("order.created", "order.created", True),
+        ("order.*", "order.created", True),
+        ("order.*", "order", False),
+        ("order.*", "order.created.eu", False),
+        ("order.#", "order", True),
+        ("order.#", "order.created.eu", True),
+        ("#", "", True),
+        ("#", "a.b", True),
+        ("*", "", False),
+        ("#.eu", "order.created.eu", True),
+        ("#.eu.#", "eu", True),
+        ("*.#.eu", "eu", False),
+        ("a.#.b.#.c", "a.b.b.x.c", True),
+        ("a.#.b.#.c", "a.x.c", False),
+        ("a..b", "a..b", True),
+        ("a.*.b", "a..b", True),
+    ],
+)
+def test_a_topic_pattern_fits_as_a_topic_exchange_would_say(pattern, routing_key, fits):
+    assert topic_matches(pattern, routing_key) is fits
+
+
+def test_a_routing_key_with_a_star_is_a_pattern(view):
+    assert matches(view(routing_key="order.created"), routing_key="order.*")
+    assert not matches(view(routing_key="invoice.created"), routing_key="order.*")
+
+
+def test_a_routing_key_that_is_itself_a_pattern_can_be_asked_for(view):
+    assert matches(view(routing_key="order.#"), routing_key="order.#")
+
+
+def test_a_body_is_given_as_bytes_or_as_text(view):
+    message = view("späte".encode())
+
+    assert matches(message, body="späte")
+    assert matches(message, body="späte".encode())
+    assert not matches(message, body="spate")
+
+
+def test_json_is_compared_by_value(view):
+    message = view(b'{"total": 1.0, "id": 7}')
+
+    assert matches(message, json={"id": 7, "total": 1})
+    assert not matches(message, json={"id": 7})
+
+
+def test_json_null_is_not_the_same_as_no_json(view):
+    assert matches(view(b"null"), json=None)
+    assert not matches(view(b""), json=None)
+
+
+def test_a_value_inside_json_may_be_any_object_with_equality(view):
+    assert matches(view(b'{"id": 7, "at": "2026-01-01"}'), json={"id": 7, "at": ANY})
+
+
+def test_headers_are_a_subset(view):
+    message = view(headers={"tenant": "eu", "retry": 1})
+
+    assert matches(message, headers={"tenant": "eu"})
+    assert not matches(message, headers={"tenant": "us"})
+    assert not matches(message, headers={"trace": ANY})
+
+
+def test_headers_of_a_message_without_any_are_empty(view):
+    assert matches(view(), headers={})
+    assert not matches(view(), headers={"tenant": ANY})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("content_type", "application/json"),
+        ("correlation_id", "c-1"),
+        ("priority", 5),
+        ("delivery_mode", 2),
+        ("type", "order"),
+        ("timestamp", 1_700_000_000),
+    ],
+)
+def test_a_basic_property_is_matched_by_its_name(view, name, value):
+    assert matches(view(**{name: value}), **{name: value})
+    assert not matches(view(), **{name: value})
+
+
+def test_none_asks_for_the_absence_of_a_property(view):
+    assert matches(view(), reply_to=None)
+    assert not matches(view(reply_to="answers"), reply_to=None)
+
+
+def test_a_compiled_expression_is_searched_for(view):
+    message = view(b"order 17 of 20", routing_key="order.created")
+
+    assert matches(message, routing_key=re.compile(r"\.created$"), body=re.compile(r"\d+ of"))
+    assert matches(message, body=re.compile(rb"\d+ of"))
+    assert not matches(message, routing_key=re.compile("^created"))
+
+
+def test_any_object_with_equality_is_a_value(view):
+    class Long:
+        def __eq__(self, other):
+            return len(other) > 3
+
+        __hash__ = None
+
+    assert matches(view(b"12345"), body=Long(), routing_key=ANY)
+    assert not matches(view(b"123"), body=Long())
+
+
+def test_an_unknown_keyword_is_refused_with_the_nearest_that_exists():
+    with pytest.raises(
+        TypeError, match="there is no keyword 'routingkey' to match messages by; did you mean 'routing_key'"
+    ):
+        Matcher({"routingkey": "a"})
+
+
+def test_an_unknown_keyword_is_compared_with_the_other_keywords_of_the_call():
+    with pytest.raises(TypeError, match="did you mean 'within'"):
+        Matcher({"with_in": 3}, also_known=("times", "within"))
+
+
+@pytest.mark.parametrize(
+    ("criteria", "reason"),
+    [
+        ({"routing_key": "order.created"}, "routing_key 'order.updated' does not match 'order.created'"),
+        ({"exchange": "billing"}, "exchange 'orders' is not 'billing'"),
+        ({"body": "x"}, """body '{"id": 8, "lines": [1, 2]}' is not 'x'"""),
+        ({"json": {"id": 7, "lines": [1, 2]}}, "json['id'] is 8, not 7"),
+        ({"json": {"id": 8, "lines": [1, 3]}}, "json['lines'][1] is 2, not 3"),
+        ({"json": {"id": 8}}, "json['lines'] is [1, 2], but was not expected"),
+        ({"json": {"id": 8, "lines": [1, 2], "total": 3}}, "json['total'] is missing"),
+        ({"headers": {"tenant": "us"}}, "header 'tenant' is 'eu', not 'us'"),
+        ({"headers": {"trace": "1"}}, "header 'trace' is missing"),
+        ({"priority": 5}, "priority None is not 5"),
+    ],
+)
+def test_a_miss_is_explained_by_what_differs(view, criteria, reason):
+    message = view(b'{"id": 8, "lines": [1, 2]}', routing_key="order.updated", headers={"tenant": "eu"})
+
+    assert why_not(message, **criteria) == [reason]
+
+
+def test_a_body_that_is_not_json_says_so(view):
+    assert why_not(view(b"plain"), json={}) == ["body 'plain' is not JSON"]
+
+
+def test_only_the_criteria_that_miss_are_explained(view):
+    assert why_not(view(routing_key="b"), exchange="orders", routing_key="a") == ["routing_key 'b' does not match 'a'"]
+
+
+def test_a_match_has_nothing_to_explain(view):
+    assert why_not(view(), exchange="orders") == []
+    assert Matcher({"exchange": "orders"}).distance(view()) == 0
+
+
+def test_a_slip_of_the_pen_is_nearer_than_something_else(view):
+    matcher = Matcher({"routing_key": "order.created"})
+
+    assert 0 < matcher.distance(view(routing_key="order.craeted")) < matcher.distance(view(routing_key="x"))
+
+
+def test_one_missed_criterion_is_nearer_than_two(view):
+    matcher = Matcher({"routing_key": "order.created", "json": {"id": 7}})
+
+    assert matcher.distance(view(b'{"id": 7}', routing_key="x")) < matcher.distance(view(b'{"id": 8}', routing_key="y"))
+
+
+def test_json_that_differs_in_less_is_nearer(view):
+    matcher = Matcher({"json": {"id": 7, "total": 1}})
+
+    assert matcher.distance(view(b'{"id": 7, "total": 2}')) < matcher.distance(view(b'{"id": 8, "total": 2}'))
+    assert matcher.distance(view(b'{"id": 8, "total": 2}')) < matcher.distance(view(b"no json"))
+
+
+def test_a_matcher_prints_as_its_keywords():
+    assert repr(Matcher({"routing_key": "a.*", "json": {"id": 7}})) == "routing_key='a.*', json={'id': 7}"

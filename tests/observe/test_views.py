@@ -1,0 +1,139 @@
+"""Views: frozen pictures that read well."""
+
+import dataclasses
+
+import pytest
+
+from leveret.observe.views import ConnectionView, ExchangeView, QueueView
+
+
+def test_a_message_view_reads_body_and_properties(view):
+    message = view(b'{"id": 7}', content_type="application/json", priority=5, headers={"tenant": "eu"})
+
+    assert (message.exchange, message.routing_key, message.body) == ("orders", "order.created", b'{"id": 7}')
+    assert message.json == {"id": 7}
+    assert message.text == '{"id": 7}'
+    assert message.headers == {"tenant": "eu"}
+    assert (message.content_type, message.priority, message.reply_to) == ("application/json", 5, None)
+    assert message.properties == {"content_type": "application/json", "priority": 5, "headers": {"tenant": "eu"}}
+
+
+def test_a_message_without_headers_has_none(view):
+    assert view().headers == {}
+    assert view().properties == {}
+
+
+def test_a_body_that_is_not_json_says_what_it_is(view):
+    with pytest.raises(ValueError, match="the body of this message is not JSON: 'plain'"):
+        _ = view(b"plain").json
+
+
+def test_a_body_that_is_not_text_says_what_it_is(view):
+    with pytest.raises(ValueError, match=r"the body of this message is not UTF-8 text: b'\\xff'"):
+        _ = view(b"\xff").text
+
+
+def test_a_message_prints_what_matters(view):
+    message = view(b'{"id": 7}', correlation_id="c-1", headers={"tenant": "eu"}, redelivered=True)
+
+    assert repr(message) == (
+        "<Message exchange='orders' routing_key='order.created' body='{\"id\": 7}' "
+        "correlation_id='c-1' headers={'tenant': 'eu'} redelivered>"
+    )
+
+
+def test_a_view_cannot_be_changed(view):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        view().redelivered = True
+
+
+def test_a_queue_view_shows_what_is_ready_and_who_holds_what(world):
+    client = world.client("worker")
+    client.consume("orders.work", "ctag1", prefetch_count=1)
+    world.publish("orders", "first")
+    world.publish("orders", "second")
+
+    queue = QueueView.of(world.vhost.queues["orders.work"])
+
+    assert [message.routing_key for message in queue.ready] == ["second"]
+    [held] = queue.unacked
+    assert (held.routing_key, held.consumer_tag, held.connection) == ("first", "ctag1", "worker")
+    assert held.delivered_at == world.node.now
+    assert repr(held).endswith("held by ctag1 of worker>")
+
+
+def test_a_message_fetched_by_basic_get_is_held_without_a_consumer(world):
+    client = world.client("worker")
+    world.publish("orders", "first")
+    client.get("orders.work")
+
+    [held] = QueueView.of(world.vhost.queues["orders.work"]).unacked
+
+    assert held.consumer_tag is None
+    assert repr(held).endswith("held by a basic.get of worker>")
+
+
+def test_a_queue_view_does_not_change_with_the_queue(world):
+    world.publish("orders", "first")
+    queue = QueueView.of(world.vhost.queues["orders.work"])
+
+    world.vhost.queues["orders.work"].purge()
+
+    assert len(queue.ready) == 1
+
+
+def test_a_queue_view_shows_arguments_consumers_and_bindings(world):
+    world.queue("limited", exchange="orders", routing_key="order.*", x_max_length=5)
+    world.client("worker").consume("limited", "ctag1", prefetch_count=10)
+
+    queue = QueueView.of(world.vhost.queues["limited"])
+
+    assert (queue.name, queue.vhost, queue.type, queue.durable, queue.exclusive) == (
+        "limited",
+        "/",
+        "classic",
+        True,
+        False,
+    )
+    assert queue.arguments == {"x-max-length": 5, "x-queue-type": "classic"}
+    assert repr(queue.consumers[0]) == "<Consumer 'ctag1' of worker on 'limited': 0 unacked of at most 10>"
+    assert repr(queue.bindings[0]) == "<Binding 'orders' --'order.*'--> queue 'limited'>"
+    assert repr(queue) == "<Queue 'limited' (classic): 0 ready, 0 unacked, 1 consumer>"
+
+
+def test_a_dead_letter_shows_its_deaths(world):
+    world.exchange("graves", "fanout")
+    world.queue("doomed", exchange="orders", x_dead_letter_exchange="graves")
+    world.queue("orders.dead", exchange="graves")
+    client = world.client()
+    client.consume("doomed", "ctag1")
+    world.publish("orders", "order.created", headers={"tenant": "eu"})
+
+    client.reject(1)
+
+    [letter] = QueueView.of(world.vhost.queues["orders.dead"]).ready
+    [death] = letter.deaths
+    assert (death.queue, death.reason, death.count, death.exchange) == ("doomed", "rejected", 1, "orders")
+    assert death.routing_keys == ("order.created",)
+    assert letter.headers["x-first-death-queue"] == "doomed"
+    assert "headers={'tenant': 'eu'} died in 'doomed' (rejected) x1" in repr(letter)
+
+
+def test_an_exchange_view_shows_where_it_leads(world):
+    exchange = ExchangeView.of(world.vhost.exchanges["orders"], "/")
+
+    assert (exchange.name, exchange.type, exchange.vhost) == ("orders", "topic", "/")
+    assert [binding.destination for binding in exchange.bindings] == ["orders.work"]
+    assert repr(exchange) == "<Exchange 'orders' (topic): 1 binding>"
+
+
+def test_a_connection_view_shows_its_channels(world):
+    client = world.client("worker")
+    client.consume("orders.work", "ctag1")
+    world.publish("orders", "first")
+
+    connection = ConnectionView.of(client.connection, world.node)
+
+    assert repr(connection) == "<Connection 1 worker from 127.0.0.1:40001 as 'guest' on '/': 1 channel>"
+    [channel] = connection.channels
+    assert repr(channel) == "<Channel 1 of worker: 1 unacked, 1 consumer>"

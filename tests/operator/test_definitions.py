@@ -1,0 +1,150 @@
+"""RabbitMQ's definitions.json, in and out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError
+
+# What RabbitMQ 4.3.6 exported.
+EXPORTED = Path(__file__).with_name("definitions-4.3.6.json")
+
+
+def sections(definitions: dict[str, object]) -> dict[str, list[str]]:
+    """Every section as sorted lines; who exported it is left out."""
+    return {
+        name: sorted(json.dumps(item, sort_keys=True) for item in items)
+        for name, items in definitions.items()
+        if isinstance(items, list)
+    }
+
+
+def test_what_rabbitmq_exported_is_exported_again(broker: Broker) -> None:
+    broker.load_definitions(EXPORTED)
+
+    again = broker.export_definitions()
+
+    exported = json.loads(EXPORTED.read_text())
+    assert again.keys() == exported.keys()
+    assert sections(again) == sections(exported)
+
+
+def test_what_was_loaded_works(broker: Broker, connect) -> None:
+    broker.load_definitions(EXPORTED)
+    channel = connect("stage", "shop", "secret").channel()
+
+    assert channel.queue_declare("q1", passive=True).method.queue == "q1"
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="configure access to queue 'orders'"):
+        channel.queue_declare("orders", durable=True)
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        connect("stage", "shop", "wrong")
+    assert broker.queue("q1", vhost="stage").type == "quorum"
+    assert [binding.routing_key for binding in broker.bindings if binding.destination == "q1"] == ["a.#"]
+
+
+def test_loading_twice_changes_nothing(broker: Broker) -> None:
+    broker.load_definitions(EXPORTED)
+    once = broker.export_definitions()
+
+    broker.load_definitions(EXPORTED)
+
+    assert broker.export_definitions() == once
+
+
+def test_loading_adds_to_what_is_there(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    broker.publish("", "orders", b"x")
+
+    broker.load_definitions({"queues": [{"name": "orders", "vhost": "/", "durable": True, "arguments": {}}]})
+
+    assert len(broker.queue("orders").ready) == 1
+    assert broker.list_users() == {"guest": ("administrator",)}
+
+
+def test_an_export_can_be_written_and_loaded(broker: Broker, tmp_path: Path) -> None:
+    broker.add_user("shop", "secret", tags=["management"])
+    broker.set_permissions("shop", write="^shop")
+    broker.declare_queue("orders", arguments={"x-max-length": 3})
+    broker.bind_queue("orders", "amq.topic", "order.#")
+    broker.export_definitions(tmp_path / "definitions.json")
+
+    with Broker() as other:
+        other.load_definitions(str(tmp_path / "definitions.json"))
+        with pika.BlockingConnection(pika.URLParameters(other.url_for(user="shop", password="secret"))):
+            assert other.export_definitions() == broker.export_definitions()
+
+
+def test_what_is_not_durable_or_made_by_the_broker_is_left_out(broker: Broker) -> None:
+    broker.declare_exchange("inner", "fanout", internal=True)
+    broker.declare_exchange("orders", "fanout")
+    broker.bind_exchange("inner", "orders")
+
+    exported = broker.export_definitions()
+
+    assert [exchange["name"] for exchange in exported["exchanges"]] == ["amq.rabbitmq.log", "orders"]
+    assert exported["bindings"] == []
+
+
+def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Broker) -> None:
+    broker.add_vhost("stage")
+    definitions = {
+        "rabbitmq_definition_format": "single_virtual_host",
+        "queues": [{"name": "orders", "durable": True, "auto_delete": False, "arguments": {}}],
+    }
+
+    broker.load_definitions(definitions, vhost="stage")
+
+    assert [queue.vhost for queue in broker.queues] == ["stage"]
+
+
+@pytest.mark.parametrize(
+    ("definitions", "text"),
+    [
+        ({"users": [{"name": "shop", "tags": 5}]}, "user 'shop': 'tags' is 5, not a list of texts"),
+        ({"users": [{"tags": []}]}, "number 1 of 'users': 'name' is missing"),
+        (
+            {"users": [{"name": "shop", "password_hash": "abcd", "hashing_algorithm": "sha256"}]},
+            "user 'shop': 'hashing_algorithm' is 'sha256'",
+        ),
+        ({"vhosts": [{"name": "stage", "limits": {"max-queue": 1}}]}, "vhost 'stage': 'limits' has the limit"),
+        ({"permissions": [{"user": "shop", "vhost": "/"}]}, "permission of 'shop' '/': 'user' is 'shop'"),
+        ({"queues": [{"name": "orders", "vhost": "stage"}]}, "queue 'orders': 'vhost' is 'stage'"),
+        ({"queues": [{"name": "orders", "vhost": "/", "type": "qorum"}]}, "'type' is 'qorum'; did you mean 'quorum'"),
+        ({"queues": [{"name": "orders", "vhost": "/", "durable": "yes"}]}, "'durable' is 'yes', neither true nor"),
+        (
+            {"queues": [{"name": "orders", "vhost": "/", "arguments": {"x-max-length": -1}}]},
+            "queue 'orders': PRECONDITION_FAILED - invalid arg 'x-max-length'",
+        ),
+        ({"exchanges": [{"name": "orders", "vhost": "/", "type": "topik"}]}, "exchange 'orders': "),
+        (
+            {"bindings": [{"source": "amq.topik", "destination": "q", "vhost": "/", "routing_key": ""}]},
+            "'source' names an exchange that is not there; did you mean 'amq.topic'",
+        ),
+        (
+            {"policies": [{"name": "p", "vhost": "/", "pattern": ".*", "definition": {"max": 1}}]},
+            "policy 'p': Validation failed",
+        ),
+        ({"parameters": [{"component": "shovel", "name": "s", "vhost": "/"}]}, "'component' is 'shovel'"),
+        ({"queues": {}}, "'queues' is no list"),
+    ],
+)
+def test_a_mistake_is_said_with_object_and_key(broker: Broker, definitions: dict, text: str) -> None:
+    with pytest.raises(BrokerError) as refused:
+        broker.load_definitions(definitions)
+
+    assert text in str(refused.value)
+
+
+def test_a_file_that_holds_no_definitions_is_refused(broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text("{}")
+    with pytest.raises(BrokerError, match=r"definitions\.json holds no definitions"):
+        broker.load_definitions(path)
+    path.write_text("users: []")
+    with pytest.raises(BrokerError, match=r"definitions\.json is not JSON"):
+        broker.load_definitions(path)

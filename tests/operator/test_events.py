@@ -1,0 +1,219 @@
+"""The event exchange, where it is enabled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(plugins={"rabbitmq_event_exchange"}) as broker:
+        broker.declare_queue("events")
+        broker.bind_queue("events", "amq.rabbitmq.event", "#")
+        broker.purge("events")
+        yield broker
+
+
+# What RabbitMQ 4.3.6 was seen to tell: the headers of each event and what kind of value they have.
+SEEN = json.loads(Path(__file__).with_name("events-4.3.6.json").read_text())
+KINDS = {bool: "bool", int: "integer", str: "text", list: "list", dict: "table"}
+# How Erlang prints a map; nobody can read it.
+LEFT_OUT = {"vhost.created": {"metadata"}}
+
+
+def told(broker: Broker) -> list[str]:
+    return [message.routing_key for message in broker.queue("events").ready]
+
+
+def test_what_a_client_does_is_told(broker: Broker) -> None:
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("x", "topic")
+        for _ in range(2):
+            channel.queue_declare("orders", durable=True)
+            channel.queue_bind("orders", "x", "a.#")
+        channel.basic_consume("orders", lambda *_: None, consumer_tag="me")
+        channel.basic_cancel("me")
+        channel.queue_unbind("orders", "x", "a.#")
+        channel.queue_bind("orders", "x", "b")
+        channel.queue_delete("orders")
+        channel.exchange_delete("x")
+
+    assert told(broker) == [
+        "user.authentication.success",
+        "connection.created",
+        "channel.created",
+        "exchange.created",
+        "queue.created",
+        "binding.created",
+        "consumer.created",
+        "consumer.deleted",
+        "binding.deleted",
+        "binding.created",
+        "binding.deleted",
+        "queue.deleted",
+        "parameter.set",
+        "exchange.deleted",
+        "parameter.cleared",
+        "channel.closed",
+        "connection.closed",
+    ]
+
+
+def test_events_have_the_headers_that_rabbitmq_gives_them(broker: Broker) -> None:
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        channel.queue_bind("orders", "amq.topic", "a.#")
+        channel.basic_consume("orders", lambda *_: None, consumer_tag="me")
+        channel.queue_delete("orders")
+        channel.exchange_declare("x", "topic")
+        channel.exchange_delete("x")
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(pika.URLParameters(broker.url_for(password="wrong")))
+    broker.add_user("shop", "secret", tags=["management"])
+    broker.add_vhost("stage")
+    broker.set_permissions("shop", "stage")
+    broker.set_topic_permissions("shop", "stage", "amq.topic")
+    broker.set_policy("p", "^q", {"max-length": 1}, vhost="stage")
+    broker.set_operator_policy("op", "^q", {"max-length": 1}, vhost="stage")
+    broker.set_vhost_limits("stage", {"max-queues": 5})
+    broker.set_user_limits("shop", {"max-channels": 5})
+    broker.clear_user_limits("shop")
+    broker.clear_vhost_limits("stage")
+    broker.clear_operator_policy("op", vhost="stage")
+    broker.clear_policy("p", vhost="stage")
+    broker.clear_topic_permissions("shop", "stage")
+    broker.clear_permissions("shop", "stage")
+    broker.change_password("shop", "other")
+    broker.delete_vhost("stage")
+    broker.delete_user("shop")
+
+    headers: dict[str, dict[str, str]] = {}
+    for message in broker.queue("events").ready:
+        found = {name: KINDS[type(value)] for name, value in message.headers.items()}
+        if len(found) > len(headers.get(message.routing_key, ())):
+            headers[message.routing_key] = found
+
+    assert headers.keys() == SEEN.keys()
+    for event, seen in SEEN.items():
+        expected = {name: kind for name, kind in seen.items() if name not in LEFT_OUT.get(event, ())}
+        assert (event, headers[event]) == (event, expected)
+
+
+def test_a_connection_that_is_lost_ends_what_it_had(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    connection.channel().basic_consume("orders", lambda *_: None)
+    broker.purge("events")
+
+    broker.close_all_connections()
+
+    assert told(broker) == ["consumer.deleted", "channel.closed", "connection.closed"]
+
+
+def test_an_event_says_what_it_is_about(broker: Broker) -> None:
+    broker.declare_queue("orders", arguments={"x-max-length": 5})
+
+    (event,) = broker.queue("events").ready
+
+    headers = dict(event.headers)
+    assert headers.pop("timestamp_in_ms") // 1000 == event.properties["timestamp"]
+    assert event.body == b""
+    assert headers == {
+        "arguments": ['{<<"x-max-length">>,signedint,5}', '{<<"x-queue-type">>,longstr,<<"classic">>}'],
+        "auto_delete": False,
+        "durable": True,
+        "exclusive": False,
+        "leader": "rabbit@leveret",
+        "members": ["rabbit@leveret"],
+        "name": "orders",
+        "owner_pid": "",
+        "type": "rabbit_classic_queue",
+        "user_who_performed_action": "rmq-internal",
+        "vhost": "/",
+    }
+
+
+def test_what_an_operator_does_is_told(broker: Broker) -> None:
+    broker.add_user("shop", "secret", tags=["management"])
+    broker.set_permissions("shop")
+    broker.set_topic_permissions("shop", "/", "amq.topic")
+    broker.clear_topic_permissions("shop")
+    broker.clear_permissions("shop")
+    broker.change_password("shop", "other")
+    broker.clear_password("shop")
+    broker.set_user_limits("shop", {"max-channels": 1})
+    broker.clear_user_limits("shop")
+    broker.delete_user("shop")
+    broker.set_policy("p", "^q", {"max-length": 1})
+    broker.clear_policy("p")
+    broker.set_alarm("memory")
+    broker.clear_alarm("memory")
+
+    assert told(broker) == [
+        "user.created",
+        "user.tags.set",
+        "permission.created",
+        "topic.permission.created",
+        "topic.permission.deleted",
+        "permission.deleted",
+        "user.password.changed",
+        "user.password.cleared",
+        "user.limits.set",
+        "user.limits.cleared",
+        "user.deleted",
+        "policy.set",
+        "policy.cleared",
+        "alarm.set",
+        "alarm.cleared",
+    ]
+
+
+def test_a_virtual_host_comes_and_goes_with_its_exchanges(broker: Broker) -> None:
+    broker.add_vhost("stage")
+    broker.declare_exchange("x", vhost="stage")
+    created = told(broker)
+    broker.purge("events")
+
+    broker.delete_vhost("stage")
+
+    assert created == [*["exchange.created"] * 7, "vhost.created", "exchange.created"]
+    assert told(broker) == [*["exchange.deleted"] * 8, "vhost.deleted", "vhost.down"]
+
+
+def test_a_refused_login_is_told_with_its_reason(broker: Broker) -> None:
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(pika.URLParameters(broker.url_for(password="wrong")))
+
+    (event,) = broker.queue("events").ready
+    assert event.routing_key == "user.authentication.failure"
+    assert bytes(event.headers["error"]) == b"user 'guest' - invalid credentials"
+
+
+def test_nothing_is_recorded_and_events_are_told_all_the_same() -> None:
+    with Broker(plugins={"rabbitmq_event_exchange"}, record="off") as broker:
+        broker.declare_queue("events")
+        broker.bind_queue("events", "amq.rabbitmq.event", "queue.*")
+
+        broker.declare_queue("orders")
+
+        assert told(broker) == ["queue.created"]
+
+
+def test_without_the_plugin_there_is_no_such_exchange() -> None:
+    with Broker() as broker:
+        assert "amq.rabbitmq.event" not in [exchange.name for exchange in broker.exchanges]
+
+
+def test_a_plugin_that_is_not_there_is_said() -> None:
+    with pytest.raises(BrokerError, match="no plugin rabbitmq_shovel; there are rabbitmq_event_exchange"):
+        Broker(plugins={"rabbitmq_shovel"})

@@ -1,0 +1,69 @@
+"""What an operator gives the command line."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+import trustme
+
+EXPORTED = Path(__file__).with_name("definitions-4.3.6.json")
+SERVE = (sys.executable, "-m", "leveret", "serve", "--port", "0", "--tls-port", "0")
+
+
+@contextmanager
+def served(*options: str, lines: int = 1) -> Iterator[list[str]]:
+    with subprocess.Popen([*SERVE, *options], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield [process.stdout.readline().strip() for _ in range(lines)]
+        finally:
+            process.terminate()
+
+
+def refusal(*options: str) -> str:
+    ran = subprocess.run([*SERVE, *options], capture_output=True, text=True, timeout=30)
+    assert ran.returncode == 2
+    return ran.stderr
+
+
+def test_definitions_are_there_when_the_first_client_comes() -> None:
+    with served("--definitions", str(EXPORTED)) as (url,):
+        url = url.replace("guest:guest", "shop:secret") + "/stage"
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            assert connection.channel().queue_declare("q1", passive=True).method.queue == "q1"
+
+
+def test_the_second_line_is_where_tls_is(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+
+    with served("--tls-cert", str(tmp_path / "server.pem"), lines=2) as (plain, secure):
+        parameters = pika.URLParameters(secure)
+        parameters.ssl_options = pika.SSLOptions(context, "127.0.0.1")
+        with pika.BlockingConnection(parameters) as connection:
+            assert connection.is_open
+        assert (plain.split(":")[0], secure.split(":")[0]) == ("amqp", "amqps")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--definitions", "missing.json"), "leveret: --definitions: "),
+        (("--tls-cert", "missing.pem"), "leveret: --tls-cert, --tls-key or --tls-ca: "),
+        (("--tls-key", "missing.pem"), "--tls-key and --tls-ca need --tls-cert"),
+        (("--plugin", "rabbitmq_shovel"), "there is no plugin rabbitmq_shovel"),
+    ],
+)
+def test_a_mistake_is_one_line(options: tuple[str, ...], text: str) -> None:
+    said = refusal(*options)
+
+    assert text in said
+    assert said.count("\n") == 1

@@ -1,0 +1,200 @@
+"""AMQP over TLS, with certificates made on the spot."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(tls=True) as broker:
+        yield broker
+
+
+def parameters(broker: Broker, context: ssl.SSLContext | None = None, **options) -> pika.URLParameters:
+    found = pika.URLParameters(broker.tls_url)
+    found.ssl_options = pika.SSLOptions(context or broker.certificates.client_context(), broker.host)
+    for name, value in options.items():
+        setattr(found, name, value)
+    return found
+
+
+def test_a_client_publishes_and_gets_over_tls(broker: Broker) -> None:
+    assert broker.tls_url.startswith(f"amqps://guest:guest@127.0.0.1:{broker.tls_port}")
+    with pika.BlockingConnection(parameters(broker)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders", durable=True)
+
+        channel.basic_publish("", "orders", b"x")
+
+        assert channel.basic_get("orders", auto_ack=True)[2] == b"x"
+
+
+def test_both_ports_lead_to_one_broker(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        connection.channel().basic_publish("", "orders", b"x")
+
+    with pika.BlockingConnection(parameters(broker)) as connection:
+        assert connection.channel().basic_get("orders", auto_ack=True)[2] == b"x"
+
+
+def test_messages_larger_than_every_buffer_pass_both_ways(broker: Broker) -> None:
+    body = bytes(range(256)) * 40_000
+    with pika.BlockingConnection(parameters(broker)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        for _ in range(3):
+            channel.basic_publish("", "orders", body)
+
+        got = [channel.basic_get("orders", auto_ack=True)[2] for _ in range(3)]
+
+    assert got == [body] * 3
+
+
+def test_a_consumer_gets_what_is_published_while_it_waits(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    seen: list[bytes] = []
+    with pika.BlockingConnection(parameters(broker)) as connection:
+        channel = connection.channel()
+        channel.basic_consume("orders", lambda *found: seen.append(found[3]), auto_ack=True)
+
+        broker.publish("", "orders", b"x")
+        connection.process_data_events(5)
+
+    assert seen == [b"x"]
+
+
+def test_an_operators_close_is_read_to_its_end(broker: Broker) -> None:
+    connection = pika.BlockingConnection(parameters(broker))
+
+    broker.close_all_connections("enough")
+
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="CONNECTION_FORCED - enough"):
+        connection.process_data_events(5)
+
+
+def test_an_alarm_blocks_a_publisher_over_tls(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    with pika.BlockingConnection(parameters(broker)) as connection:
+        broker.set_alarm("memory")
+        connection.channel().basic_publish("", "orders", b"x")
+        assert broker.queue("orders").ready == ()
+
+        broker.clear_alarm("memory")
+
+        assert len(broker.queue("orders").ready) == 1
+
+
+def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
+    broker.add_user("shop", "secret")
+    broker.set_permissions("shop")
+    context = broker.certificates.client_context("shop")
+    credentials = pika.credentials.ExternalCredentials()
+
+    with pika.BlockingConnection(parameters(broker, context, credentials=credentials)):
+        assert [connection.user for connection in broker.connections] == ["shop"]
+
+
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_a_certificate_of_nobody_the_broker_knows_is_refused(broker: Broker, user: str | None) -> None:
+    context = broker.certificates.client_context(user)
+    credentials = pika.credentials.ExternalCredentials()
+
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="authentication mechanism EXTERNAL"):
+        pika.BlockingConnection(parameters(broker, context, credentials=credentials))
+
+
+def test_external_is_not_offered_without_tls(broker: Broker) -> None:
+    plain = pika.URLParameters(broker.url)
+    plain.credentials = pika.credentials.ExternalCredentials()
+
+    with pytest.raises(pika.exceptions.AuthenticationError, match="EXTERNAL"):
+        pika.BlockingConnection(plain)
+
+
+def test_a_client_that_does_not_trust_the_broker_breaks_off_alone(broker: Broker) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        pika.BlockingConnection(parameters(broker, ssl.create_default_context()))
+
+    broker.check()
+    assert pika.BlockingConnection(parameters(broker)).is_open
+
+
+def test_a_client_without_tls_is_hung_up_on(broker: Broker) -> None:
+    with socket.create_connection((broker.host, broker.tls_port), timeout=5) as client:
+        client.sendall(b"AMQP\x00\x00\x09\x01")
+        received = b""
+        try:
+            while octets := client.recv(4096):
+                received += octets
+        except ConnectionResetError:
+            pass
+
+    # A TLS alert at the most, and nothing of AMQP.
+    assert received[:1] in (b"", b"\x15")
+    broker.check()
+
+
+def test_a_server_context_of_ones_own_may_demand_certificates() -> None:
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+
+    with Broker(tls=server) as broker:
+        options = pika.SSLOptions(client, "localhost")
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.tls_port, ssl_options=options))
+        authority.issue_cert(common_name="shop").configure_cert(client)
+        with pika.BlockingConnection(
+            pika.ConnectionParameters(broker.host, broker.tls_port, ssl_options=options)
+        ) as connection:
+            assert connection.is_open
+
+
+def test_certificates_are_written_for_clients_that_want_paths(broker: Broker, tmp_path: Path) -> None:
+    files = broker.certificates.write(tmp_path, "guest")
+
+    context = ssl.create_default_context(cafile=str(files.ca))
+    context.load_cert_chain(str(files.certificate), str(files.key))
+    with pika.BlockingConnection(parameters(broker, context)) as connection:
+        assert connection.is_open
+
+
+def test_a_restart_keeps_both_ports(broker: Broker) -> None:
+    ports = (broker.port, broker.tls_port)
+
+    broker.drain()
+    broker.revive()
+    broker.restart()
+
+    assert (broker.port, broker.tls_port) == ports
+    assert pika.BlockingConnection(parameters(broker)).is_open
+
+
+def test_a_broker_without_tls_has_no_such_port() -> None:
+    with Broker() as broker, pytest.raises(BrokerError, match="tls=True"):
+        broker.tls_port  # noqa: B018
+
+
+def test_ssl_is_imported_only_when_it_is_asked_for() -> None:
+    program = "import sys, leveret\nwith leveret.Broker(): assert 'ssl' not in sys.modules, 'ssl'"
+
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

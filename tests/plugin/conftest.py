@@ -1,0 +1,63 @@
+"""Suites of users, run by a pytest of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+# Kept imported, or every run in this process would import them anew.
+import aio_pika  # noqa: F401
+import pika  # noqa: F401
+import pytest
+
+import leveret.broker
+import leveret.harness  # noqa: F401
+
+CLIENT = """
+import pika
+
+def connect(url, name="worker"):
+    parameters = pika.URLParameters(url)
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters)
+"""
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture(autouse=True)
+def no_options_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.startswith("LEVERET_")]:
+        monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A place for a suite, with a module `client`, where pytest loads the plugins named to it and no others."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.syspathinsert()
+    pytester.makepyfile(client=CLIENT)
+    return pytester
+
+
+@pytest.fixture
+def run(suite: pytest.Pytester) -> Run:
+    """Runs the source of a test file in this process."""
+
+    def run_source(source: str, *arguments: str) -> pytest.RunResult:
+        suite.makepyfile(source)
+        return suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", *arguments)
+
+    return run_source
+
+
+@pytest.fixture
+def run_apart(suite: pytest.Pytester) -> Run:
+    """Runs the source of a test file in a process of its own, beside the plugins named."""
+
+    def run_source(source: str, *arguments: str, beside: tuple[str, ...] = ()) -> pytest.RunResult:
+        suite.makepyfile(source)
+        plugins = [word for name in ("pytest_leveret.plugin", *beside) for word in ("-p", name)]
+        return suite.runpytest_subprocess(*plugins, "-p", "no:cacheprovider", *arguments)
+
+    return run_source

@@ -1,0 +1,168 @@
+"""The fixtures: a fresh broker, a factory, and one for many tests."""
+
+from __future__ import annotations
+
+
+def test_a_test_gets_an_empty_broker_that_clients_reach_by_its_url(run):
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            assert leveret.queues == []
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders", durable=True)
+                assert [queue.name for queue in leveret.queues] == ["orders"]
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_client_left_behind_does_not_reach_the_broker_of_the_next_test(run):
+    result = run("""
+        import pytest
+        from pika.exceptions import AMQPConnectionError
+        from client import connect
+
+        urls = []
+
+        def test_first(leveret):
+            urls.append(leveret.url)
+
+        def test_second(leveret):
+            with pytest.raises(AMQPConnectionError):
+                connect(urls[0])
+            connect(leveret.url).close()
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_a_broker_named_by_two_fixtures_is_one(run):
+    result = run("""
+        import pytest
+
+        @pytest.fixture
+        def orders(leveret):
+            return leveret.declare_queue("orders")
+
+        def test_it(orders, leveret):
+            assert leveret.queue("orders").name == "orders"
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_factory_starts_any_number_of_brokers_and_stops_them_all(run):
+    result = run("""
+        import pytest
+        from leveret import BrokerError
+
+        brokers = []
+
+        def test_two(make_leveret):
+            brokers.extend([make_leveret(), make_leveret(rabbitmq="3.13", seed=7)])
+            assert brokers[0].port != brokers[1].port
+            assert "as RabbitMQ 3.13" in repr(brokers[1])
+
+        @pytest.mark.parametrize("number", [0, 1])
+        def test_both_are_stopped(number):
+            assert "not running" in repr(brokers[number])
+    """)
+
+    result.assert_outcomes(passed=3)
+
+
+def test_a_factory_takes_one_feature_to_permit_as_a_text(run):
+    result = run("""
+        from client import connect
+
+        def test_it(make_leveret):
+            broker = make_leveret(permit="transient_nonexcl_queues")
+            with connect(broker.url) as connection:
+                connection.channel().queue_declare("orders")
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_broker_of_the_session_stays_and_keeps_what_it_holds(run):
+    result = run("""
+        def test_first(leveret_session):
+            leveret_session.declare_queue("orders")
+
+        def test_second(leveret_session, leveret):
+            assert leveret_session.queue("orders").name == "orders"
+            assert leveret_session.url != leveret.url
+            assert leveret.queues == []
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_the_broker_of_the_session_can_be_emptied_between_tests(run):
+    result = run("""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def empty(leveret_session):
+            leveret_session.reset()
+
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_it(leveret_session, turn):
+            assert leveret_session.queues == []
+            leveret_session.declare_queue("orders")
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_fixtures_of_the_session_may_use_the_broker_of_the_session(run):
+    result = run("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def app(leveret_session):
+            return {"amqp": leveret_session.url}
+
+        def test_it(app, leveret_session):
+            assert app["amqp"] == leveret_session.url
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_unittest_class_gets_its_broker_by_a_fixture_of_its_own(run):
+    result = run("""
+        import unittest
+        import pytest
+        from client import connect
+
+        class OrderTest(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _broker(self, leveret):
+                self.leveret = leveret
+
+            def test_declaring(self):
+                with connect(self.leveret.url) as connection:
+                    connection.channel().queue_declare("orders", durable=True)
+                self.assertEqual(self.leveret.queue("orders").name, "orders")
+
+            def test_nothing_is_left(self):
+                self.assertEqual(self.leveret.queues, [])
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_a_unittest_class_may_ask_for_a_broker_by_name_only(run):
+    result = run("""
+        import unittest
+        import pytest
+
+        @pytest.mark.usefixtures("leveret")
+        class OrderTest(unittest.IsolatedAsyncioTestCase):
+            async def test_it(self):
+                pass
+    """)
+
+    result.assert_outcomes(passed=1)

@@ -1,0 +1,126 @@
+"""The marker: merged from module, class, test and parameter, and refused when it cannot be meant."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_markers_of_module_class_and_test_are_merged_and_the_closest_wins(run):
+    result = run("""
+        import pytest
+
+        pytestmark = pytest.mark.leveret(rabbitmq="4.0", seed=7)
+
+        def test_of_module(leveret, make_leveret):
+            assert "as RabbitMQ 4.0>" in repr(leveret)
+            assert leveret.declare_queue().name == make_leveret(seed=7).declare_queue().name
+
+        @pytest.mark.leveret(rabbitmq="3.13")
+        class TestClass:
+            def test_of_class(self, leveret):
+                assert "as RabbitMQ 3.13>" in repr(leveret)
+
+            @pytest.mark.leveret(rabbitmq="3.10")
+            def test_of_its_own(self, leveret, make_leveret):
+                assert "as RabbitMQ 3.10>" in repr(leveret)
+                assert leveret.declare_queue().name == make_leveret(rabbitmq="4.3").declare_queue().name
+    """)
+
+    result.assert_outcomes(passed=3)
+
+
+def test_a_parameter_is_closer_than_its_test(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret(rabbitmq="4.3")
+        @pytest.mark.parametrize("version", [
+            pytest.param("3.13", marks=pytest.mark.leveret(rabbitmq="3.13")),
+            pytest.param("4.0", marks=pytest.mark.leveret(rabbitmq="4.0")),
+        ])
+        def test_it(leveret, version):
+            assert f"as RabbitMQ {version}>" in repr(leveret)
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_the_marker_is_known_with_all_its_words(run):
+    result = run("def test_it(): pass", "--markers")
+
+    result.stdout.fnmatch_lines(
+        ["@pytest.mark.leveret(rabbitmq='4.3', permit=*, seed=0, record='ring', checks=*, host=*): *"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("rabitmq='4.0'", "the marker leveret has no word 'rabitmq'; did you mean 'rabbitmq'?"),
+        ("permits='x'", "the marker leveret has no word 'permits'; did you mean 'permit'?"),
+        ("zzz=1", "the marker leveret has no word 'zzz'; it has rabbitmq, permit, seed, record, checks, host"),
+        ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
+        ("seed='7'", "seed='7' is no int"),
+        ("rabbitmq=4.3", "rabbitmq=4.3 is no str"),
+        ("permit=7", "permit=7 is not a set of names"),
+    ],
+)
+def test_a_marker_that_cannot_be_meant_ends_its_test_before_it_starts(run, marker, said):
+    result = run(f"""
+        import pytest
+
+        @pytest.mark.leveret({marker})
+        def test_wrong(leveret):
+            pass
+
+        def test_right(leveret):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines([f"*.py:3: {said}".replace("[", "[[]")])
+
+
+def test_a_wrong_marker_is_refused_though_the_test_uses_no_broker(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret(rabitmq="4.0")
+        def test_wrong():
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("rabbitmq='9.9'", "leveret does not know RabbitMQ '9.9'; it knows * (from marker leveret)"),
+        ("permit='global_qoss'", "leveret has no *'global_qoss'*; did you mean 'global_qos'? (from marker leveret)"),
+    ],
+)
+def test_what_no_broker_takes_is_refused_with_where_it_was_asked_for(run, marker, said):
+    result = run(f"""
+        import pytest
+
+        @pytest.mark.leveret({marker})
+        def test_wrong(leveret):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+
+
+def test_a_marker_cannot_change_the_broker_of_the_session(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret(rabbitmq="4.0")
+        def test_wrong(leveret_session):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*::test_wrong: the marker leveret cannot change leveret_session, *"])

@@ -1,0 +1,230 @@
+"""Beside other plugins and libraries that change how tests run.
+
+What changes the process as a whole (its clock, threads, signals) is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+ASYNC_TEST = """
+    import aio_pika
+    import pytest
+
+    {marker}
+    async def test_it(leveret):
+        connection = await aio_pika.connect(leveret.url)
+        async with connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue("orders", durable=True)
+            leveret.publish("", "orders", b"hello")
+            message = await queue.get()
+            await message.ack()
+            await leveret.aio.assert_acked("orders", body=b"hello", within=5)
+            await leveret.aio.wait_idle()
+"""
+
+
+def test_workers_of_xdist_have_brokers_of_their_own_and_pass_on_options_and_reports(run_apart):
+    result = run_apart(
+        """
+        import pytest
+        from client import connect
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_of_the_same_queue(leveret, leveret_session, turn):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders", durable=True)
+            assert [queue.name for queue in leveret.queues] == ["orders"]
+
+        def test_that_fails(leveret):
+            assert "as RabbitMQ 4.0>" not in repr(leveret)
+        """,
+        "-n2",
+        "--leveret-rabbitmq=4.0",
+        beside=("xdist.plugin",),
+    )
+
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*- leveret -*", "<Broker * as RabbitMQ 4.0>, seed=0"])
+
+
+@pytest.mark.parametrize(("mode", "marker"), [("auto", ""), ("strict", "@pytest.mark.asyncio")])
+def test_coroutines_of_pytest_asyncio_use_it(run, mode, marker):
+    scope = ("-o", "asyncio_default_fixture_loop_scope=function")
+    result = run(ASYNC_TEST.format(marker=marker), f"--asyncio-mode={mode}", *scope, "-p", "pytest_asyncio.plugin")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_asyncio_tests_of_anyio_use_it(run):
+    source = ASYNC_TEST.format(marker="@pytest.mark.anyio")
+    backend = "@pytest.fixture\n    def anyio_backend(): return 'asyncio'\n\n    @pytest.mark.anyio"
+
+    result = run(source.replace("@pytest.mark.anyio", backend), "-p", "anyio.pytest_plugin")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_trio_tests_of_anyio_use_it(run_apart):
+    result = run_apart(
+        """
+        import pytest
+        import trio
+        from client import connect
+        from leveret import BrokerError
+
+        @pytest.fixture
+        def anyio_backend():
+            return "trio"
+
+        def publish(url):
+            with connect(url) as connection:
+                connection.channel().basic_publish("amq.topic", "order.created", b"hello")
+
+        @pytest.mark.anyio
+        async def test_it(leveret):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, publish, leveret.url)
+                await leveret.aio.assert_published("amq.topic", routing_key="order.*", within=5)
+            with pytest.raises(BrokerError, match="await broker.aio.wait_idle"):
+                leveret.wait_idle()
+        """,
+        beside=("anyio.pytest_plugin",),
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("module", "freeze"),
+    [("freezegun", "freezegun.freeze_time('2020-02-02')"), ("time_machine", "time_machine.travel(0, tick=False)")],
+)
+def test_a_frozen_date_does_not_freeze_the_broker(run_apart, module, freeze):
+    result = run_apart(f"""
+        import {module}
+        from client import connect
+
+        @{freeze}
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                channel.queue_declare("orders", durable=True, arguments={{"x-message-ttl": 1}})
+                channel.basic_publish("", "orders", b"hello")
+                leveret.wait_for("dropped", "orders", reason="expired", timeout=5)
+            leveret.wait_idle()
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_test_stopped_by_pytest_timeout_shows_what_the_broker_waited_for(run_apart):
+    result = run_apart(
+        """
+        import pytest
+        from client import connect
+
+        @pytest.mark.timeout(3)
+        def test_stuck(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", b"hello")
+            connection = connect(leveret.url, name="lazy worker")
+            connection.channel().basic_get("orders")
+            leveret.wait_idle(timeout=60)
+
+        def test_next(leveret):
+            connect(leveret.url).close()
+        """,
+        beside=("pytest_timeout",),
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*Timeout*", "*- leveret -*", "  1 unacked on orders held by a basic.get of lazy worker since *"]
+    )
+
+
+def test_greenlets_of_gevent_use_it(run_apart, suite):
+    suite.makepyfile(early="from gevent import monkey; monkey.patch_all()")
+
+    result = run_apart(
+        """
+        import gevent
+        from client import connect
+
+        def publish(url, number):
+            with connect(url) as connection:
+                connection.channel().basic_publish("", "orders", str(number).encode())
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            publishers = [gevent.spawn(publish, leveret.url, number) for number in range(3)]
+            leveret.assert_published("", routing_key="orders", times=3, within=5)
+            gevent.joinall(publishers, raise_error=True)
+            assert len(leveret.queue("orders").ready) == 3
+        """,
+        "-p",
+        "early",
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_forked_child_is_a_client_and_leaves_the_broker_to_its_parent(run_apart):
+    result = run_apart("""
+        import multiprocessing
+        import pytest
+        from client import connect
+        from leveret import BrokerError
+
+        def work(leveret, url):
+            with connect(url, name="child") as connection:
+                connection.channel().basic_publish("", "orders", b"hello")
+            with pytest.raises(BrokerError, match="belongs to process"):
+                leveret.queues
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            child = multiprocessing.get_context("fork").Process(target=work, args=(leveret, leveret.url))
+            child.start()
+            child.join()
+            assert child.exitcode == 0
+            assert [message.body for message in leveret.queue("orders").ready] == [b"hello"]
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_test_that_forks_and_fails_in_the_child_harms_nobody(run_apart):
+    result = run_apart("""
+        import os
+
+        def test_it(leveret):
+            child = os.fork()
+            assert child, "this is the child"
+            os.waitpid(child, 0)
+            leveret.declare_queue("orders")
+    """)
+
+    assert "1 passed" in result.stdout.str()
+    assert "started by process" in result.stdout.str()
+
+
+def test_cases_of_unittest_use_a_broker_without_pytest(pytester):
+    path = pytester.makepyfile("""
+        import unittest
+        from leveret import Broker
+
+        class OrderTest(unittest.TestCase):
+            def setUp(self):
+                self.leveret = self.enterContext(Broker())
+
+            def test_it(self):
+                self.assertEqual(self.leveret.queues, [])
+
+        unittest.main()
+    """)
+
+    result = pytester.runpython(path)
+
+    result.stderr.fnmatch_lines(["OK"])

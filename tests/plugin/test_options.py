@@ -1,0 +1,134 @@
+"""The same words in marker, command line, environment and ini file, and which of them wins."""
+
+from __future__ import annotations
+
+import pytest
+
+SHOW_VERSION = """
+    import pytest
+
+    {marker}
+    def test_it(leveret):
+        assert "as RabbitMQ {expected}>" in repr(leveret)
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ((), "4.3"),
+        (("ini",), "4.2"),
+        (("ini", "environment"), "4.0"),
+        (("ini", "environment", "command line"), "3.13"),
+        (("ini", "environment", "command line", "marker"), "3.10"),
+        (("ini", "marker"), "3.10"),
+    ],
+)
+def test_the_nearest_place_says_which_version_it_is(run, pytester, monkeypatch, places, expected):
+    if "ini" in places:
+        pytester.makeini("[pytest]\nleveret_rabbitmq = 4.2")
+    if "environment" in places:
+        monkeypatch.setenv("LEVERET_RABBITMQ", "4.0")
+    flags = ["--leveret-rabbitmq=3.13"] if "command line" in places else []
+    marker = "@pytest.mark.leveret(rabbitmq='3.10')" if "marker" in places else ""
+
+    result = run(SHOW_VERSION.format(marker=marker, expected=expected), *flags)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_session_broker_and_every_made_one_follow_the_options_of_the_run(run):
+    result = run(
+        """
+        def test_it(leveret_session, make_leveret):
+            assert "as RabbitMQ 4.0>" in repr(leveret_session)
+            assert "as RabbitMQ 4.0>" in repr(make_leveret())
+            assert "as RabbitMQ 3.10>" in repr(make_leveret(rabbitmq="3.10"))
+        """,
+        "--leveret-rabbitmq=4.0",
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("text", ["transient_nonexcl_queues", "global_qos, transient_nonexcl_queues"])
+def test_features_are_permitted_by_a_text(run, pytester, text):
+    pytester.makeini(f"[pytest]\nleveret_permit = {text}")
+
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders")
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_an_empty_variable_says_nothing(run, monkeypatch):
+    monkeypatch.setenv("LEVERET_RABBITMQ", "")
+
+    result = run(SHOW_VERSION.format(marker="", expected="4.3"))
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_seed_makes_the_same_names_again(run):
+    result = run(
+        """
+        names = []
+
+        def test_first(leveret):
+            names.append(leveret.declare_queue().name)
+
+        def test_second(leveret):
+            assert leveret.declare_queue().name == names[0]
+
+        def test_third(make_leveret):
+            assert make_leveret(seed=8).declare_queue().name != names[0]
+        """,
+        "--leveret-seed=7",
+    )
+
+    result.assert_outcomes(passed=3)
+
+
+def test_what_differs_from_the_defaults_stands_at_the_top_of_the_run(run, monkeypatch):
+    monkeypatch.setenv("LEVERET_SEED", "7")
+
+    result = run("def test_it(): pass", "--leveret-rabbitmq=4.0")
+
+    result.stdout.fnmatch_lines(["leveret: rabbitmq='4.0' (--leveret-rabbitmq), seed=7 (LEVERET_SEED)"])
+
+
+def test_a_run_without_options_says_nothing(run):
+    result = run("def test_it(): pass")
+
+    result.stdout.no_fnmatch_line("leveret:*")
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--leveret-rabbitmq=9.9", "*--leveret-rabbitmq: leveret does not know RabbitMQ '9.9'; it knows 4.3,*"),
+        (
+            "--leveret-permit=global_qoss",
+            "*--leveret-permit: leveret has no * 'global_qoss' *; did you mean 'global_qos'?",
+        ),
+        ("--leveret-seed=many", "*--leveret-seed: invalid literal for int*'many'"),
+        ("--leveret-record=all", "*--leveret-record: trace level 'all' is none of off, ring"),
+    ],
+)
+def test_an_option_that_no_broker_takes_stops_the_run_at_once(run, flag, said):
+    result = run("def test_it(): pass", flag)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_every_option_is_explained(run):
+    result = run("", "--help")
+
+    for word in ("rabbitmq", "permit", "seed", "record", "host"):
+        result.stdout.fnmatch_lines([f"*--leveret-{word}=*", f"*leveret_{word} (string):*"])

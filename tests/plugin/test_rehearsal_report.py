@@ -1,0 +1,383 @@
+"""The upgrade report: what would change, where, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+BOTH = "--leveret-rabbitmq=4.0,4.3"
+
+DECLARING = """
+    from client import connect
+
+    def declare(url):
+        with connect(url, name="order worker") as connection:
+            connection.channel().queue_declare("orders")
+
+    def test_ordering(leveret):
+        declare(leveret.url)
+
+    def test_paying(leveret):
+        declare(leveret.url)
+
+    def test_plain():
+        pass
+"""
+
+DYING = """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("dead")
+        letters = {{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}}
+        leveret.declare_queue("orders", arguments=letters)
+        leveret.publish("", "orders", b"x")
+        with connect(leveret.url) as connection:
+            channel = connection.channel()
+            method, _, _ = channel.basic_get("orders")
+            channel.basic_reject(method.delivery_tag, requeue=False)
+            method, _, _ = channel.basic_get("dead", auto_ack=True)
+            {claim}
+"""
+
+
+def section(result: pytest.RunResult) -> list[str]:
+    """The lines of the report."""
+    lines = result.outlines
+    (start,) = (index for index, line in enumerate(lines) if "leveret: upgrade report" in line)
+    (*_, end) = (index for index, line in enumerate(lines) if line.startswith("==="))
+    for index in range(start + 1, end):
+        if lines[index].startswith("==="):
+            end = index
+            break
+    return lines[start + 1 : end]
+
+
+def test_a_denied_feature_of_one_line_is_one_entry_with_client_line_ways_out_and_tests(run):
+    result = run(DECLARING, BOTH)
+
+    result.assert_outcomes(passed=3, failed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    permit = 'permit={"transient_nonexcl_queues"}'
+    module = section(result)[-1].split()[1].partition("::")[0]
+    assert section(result) == [
+        "2 tests with a broker, on RabbitMQ 4.0, 4.3",
+        "",
+        "from 4.0 to 4.3:",
+        "  order worker is refused: 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.",
+        f"    during the call at {module}:5 in declare",
+        "    RabbitMQ denies transient_nonexcl_queues from 4.3 on. Two ways out:",
+        "      declare the queue with durable=True (or exclusive=True); or",
+        f"      permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = "
+        "transient_nonexcl_queues in the ini file",
+        f"    fails: {module}::test_ordering",
+        f"    fails: {module}::test_paying",
+    ]
+
+
+def test_a_permitted_feature_is_no_entry(run):
+    result = run(DECLARING, BOTH, "--leveret-permit=transient_nonexcl_queues")
+
+    assert section(result) == ["2 tests with a broker, on RabbitMQ 4.0, 4.3", "no test would notice an upgrade"]
+
+
+def test_nothing_is_said_of_denied_features_before_the_version_that_denies_them(run):
+    result = run(DECLARING, "--leveret-rabbitmq=3.13,4.0,4.2")
+
+    assert section(result) == ["2 tests with a broker, on RabbitMQ 3.13, 4.0, 4.2", "no test would notice an upgrade"]
+
+
+def test_a_denied_feature_used_by_the_test_itself_names_its_line_and_both_ways_out(run):
+    result = run("def test_it(leveret):\n        leveret.declare_queue('orders', durable=False)", BOTH)
+
+    result.stdout.fnmatch_lines(
+        [
+            "  the test is refused: *Feature `transient_nonexcl_queues` is deprecated.",
+            "    during the call at *.py:2 in test_it",
+            "      declare the queue with durable=True*",
+            "    fails: *::test_it",
+        ]
+    )
+
+
+def test_the_failure_itself_shows_both_ways_out_of_a_call_that_was_refused(run):
+    result = run("def test_it(leveret):\n        leveret.declare_queue('orders', durable=False)")
+
+    result.stdout.fnmatch_lines(
+        ["E   *Feature `transient_nonexcl_queues` is*", "E   *Two ways out:", "E   *durable=True*"]
+    )
+
+
+def test_a_refusal_is_told_with_its_code_text_line_and_client(run):
+    result = run(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders", durable=True, arguments={"x-queue-version": 1})
+        """,
+        BOTH,
+    )
+
+    result.stdout.fnmatch_lines(
+        [
+            "  worker is refused: 406 PRECONDITION_FAILED - *",
+            "    during the call at *.py:5 in test_it",
+            "    fails: *::test_it",
+        ]
+    )
+
+
+def test_a_failure_without_a_refusal_is_told_with_its_line_and_what_came_out_differently(run):
+    result = run(DYING.format(claim="assert not method.redelivered"), BOTH)
+
+    result.stdout.fnmatch_lines(
+        [
+            "from 4.0 to 4.3:",
+            "  *assert not True* at *.py:13",
+            "    on 4.3 the dead letter in dead is redelivered=True; on 4.0 False",
+            "    fails: *::test_it",
+        ]
+    )
+
+
+def test_what_changes_silently_is_told_though_the_test_passes(run):
+    result = run(DYING.format(claim=""), BOTH)
+
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.OK
+    assert section(result)[1:-1] == [
+        "",
+        "from 4.0 to 4.3:",
+        "  passes on both, but: on 4.3 the dead letter in dead is redelivered=True; on 4.0 False",
+    ]
+
+
+def test_a_limit_that_was_shared_is_a_silent_change_with_both_ways_out(run):
+    source = """
+        from client import connect
+
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().basic_qos(prefetch_count=5, global_qos=True)
+        """
+
+    result = run(source, BOTH)
+
+    assert section(result)[3:6] == [
+        "  passes on both, but: on 4.3 the prefetch limit that worker sets with global=True is for each consumer; "
+        "on 4.0 for the whole channel",
+        "    RabbitMQ denies global_qos from 4.3 on. Two ways out:",
+        "      set a limit for each consumer: basic.qos with global=False; or",
+    ]
+    assert section(run(source, BOTH, "--leveret-permit=global_qos"))[1:] == ["no test would notice an upgrade"]
+
+
+def test_a_refusal_that_a_passing_test_swallows_is_a_silent_change(run):
+    result = run(
+        """
+        import pytest
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        def test_it(leveret):
+            try:
+                with connect(leveret.url) as connection:
+                    connection.channel().queue_declare("orders")
+            except AMQPError:
+                pass
+        """,
+        BOTH,
+    )
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "  passes on both, but: worker is refused: 541 *",
+            "    during the call at *.py:8 in test_it",
+            "    *::test_it",
+        ]
+    )
+
+
+SETTLING = """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        for _ in range(3):
+            leveret.publish("", "orders", b"x")
+        channel = connect(leveret.url).channel()
+        for _ in range(2 if "4.3" in repr(leveret) else 1):
+            method, _, _ = channel.basic_get("orders")
+            channel.basic_ack(method.delivery_tag)
+        {more}
+"""
+
+
+def test_messages_settled_another_number_of_times_are_a_silent_change(run):
+    result = run(SETTLING.format(more=""), BOTH)
+
+    assert section(result)[3] == "  passes on both, but: on 4.3 2 acked in orders; on 4.0 1"
+
+
+def test_what_was_settled_is_not_counted_while_a_message_is_under_way(run):
+    result = run(SETTLING.format(more="channel.basic_get('orders')"), BOTH)
+
+    assert section(result)[1:] == ["no test would notice an upgrade"]
+
+
+def test_what_follows_from_clients_publishing_more_is_not_counted(run):
+    result = run(
+        """
+        def test_it(leveret):
+            for _ in range(2 if "4.3" in repr(leveret) else 1):
+                leveret.publish("amq.fanout", "", b"x")
+        """,
+        BOTH,
+    )
+
+    assert section(result)[1:] == ["no test would notice an upgrade"]
+
+
+def test_what_a_client_asks_of_some_versions_only_is_no_change_of_the_server(run):
+    result = run(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().basic_qos(prefetch_count=5, global_qos="4.0" in repr(leveret))
+        """,
+        BOTH,
+    )
+
+    assert section(result)[1:] == ["no test would notice an upgrade"]
+
+
+def test_names_made_up_anew_in_each_run_are_no_change(run):
+    result = run(
+        """
+        import uuid
+        import pytest
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        def test_it(leveret, request):
+            with connect(leveret.url, name=f"worker-{uuid.uuid4()}") as connection:
+                channel = connection.channel()
+                for name in ("", f"reply-{uuid.uuid4().hex}", request.node.name):
+                    queue = channel.queue_declare(name, exclusive=True).method.queue
+                    channel.basic_publish("", queue, b"x")
+                    channel.basic_get(queue, auto_ack=True)
+                with pytest.raises(AMQPError):
+                    channel.queue_declare(str(uuid.uuid4()), passive=True)
+        """,
+        BOTH,
+        "--leveret-seed=3",
+    )
+
+    assert section(result)[1:] == ["no test would notice an upgrade"]
+
+
+def test_tests_that_fail_everywhere_or_on_the_older_version_alone_are_no_findings(run):
+    result = run(
+        """
+        import pytest
+
+        def test_always(leveret):
+            assert False
+
+        def test_before(leveret):
+            assert "4.3" in repr(leveret)
+
+        def test_skipped(leveret):
+            if "4.3" in repr(leveret):
+                pytest.skip("not there")
+
+        @pytest.mark.xfail
+        def test_expected(leveret):
+            assert "4.0" in repr(leveret)
+        """,
+        BOTH,
+    )
+
+    assert section(result) == [
+        "4 tests with a broker, on RabbitMQ 4.0, 4.3",
+        "no test would notice an upgrade",
+        "",
+        "1 test fails on every version and says nothing of an upgrade",
+    ]
+
+
+def test_changes_are_told_in_the_order_of_versions_failures_first(run):
+    result = run(
+        """
+        from client import connect
+
+        def test_last(leveret):
+            assert "4.3" not in repr(leveret)
+
+        def test_middle(leveret):
+            assert "4.0" not in repr(leveret)
+
+        def test_limit(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().basic_qos(prefetch_count=5, global_qos=True)
+        """,
+        "--leveret-rabbitmq=4.3,4.0,3.13",
+    )
+
+    told = [line.split("::")[-1].strip() for line in section(result) if "::" in line or line.startswith("from")]
+    assert told == ["from 3.13 to 4.0:", "test_middle", "from 4.0 to 4.3:", "test_last", "test_limit"]
+
+
+def test_an_error_at_the_end_of_a_test_is_a_failure_of_it(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.fixture
+        def strict(leveret):
+            yield leveret
+            assert "4.3" not in repr(leveret)
+
+        def test_it(strict):
+            pass
+        """,
+        BOTH,
+    )
+
+    result.stdout.fnmatch_lines(["from 4.0 to 4.3:", "    fails: *::test_it"])
+
+
+def test_without_a_record_failures_are_told_all_the_same(run):
+    result = run(DYING.format(claim="assert not method.redelivered"), BOTH, "--leveret-record=off")
+
+    result.stdout.fnmatch_lines(["from 4.0 to 4.3:", "  *assert not True* at *.py:13", "    fails: *::test_it"])
+
+
+def test_many_tests_of_one_cause_are_counted(run):
+    source = DECLARING.replace(
+        "def test_ordering(leveret)", "@pytest.mark.parametrize('n', range(12))\n    def test_it(leveret, n)"
+    )
+
+    result = run("\n    import pytest" + source, BOTH, "--tb=no")
+
+    result.stdout.fnmatch_lines(["    fails: *::test_it[[]9]", "    ... and 3 more"])
+
+
+def test_a_rehearsal_without_a_broker_has_no_report(run):
+    result = run("def test_it(): pass", BOTH)
+
+    result.stdout.no_fnmatch_line("*upgrade report*")
+
+
+def test_workers_of_xdist_tell_what_they_saw(run_apart):
+    result = run_apart(DECLARING, BOTH, "-n2", beside=("xdist.plugin",))
+
+    result.assert_outcomes(passed=3, failed=2)
+    told = section(result)
+    assert sorted(told[-2:])[0].endswith("::test_ordering")
+    assert told[3].startswith("  order worker is refused: 541 ")
+    assert told[4].endswith(".py:5 in declare")

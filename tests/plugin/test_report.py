@@ -1,0 +1,243 @@
+"""What pytest shows of the brokers of a failed test."""
+
+from __future__ import annotations
+
+DENIED = """
+    from client import connect
+
+    def declare(channel):
+        channel.queue_declare("orders")
+
+    def test_it(leveret):
+        connection = connect(leveret.url, name="order worker")
+        declare(connection.channel())
+"""
+
+
+def test_a_failed_test_shows_queues_seed_and_the_last_events_with_their_clients(run):
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", b"hello")
+            with connect(leveret.url, name="order worker") as connection:
+                assert connection.channel().basic_get("orders")[2] == b"goodbye"
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- leveret -*",
+            "<Broker amqp://* as RabbitMQ 4.3>, seed=0",
+            "queue * ready * unacked *",
+            "orders * 1 * 0 * -",
+            "last of * events:",
+            "*test_start test='*::test_it'",
+            "*the test called declare_queue at *.py:4 in test_it",
+            "*the test called publish at *.py:5 in test_it",
+            "*the test: published message=#1 ('', 'orders', 'hello')",
+            "*order worker (connection 1): conn_open *",
+            "*order worker (connection 1, channel 1): got queue='orders' *",
+        ]
+    )
+
+
+def test_only_the_tail_of_a_long_trace_is_shown(run):
+    result = run("""
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            for number in range(30):
+                leveret.publish("", "orders", str(number))
+            assert False
+    """)
+
+    result.stdout.fnmatch_lines(["last of * events:", "*('', 'orders', '29')*"])
+    result.stdout.no_fnmatch_line("*('', 'orders', '3')*")
+
+
+def test_a_test_that_passes_shows_nothing(run):
+    result = run("def test_it(leveret): leveret.declare_queue('orders')", "-rA")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*- leveret -*")
+
+
+def test_a_failed_test_without_a_broker_shows_nothing(run):
+    result = run("def test_it(): assert False")
+
+    result.stdout.no_fnmatch_line("*- leveret -*")
+
+
+def test_a_failing_fixture_shows_the_broker_it_used(run):
+    result = run("""
+        import pytest
+
+        @pytest.fixture
+        def orders(leveret):
+            leveret.declare_queue("orders")
+            raise RuntimeError("no")
+
+        def test_it(orders):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*- leveret -*", "orders * 0 * 0 * -"])
+
+
+def test_every_broker_of_a_test_is_shown(run):
+    result = run("""
+        def test_it(leveret, make_leveret, leveret_session):
+            make_leveret(rabbitmq="4.0", seed=7)
+            assert False
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "*<Broker * as RabbitMQ 4.3>, seed=0",
+            "*<Broker * as RabbitMQ 4.0>, seed=7",
+            "*<Broker * as RabbitMQ 4.3>, seed=0",
+        ]
+    )
+
+
+def test_the_trace_of_the_session_says_which_test_it_was(run):
+    result = run("""
+        def test_first(leveret_session):
+            pass
+
+        def test_second(leveret_session):
+            assert False
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "*test_start test='*::test_first'",
+            "*test_end test='*::test_first' outcome='passed' duration=*",
+            "*test_start test='*::test_second'",
+        ]
+    )
+
+
+def test_a_report_without_a_record_says_why(run):
+    result = run("def test_it(leveret): assert False", "--leveret-record=off")
+
+    result.stdout.fnmatch_lines(["nothing was recorded: record='off'"])
+
+
+def test_a_denied_feature_is_reported_with_who_used_it_where_and_both_ways_out(run):
+    result = run(DENIED)
+
+    result.stdout.fnmatch_lines(
+        [
+            "refused:",
+            "  order worker (connection 1, channel 1) was refused: 541 INTERNAL_ERROR - Feature "
+            "`transient_nonexcl_queues` is deprecated.",
+            "    during the call at *.py:4 in declare, called from *.py:8 in test_it",
+            "*declare the queue with durable=True (or exclusive=True)*",
+            '*permit={"transient_nonexcl_queues"}*@pytest.mark.leveret(permit={"transient_nonexcl_queues"})*'
+            "leveret_permit = transient_nonexcl_queues*",
+        ]
+    )
+
+
+def test_each_way_out_that_is_named_is_one(run):
+    result = run(
+        """
+        import pytest
+        from client import connect
+
+        def test_durable(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders", durable=True)
+
+        def test_exclusive(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders", exclusive=True)
+
+        @pytest.mark.leveret(permit={"transient_nonexcl_queues"})
+        def test_permitted(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders")
+        """
+    )
+
+    result.assert_outcomes(passed=3)
+
+
+def test_the_line_of_a_coroutine_that_awaited_the_refused_call_is_found(run):
+    result = run("""
+        import asyncio
+        import aio_pika
+
+        async def declare(url):
+            connection = await aio_pika.connect(url)
+            channel = await connection.channel()
+            await channel.declare_queue("orders")
+
+        def test_it(leveret):
+            asyncio.run(declare(leveret.url))
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "refused:",
+            "  aiormq (connection 1, channel 1) was refused: 541 *",
+            "    during the call at *.py:7 in declare",
+        ]
+    )
+
+
+def test_a_client_that_waits_for_nothing_is_named_by_the_line_that_opened_its_connection(run):
+    result = run("""
+        import pytest
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        def test_it(leveret):
+            connection = connect(leveret.url, name="order worker")
+            channel = connection.channel()
+            with leveret._engine.lock:
+                # The broker reads it when pika has long returned.
+                channel.basic_ack(17)
+            leveret.sync()
+            assert False
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "  order worker (connection 1, channel 1) was refused: 406 PRECONDITION_FAILED - unknown delivery tag 17",
+            "    on the connection opened at *client.py:6 in connect, called from *.py:6 in test_it",
+        ]
+    )
+
+
+def test_a_wrong_password_is_reported(run):
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            connect(leveret.url.replace("guest:guest", "guest:wrong"))
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "  worker (connection 1) was refused: 403 ACCESS_REFUSED - Login was refused *",
+            "    during the call at *client.py:6 in connect*",
+        ]
+    )
+
+
+def test_a_directory_that_is_gone_harms_no_broker(run):
+    result = run("""
+        from client import connect
+
+        def test_it(leveret, tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+            tmp_path.rmdir()
+            leveret.declare_queue("orders")
+            connect(leveret.url).close()
+    """)
+
+    result.assert_outcomes(passed=1)

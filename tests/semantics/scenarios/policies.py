@@ -1,0 +1,196 @@
+"""Policies and operator policies."""
+
+from __future__ import annotations
+
+from ..scenario import Channel, Run, scenario
+
+
+def lengths(s: Run, ch: Channel, *queues: str) -> None:
+    """Publish five messages to each and note how many stay."""
+    for queue in queues:
+        for number in range(5):
+            ch.publish("", queue, str(number))
+    ch.sync()
+    for queue in queues:
+        ch.get_all(queue)
+
+
+@scenario
+def a_policy_limits_queues_it_matches(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "limit", "^lim", {"max-length": 2}, apply_to="queues")
+    ch = s.channel()
+    for queue in ("limited", "unlimited", "free"):
+        ch.declare(queue)
+
+    lengths(s, ch, "limited", "unlimited", "free")
+
+
+@scenario
+def of_argument_and_policy_the_lower_limit_counts(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "one", "^low", {"max-length": 1})
+    s.operator.set_policy(s.vhost, "ten", "^high", {"max-length": 10})
+    ch = s.channel()
+    for queue in ("low", "high"):
+        ch.declare(queue, arguments={"x-max-length": 3})
+
+    lengths(s, ch, "low", "high")
+
+
+@scenario
+def the_policy_of_highest_priority_applies_alone(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "a", ".*", {"max-length": 1}, priority=1)
+    s.operator.set_policy(s.vhost, "b", ".*", {"max-length-bytes": 3}, priority=2)
+    ch = s.channel()
+    ch.declare("q")
+
+    lengths(s, ch, "q")
+
+
+@scenario
+def user_and_operator_policies_are_united(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "user", ".*", {"max-length": 4, "overflow": "reject-publish"})
+    s.operator.set_operator_policy(s.vhost, "operator", ".*", {"max-length": 2}, apply_to="queues")
+    ch = s.channel()
+    ch.declare("q")
+    ch.confirm_select()
+    for number in range(3):
+        ch.publish("", "q", str(number))
+    ch.confirms()
+
+    ch.get_all("q")
+
+
+@scenario
+def a_policy_with_a_key_of_another_type_does_not_apply(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "both", ".*", {"max-length": 1, "delivery-limit": 3})
+    ch = s.channel()
+    ch.declare("q")
+
+    lengths(s, ch, "q")
+
+
+@scenario
+def a_dead_letter_exchange_by_policy(s: Run) -> None:
+    definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    s.operator.set_policy(s.vhost, "dlx", "^q$", definition)
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario
+def an_argument_wins_over_a_dead_letter_policy(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "dlx", "^q$", {"dead-letter-exchange": "", "dead-letter-routing-key": "by policy"})
+    ch = s.channel()
+    for queue in ("by policy", "by argument"):
+        ch.declare(queue)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "by argument"}
+    ch.declare("q", arguments=arguments)
+    ch.fill("q", "1")
+    ch.reject(ch.get("q"), requeue=False)
+
+    ch.await_count("by argument", 1)
+
+
+@scenario
+def an_alternate_exchange_by_policy(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "ae", "^x$", {"alternate-exchange": "amq.fanout"}, apply_to="exchanges")
+    ch = s.channel()
+    ch.declare_exchange("x")
+    ch.declare("q")
+    ch.bind("q", "amq.fanout")
+    ch.publish("x", "nowhere", "1")
+
+    ch.await_count("q", 1)
+
+
+@scenario
+def the_argument_wins_over_an_alternate_exchange_policy(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "ae", "^x$", {"alternate-exchange": "amq.topic"}, apply_to="exchanges")
+    ch = s.channel()
+    ch.declare_exchange("x", arguments={"alternate-exchange": "amq.fanout"})
+    ch.declare("q")
+    ch.bind("q", "amq.fanout")
+    ch.publish("x", "nowhere", "1")
+
+    ch.await_count("q", 1)
+
+
+@scenario
+def a_ttl_policy_concerns_later_messages(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1", "2")
+    s.operator.set_policy(s.vhost, "ttl", ".*", {"message-ttl": 100})
+    s.elapse(1000)
+    ch.passive("q")
+    ch.purge("q")
+    ch.fill("q", "3")
+    s.elapse(500)
+
+    ch.await_count("q", 0)
+
+
+@scenario
+def a_length_policy_trims_at_once(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1", "2", "3", "4")
+    s.operator.set_policy(s.vhost, "limit", ".*", {"max-length": 2})
+    ch.await_count("q", 2)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_cleared_policy_has_no_effect(s: Run) -> None:
+    ch = s.channel()
+    s.operator.set_policy(s.vhost, "limit", ".*", {"max-length": 1})
+    ch.declare("q")
+    s.operator.clear_policy(s.vhost, "limit")
+    s.elapse(500)
+
+    lengths(s, ch, "q")
+
+
+@scenario
+def a_queue_expires_by_policy(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "expire", ".*", {"expires": 200})
+    ch = s.channel()
+    ch.declare("q")
+    s.elapse(600)
+
+    ch.passive("q")
+
+
+@scenario
+def policies_are_not_part_of_equivalence(s: Run) -> None:
+    s.operator.set_policy(s.vhost, "limit", ".*", {"max-length": 1})
+    ch = s.channel()
+    ch.declare("q")
+
+    ch.declare("q")
+
+
+@scenario(versions=("4.3",))
+def a_vhost_with_another_default_queue_type(s: Run) -> None:
+    vhost = s.vhost + "2"
+    s.operator.add_vhost(vhost, default_queue_type="quorum")
+    s.operator.set_permissions("guest", vhost)
+    connection = s.connect(vhost=vhost)
+    s.channel(on=connection).declare("q")
+    s.channel(on=connection).declare("q", arguments={"x-queue-type": "classic"})
+    s.channel(on=connection).declare("exclusive", exclusive=True)
+    s.channel(on=connection).declare("auto", auto_delete=True)
+    s.channel(on=connection).declare("auto", auto_delete=True, arguments={"x-queue-type": "classic"})
+    s.channel(on=connection).declare("")
+    s.channel(on=connection).declare("priorities", arguments={"x-max-priority": 5})
+    connection.answers_close = False
+    s.operator.delete_vhost(vhost)
+    connection.take(0, "connection.close")
+    connection.wait_end(5)

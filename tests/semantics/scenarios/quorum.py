@@ -1,0 +1,294 @@
+"""Quorum queues, where they differ from classic ones."""
+
+from __future__ import annotations
+
+from ..scenario import Channel, Run, scenario
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def quorum(s: Run, *bodies: str, **arguments: object) -> Channel:
+    """A channel with the quorum queue ``q`` that holds these."""
+    ch = s.channel()
+    named = {"x-" + name.replace("_", "-"): value for name, value in arguments.items()}
+    ch.declare("q", arguments={**QUORUM, **named})
+    if bodies:
+        ch.fill("q", *bodies)
+    return ch
+
+
+@scenario
+def messages_come_in_order(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3")
+
+    ch.get_all("q")
+
+
+@scenario
+def delivery_mode_comes_back_as_published(s: Run) -> None:
+    ch = quorum(s)
+    ch.fill("q", "1")
+    ch.fill("q", "2", delivery_mode=1)
+    ch.fill("q", "3", delivery_mode=2, headers={"b": 1, "a": 2})
+
+    ch.get_all("q")
+
+
+@scenario
+def publishes_are_confirmed(s: Run) -> None:
+    ch = quorum(s)
+    ch.confirm_select()
+    for body in ("1", "2", "3"):
+        ch.publish("", "q", body)
+
+    ch.confirms()
+
+
+@scenario
+def a_rejected_message_is_counted(s: Run) -> None:
+    ch = quorum(s, "1")
+    for _ in range(3):
+        ch.reject(ch.get("q"))
+        ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario
+def a_nacked_message_is_counted(s: Run) -> None:
+    ch = quorum(s, "1")
+    for _ in range(3):
+        ch.nack(ch.get("q"))
+        ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario
+def recover_is_counted(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.get("q")
+    ch.recover()
+    ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario
+def the_end_of_a_channel_is_counted(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.get("q")
+    ch.close()
+    other = s.channel()
+    other.await_count("q", 1)
+
+    other.get("q")
+
+
+@scenario
+def counts_are_carried_beside_published_headers(s: Run) -> None:
+    ch = quorum(s)
+    ch.fill("q", "1", headers={"z": 1, "a": 2, "x-delivery-count": 77})
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario
+def the_delivery_limit_dead_letters(s: Run) -> None:
+    ch = quorum(s, delivery_limit=2, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.declare("dead")
+    ch.fill("q", "1")
+    for _ in range(2):
+        ch.reject(ch.get("q"))
+        ch.await_count("q", 1)
+    ch.reject(ch.get("q"))
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario
+def a_delivery_limit_of_zero(s: Run) -> None:
+    ch = quorum(s, "1", delivery_limit=0)
+    ch.reject(ch.get("q"))
+    ch.sync()
+
+    ch.get("q")
+
+
+@scenario(versions=("4.3", "4.0"))
+def the_default_delivery_limit_is_20(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.connection.log.hidden |= {"basic.get-ok"}
+    for count in range(30):
+        if ch.get("q").name != "basic.get-ok":
+            break
+        ch.reject(count + 1)
+        ch._await("q", 1)
+    ch.connection.log.write(1, f"given out {count} times")
+
+
+@scenario(versions=("4.3",))
+def nacks_do_not_reach_the_delivery_limit(s: Run) -> None:
+    ch = quorum(s, "1", delivery_limit=1)
+    for _ in range(4):
+        ch.nack(ch.get("q"))
+        ch.await_count("q", 1)
+
+
+@scenario
+def returned_messages_come_first_in_order_of_return(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3", "4", "5", "6")
+    tags = [ch.get("q")["delivery_tag"] for _ in range(4)]
+    ch.nack(tags[1])
+    ch.nack(tags[0])
+    ch.await_count("q", 4)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_multiple_nack_returns_in_order(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3", "4", "5", "6")
+    for _ in range(4):
+        last = ch.get("q")
+    ch.nack(last, multiple=True)
+    ch.await_count("q", 6)
+
+    ch.get_all("q")
+
+
+@scenario
+def length_limits_drop_the_head(s: Run) -> None:
+    ch = quorum(s, max_length=2)
+    for body in ("1", "2", "3", "4"):
+        ch.publish("", "q", body)
+    ch.await_count("q", 2)
+
+    ch.get_all("q")
+
+
+@scenario
+def messages_expire(s: Run) -> None:
+    ch = quorum(s, message_ttl=200, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.declare("dead")
+    ch.fill("q", "1")
+    ch.publish("", "q", "2", expiration="50")
+    s.elapse(700)
+    ch.await_count("dead", 2)
+
+    ch.get_all("dead")
+
+
+@scenario
+def deleting_if_unused_or_empty_is_not_implemented(s: Run) -> None:
+    quorum(s)
+    s.channel().delete("q", if_unused=True, if_empty=True)
+
+
+@scenario
+def deleting_if_empty_is_not_implemented(s: Run) -> None:
+    quorum(s)
+    s.channel().delete("q", if_empty=True)
+
+
+@scenario
+def exclusive_consumers_are_not_enforced(s: Run) -> None:
+    quorum(s).consume("q", exclusive=True)
+
+    s.channel().consume("q")
+
+
+@scenario(versions=("4.3",))
+def get_with_single_active_consumer_is_locked(s: Run) -> None:
+    quorum(s, "1", single_active_consumer=True).get("q")
+
+
+@scenario
+def the_single_active_consumer_is_replaced(s: Run) -> None:
+    one = quorum(s, single_active_consumer=True)
+    one.consume("q")
+    two = s.channel()
+    two.consume("q")
+    one.publish("", "q", "1")
+    one.ack(one.deliver())
+    one.cancel()
+    one.publish("", "q", "2")
+
+    two.deliver()
+
+
+@scenario(versions=("4.3",))
+def a_consumer_of_higher_priority_becomes_the_active_one(s: Run) -> None:
+    low = quorum(s, single_active_consumer=True)
+    low.consume("q")
+    low.publish("", "q", "1")
+    delivery = low.deliver()
+    high = s.channel()
+    high.consume("q", arguments={"x-priority": 5})
+    low.publish("", "q", "2")
+    low.sync()
+    low.ack(delivery)
+
+    high.deliver()
+
+
+@scenario
+def consumer_arguments(s: Run) -> None:
+    quorum(s).consume("q", arguments={"x-priority": 3})
+    s.channel().consume("q", arguments={"x-stream-offset": "first"})
+    s.channel().consume("q", arguments={"x-priority": "high"})
+
+
+@scenario(versions=("4.3",))
+def the_order_of_comparison(s: Run) -> None:
+    arguments: dict[str, object] = {"x-dead-letter-exchange": "d", "x-dead-letter-routing-key": "k"}
+    arguments |= {"x-dead-letter-strategy": "at-most-once", "x-expires": 60_000, "x-max-length": 5}
+    arguments |= {"x-max-length-bytes": 5, "x-overflow": "drop-head", "x-single-active-consumer": True}
+    arguments |= {"x-delivery-limit": 5, "x-message-ttl": 60_000, "x-consumer-timeout": 60_000}
+    arguments |= {"x-delayed-retry-type": "all", "x-delayed-retry-min": 5, "x-delayed-retry-max": 5}
+    pairs = list(arguments.items())
+    s.channel().declare("q", arguments={**QUORUM, **arguments})
+    for count in range(len(pairs)):
+        s.channel().declare("q", arguments={**QUORUM, **dict(pairs[:count])})
+
+
+@scenario(versions=("4.3",))
+def arguments_that_nobody_validates(s: Run) -> None:
+    odd = {"x-delivery-limit": "many", "x-delayed-retry-type": 5, "x-delayed-retry-min": "x"}
+    s.channel().declare("q", arguments={**QUORUM, **odd})
+
+
+@scenario
+def global_qos_on_a_quorum_queue(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.qos(1, global_=True)
+
+    ch.consume("q")
+
+
+@scenario(versions=("4.3",))
+def bytes_of_properties_count_towards_the_limit(s: Run) -> None:
+    ch = quorum(s, max_length_bytes=10)
+    ch.publish("", "q", "1234")
+    ch.publish("", "q", "5678")
+    ch.await_count("q", 1)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.3",))
+def channel_end_and_nack_and_reject_together(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.nack(ch.get("q"))
+    ch.await_count("q", 1)
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 1)
+    ch.get("q")
+    ch.close()
+    other = s.channel()
+    other.await_count("q", 1)
+
+    other.get("q")

@@ -1,0 +1,182 @@
+"""Quorum queues over time and on to other queues: timeouts, delayed retry, priorities, dead letters."""
+
+from __future__ import annotations
+
+from ..client import CAPABILITIES
+from ..scenario import Run, scenario
+from .quorum import QUORUM, quorum
+
+
+@scenario(versions=("4.3",))
+def priorities_are_strict(s: Run) -> None:
+    ch = quorum(s)
+    for body, priority in (("p0", 0), ("p4", 4), ("p5", 5), ("p9", 9), ("p31", 31), ("p40", 40)):
+        ch.fill("q", body, priority=priority)
+    ch.fill("q", "none")
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.3",))
+def returned_messages_lose_their_priority(s: Run) -> None:
+    ch = quorum(s)
+    for priority in (1, 2, 3):
+        ch.fill("q", f"p{priority}", priority=priority)
+    tags = [ch.get("q")["delivery_tag"] for _ in range(3)]
+    for tag in reversed(tags):
+        ch.nack(tag)
+    ch.fill("q", "p9", priority=9)
+    ch.await_count("q", 4)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.3",))
+def rejected_to_the_next_queue_is_redelivered(s: Run) -> None:
+    ch = quorum(s, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.declare("dead", arguments=QUORUM)
+    ch.fill("q", "rejected", "nacked")
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+    ch.get("dead")
+    ch.nack(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario(versions=("4.3",))
+def delayed_retry_of_failed_messages(s: Run) -> None:
+    ch = quorum(s, "1", delayed_retry_type="failed", delayed_retry_min=1000, delayed_retry_max=1500)
+    ch.reject(ch.get("q"))
+    ch.sync()
+    s.elapse(300)
+    ch.get("q")
+    s.elapse(1200)
+    ch.await_count("q", 1)
+    ch.nack(ch.get("q"))
+    ch.await_count("q", 1)
+    ch.get("q")
+
+
+@scenario(versions=("4.3",))
+def the_consumer_timeout_cancels_a_consumer(s: Run) -> None:
+    ch = quorum(s, "1", consumer_timeout=1000)
+    ch.consume("q")
+    ch.deliver()
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario(versions=("4.3",))
+def a_late_ack_after_the_consumer_timeout_is_silent(s: Run) -> None:
+    # RabbitMQ may count the message as acquired once more, so nobody looks at it afterwards.
+    ch = quorum(s, "1", consumer_timeout=1000)
+    ch.consume("q")
+    delivery = ch.deliver()
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    ch.ack(delivery)
+    ch.cancel()
+    ch.await_count("q", 1)
+
+
+@scenario(versions=("4.3",))
+def the_consumer_timeout_closes_the_channel_of_other_clients(s: Run) -> None:
+    quorum(s, "1", consumer_timeout=1000)
+    unable = s.channel(on=s.connect(capabilities={**CAPABILITIES, "consumer_cancel_notify": False}))
+    unable.consume("q")
+    unable.deliver()
+    s.elapse(15_000)
+
+    unable.receive()
+
+
+@scenario(versions=("4.3",))
+def an_unacked_get_beyond_the_consumer_timeout_closes_the_channel(s: Run) -> None:
+    ch = quorum(s, "1", consumer_timeout=1000)
+    ch.get("q")
+    s.elapse(15_000)
+    ch.receive()
+    other = s.channel()
+    other.await_count("q", 1)
+
+    other.get("q")
+
+
+@scenario(versions=("4.3", "4.0"))
+def at_least_once_dead_letters(s: Run) -> None:
+    dead = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead", "dead_letter_strategy": "at-least-once"}
+    ch = quorum(s, **dead, overflow="reject-publish")
+    ch.declare("dead")
+    ch.fill("q", "1")
+    ch.nack(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario(versions=("4.3",))
+def a_message_rejected_by_a_classic_queue_arrives_counted(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead", arguments=QUORUM)
+    ch.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.fill("q", "rejected", "nacked")
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+    ch.get("dead")
+    ch.nack(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario(versions=("4.3",))
+def a_message_rejected_into_a_classic_queue_has_no_counts(s: Run) -> None:
+    ch = quorum(s, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.declare("dead")
+    ch.fill("q", "1")
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 1)
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario(versions=("4.3",))
+def delayed_retry_of_all_and_of_returned_messages(s: Run) -> None:
+    for kind in ("all", "returned"):
+        ch = s.channel()
+        arguments = {**QUORUM, "x-delayed-retry-type": kind, "x-delayed-retry-min": 1000}
+        ch.declare(kind, arguments=arguments)
+        ch.fill(kind, "1")
+        ch.nack(ch.get(kind))
+        ch.sync()
+        s.elapse(300)
+        ch.get(kind)
+        s.elapse(1200)
+        ch.await_count(kind, 1)
+
+
+@scenario(versions=("4.3",))
+def an_expired_low_priority_goes_although_a_high_one_is_ahead(s: Run) -> None:
+    ch = quorum(s, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.declare("dead")
+    ch.fill("q", "low", priority=1, expiration="100")
+    ch.fill("q", "high", priority=9)
+    s.elapse(1500)
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario
+def an_unused_quorum_queue_expires(s: Run) -> None:
+    ch = quorum(s, expires=500)
+    s.elapse(11_000)
+
+    ch.passive("q")

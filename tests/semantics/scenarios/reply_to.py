@@ -1,0 +1,178 @@
+"""Direct reply-to."""
+
+from __future__ import annotations
+
+from ..client import Event
+from ..scenario import Channel, Run, scenario
+
+NAME = "amq.rabbitmq.reply-to"
+
+
+def asked(s: Run, ch: Channel) -> Event:
+    """A request of ``ch`` as the answering side gets it; its reply_to is the generated name."""
+    answering = s.channel(5)
+    answering.declare("requests")
+    ch.publish("", "requests", "question", reply_to=NAME)
+    answering.await_count("requests", 1)
+    return answering.get("requests", no_ack=True)
+
+
+def name_of(request: Event) -> str:
+    reply_to = (request.properties or {})["reply_to"]
+    assert isinstance(reply_to, bytes)
+    return reply_to.decode()
+
+
+@scenario
+def a_request_and_its_replies(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "", no_ack=True)
+    name = name_of(asked(s, ch))
+    answering = s.channel()
+    answering.publish("", name, "one", correlation_id="7")
+    answering.publish("", name, "two", headers={"b": 1, "a": 2})
+
+    ch.deliveries(2)
+
+
+@scenario
+def the_key_of_the_name(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    ch.connection.log.hidden.add("basic.get-ok")
+    name = name_of(asked(s, ch))
+
+    ch.connection.log.write(1, f"{len(name.rsplit('.', 1)[1])} characters of key")
+
+
+@scenario
+def acknowledging_replies_is_refused(s: Run) -> None:
+    s.channel().consume(NAME, "c")
+
+
+@scenario
+def one_reply_consumer_on_a_channel(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "one", no_ack=True)
+    ch.consume(NAME, "two", no_ack=True)
+
+
+@scenario
+def a_request_without_a_reply_consumer(s: Run) -> None:
+    ch = s.channel()
+    ch.publish("", "anywhere", "x", reply_to=NAME)
+
+    ch.receive()
+
+
+@scenario
+def the_bare_name_is_always_declared(s: Run) -> None:
+    ch = s.channel()
+    ch.passive(NAME)
+    ch.declare(NAME)
+    ch.delete(NAME)
+    s.channel().purge(NAME)
+    s.channel().get(NAME)
+    s.channel().bind(NAME, "amq.direct", "k")
+
+
+@scenario
+def a_living_name_is_declared(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    other = s.channel()
+    other.passive(name)
+    other.declare(name)
+    ch.cancel("c")
+    ch.sync()
+
+    other.passive(name)
+
+
+@scenario(versions=("4.3",))
+def what_is_refused_to_a_living_name(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    s.channel().bind(name, "amq.direct", "k")
+    s.channel().unbind(name, "amq.direct", "k")
+    s.channel().consume(name, no_ack=True)
+    s.channel().get(name)
+
+
+@scenario(versions=("4.3",))
+def a_malformed_name_is_refused(s: Run) -> None:
+    s.channel().passive(NAME + ".nonsense")
+
+
+@scenario
+def replies_after_cancel_vanish(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.cancel("c")
+    answering = s.channel()
+    answering.publish("", name, "late")
+    answering.sync()
+
+    ch.sync()
+
+
+@scenario
+def mandatory_replies(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    answering = s.channel()
+    answering.confirm_select()
+    answering.publish("", name, "living", mandatory=True)
+    ch.deliver()
+    answering.confirms()
+    ch.close()
+    answering.publish("", name, "gone", mandatory=True)
+
+    answering.confirms()
+
+
+@scenario
+def malformed_names_are_no_route(s: Run) -> None:
+    ch = s.channel()
+    for name in (NAME, NAME + ".nonsense", NAME + "."):
+        ch.publish("", name, "x", mandatory=True)
+        ch.receive("basic.return")
+
+
+@scenario
+def a_reply_by_cc(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    s.channel().publish("", "elsewhere", "x", headers={"CC": [name]})
+
+    ch.deliver()
+
+
+@scenario
+def a_new_consumer_has_a_new_name(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    first = name_of(asked(s, ch))
+    ch.cancel("c")
+    ch.consume(NAME, "c", no_ack=True)
+    ch.publish("", "requests", "question", reply_to=NAME)
+    answering = s.channel()
+    answering.await_count("requests", 1)
+    second = name_of(answering.get("requests", no_ack=True))
+
+    ch.connection.log.write(1, f"the same name: {first == second}")
+
+
+@scenario
+def other_reply_to_values_are_left_alone(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1", reply_to="amq.gen-mine")
+    ch.fill("q", "2", reply_to=NAME + "x")
+
+    ch.get_all("q")

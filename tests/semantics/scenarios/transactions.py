@@ -1,0 +1,247 @@
+"""Transactions."""
+
+from __future__ import annotations
+
+from ..scenario import Run, scenario
+
+
+@scenario
+def published_messages_arrive_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.tx_select()
+    ch.publish("", "q", "1")
+    ch.publish("", "q", "2", delivery_mode=2)
+    ch.sync()
+    ch.get("q")
+    ch.commit()
+
+    ch.get("q")
+    ch.get("q")
+
+
+@scenario
+def select_is_idempotent(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.tx_select()
+    ch.commit()
+
+    ch.rollback()
+
+
+@scenario
+def commit_and_rollback_need_select(s: Run) -> None:
+    s.channel().commit()
+    s.channel().rollback()
+
+
+@scenario
+def rollback_forgets_publishes_and_acks(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.tx_select()
+    delivery = ch.get("q")
+    ch.ack(delivery)
+    ch.publish("", "q", "2")
+    ch.rollback()
+    ch.get("q")
+    ch.ack(delivery)
+    ch.commit()
+    ch.close()
+
+    s.channel().get("q")
+
+
+@scenario
+def acks_count_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1", "2")
+    ch.tx_select()
+    ch.ack(ch.get("q"))
+    ch.get("q")
+    ch.close()
+    other = s.channel()
+    other.await_count("q", 2)
+
+    other.get_all("q")
+
+
+@scenario
+def nacks_requeue_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.tx_select()
+    ch.nack(ch.get("q"))
+    ch.sync()
+    ch.get("q")
+    ch.commit()
+    ch.await_count("q", 1)
+
+    ch.get("q")
+
+
+@scenario
+def returns_come_before_commit_ok(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.publish("amq.direct", "nowhere", "1", mandatory=True)
+    ch.sync()
+    ch.connection.log.write(1, "(now commit)")
+    ch.send("tx.commit")
+    ch.receive("basic.return")
+
+    ch.receive("tx.commit-ok")
+
+
+@scenario
+def routing_happens_at_publish(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.bind("q", "amq.direct", "k")
+    ch.tx_select()
+    ch.publish("amq.direct", "k", "1", mandatory=True)
+    ch.publish("amq.direct", "later", "2", mandatory=True)
+    ch.unbind("q", "amq.direct", "k")
+    ch.bind("q", "amq.direct", "later")
+    ch.send("tx.commit")
+    ch.receive("basic.return")
+    ch.receive("tx.commit-ok")
+
+    ch.get_all("q")
+
+
+@scenario
+def errors_of_a_publish_come_at_once(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.publish("missing", "k", "1")
+
+    ch.receive()
+
+
+@scenario
+def an_unknown_tag_fails_at_once(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.ack(5)
+
+    ch.receive()
+
+
+@scenario
+def acking_twice_in_a_transaction(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.tx_select()
+    delivery = ch.get("q")
+    ch.ack(delivery)
+    ch.ack(delivery)
+
+    ch.receive()
+
+
+@scenario
+def closing_the_channel_is_a_rollback(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.tx_select()
+    ch.publish("", "q", "1")
+    ch.close()
+
+    s.channel().get("q")
+
+
+@scenario
+def a_rejected_publish_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    ch.declare("free")
+    ch.tx_select()
+    ch.publish("", "full", "1", delivery_mode=2)
+    ch.publish("", "free", "2", delivery_mode=2)
+    ch.commit()
+    other = s.channel()
+    other.await_count("free", 1)
+
+    other.get("free")
+
+
+@scenario
+def declaring_and_consuming_are_not_transactional(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.declare("q")
+    ch.bind("q", "amq.fanout")
+    s.channel().fill("q", "1")
+    ch.consume("q")
+    ch.deliver()
+    ch.rollback()
+
+    ch.passive("q")
+
+
+@scenario
+def a_committed_nack_without_requeue_dead_letters(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.fill("q", "1")
+    ch.tx_select()
+    ch.nack(ch.get("q"), requeue=False)
+    ch.sync()
+    ch.get("dead")
+    ch.commit()
+    ch.await_count("dead", 1)
+
+    ch.get("dead")
+
+
+@scenario
+def published_messages_keep_their_order_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.declare("r")
+    ch.tx_select()
+    for number in range(6):
+        ch.publish("", "qr"[number % 2], str(number))
+    ch.commit()
+
+    ch.get_all("q")
+    ch.get_all("r")
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_publish_to_a_queue_deleted_before_commit(s: Run) -> None:
+    ch = s.channel()
+    for queue in ("gone", "there"):
+        ch.declare(queue)
+    ch.tx_select()
+    ch.publish("", "gone", "1", delivery_mode=2)
+    ch.publish("", "there", "2", delivery_mode=2)
+    ch.sync()
+    s.channel(2).delete("gone")
+    ch.commit()
+    other = s.channel(on=s.connect())
+    other.await_count("there", 0 if s.version == "4.3" else 1)
+
+
+@scenario
+def acks_of_a_rolled_back_transaction_keep_their_order(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1", "2", "3")
+    ch.tx_select()
+    for _ in range(3):
+        ch.get("q")
+    ch.ack(2)
+    ch.rollback()
+    ch.nack(3, multiple=True)
+    ch.commit()
+    ch.await_count("q", 3)
+
+    ch.get_all("q")

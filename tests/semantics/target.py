@@ -1,0 +1,127 @@
+"""This module is where scenarios run: leveret, or a real RabbitMQ. The only file here that knows either.
+
+An endpoint is a fresh virtual host for one run. Its name, and the names of users, carry a token of eight letters that
+differs from run to run on a server and is ``scenario`` on leveret, so that texts have the same length everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from .operators import HttpOperator, LeveretOperator, Operator
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+    from .client import Connection
+
+PERMIT = frozenset({"transient_nonexcl_queues"})
+
+
+class Endpoint(Protocol):
+    """What a run needs to know of the server it talks to."""
+
+    version: str
+    address: tuple[str, int]
+    token: str
+    vhost: str
+    operator: Operator
+    # How long to wait for what should come at once.
+    limit_seconds: float
+    # How often to ask for what other processes of a server bring about.
+    patience: int
+    # 1 where waiting is real, 0 where a clock is advanced.
+    real_time: int
+
+    def user(self, name: str) -> str: ...
+    def elapse(self, milliseconds: int, connections: list[Connection]) -> None: ...
+    def elapse_liveness(self, milliseconds: int) -> None: ...
+
+
+class LeveretEndpoint:
+    """A broker in this process."""
+
+    token = "scenario"
+    vhost = "scenario"
+    limit_seconds = 1.0
+    patience = 2
+    real_time = 0
+
+    def __init__(self, broker: Broker, version: str) -> None:
+        self.version = version
+        self.address = (broker.host, broker.port)
+        self.operator: Operator = LeveretOperator(broker, self.user)
+        self._broker = broker
+
+    def user(self, name: str) -> str:
+        return name if name == "guest" else f"{name}.{self.token}"
+
+    def elapse(self, milliseconds: int, connections: list[Connection]) -> None:
+        self._broker.sync()
+        self._broker.clock.advance(ms=milliseconds, settle=0)
+
+    def elapse_liveness(self, milliseconds: int) -> None:
+        if milliseconds:
+            self._broker.sync()
+            self._broker.clock.advance(ms=milliseconds, settle=0, heartbeats=True)
+
+
+@contextmanager
+def leveret(version: str) -> Iterator[LeveretEndpoint]:
+    """A fresh broker with the vhost of the scenario."""
+    from leveret import Broker
+
+    with Broker(rabbitmq=version, permit=PERMIT) as broker:
+        endpoint = LeveretEndpoint(broker, version)
+        endpoint.operator.add_vhost(endpoint.vhost)
+        endpoint.operator.set_permissions("guest", endpoint.vhost)
+        yield endpoint
+
+
+class OracleEndpoint:
+    """A vhost of a running RabbitMQ."""
+
+    limit_seconds = 10.0
+    patience = 1000
+    real_time = 1
+
+    def __init__(self, url: str, version: str) -> None:
+        parts = urlsplit(url)
+        self.version = version
+        self.address = (parts.hostname or "127.0.0.1", parts.port or 5672)
+        self.token = self.vhost = secrets.token_hex(4)
+        self.operator: Operator = HttpOperator(self.address, self.user)
+
+    def user(self, name: str) -> str:
+        return name if name == "guest" else f"{name}.{self.token}"
+
+    def elapse(self, milliseconds: int, connections: list[Connection]) -> None:
+        living = [connection for connection in connections if not connection.is_ended]
+        for index, connection in enumerate(living):
+            connection.read_for(milliseconds / 1000 if index == 0 else 0.001)
+
+    def elapse_liveness(self, milliseconds: int) -> None:
+        """Real time passes while the scenario reads."""
+
+
+@contextmanager
+def oracle(url: str, version: str) -> Iterator[OracleEndpoint]:
+    """A fresh vhost on a server, removed afterwards."""
+    endpoint = OracleEndpoint(url, version)
+    endpoint.operator.add_vhost(endpoint.vhost)
+    endpoint.operator.set_permissions("guest", endpoint.vhost)
+    try:
+        yield endpoint
+    finally:
+        endpoint.operator.clean_up(endpoint.vhost)
+
+
+def oracles() -> dict[str, str]:
+    """Version -> URL, from LEVERET_ORACLES."""
+    pairs = filter(None, os.environ.get("LEVERET_ORACLES", "").split(","))
+    return dict(pair.split("=", 1) for pair in pairs)

@@ -1,0 +1,106 @@
+"""Clocks: real ones that stay real, and ones a test moves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from leveret.clock import HoldableClock, ManualClock, SystemClock
+
+REAL_DATE = 1_700_000_000_000_000
+
+
+def spin_until_it_moves(clock: SystemClock) -> int:
+    start = clock.now()
+    while clock.now() == start:
+        pass
+    return clock.now() - start
+
+
+def test_the_system_clock_counts_microseconds_since_the_epoch() -> None:
+    assert abs(SystemClock().now() / 1_000_000 - time.time()) < 5
+
+
+def test_the_system_clock_runs_on_when_freezegun_stops_time() -> None:
+    freezegun = pytest.importorskip("freezegun")
+
+    with freezegun.freeze_time("2001-01-01"):
+        assert spin_until_it_moves(SystemClock()) > 0
+        assert SystemClock().now() > REAL_DATE
+
+
+def test_the_system_clock_runs_on_when_time_machine_stops_time() -> None:
+    time_machine = pytest.importorskip("time_machine")
+
+    with time_machine.travel("2001-01-01", tick=False):
+        assert spin_until_it_moves(SystemClock()) > 0
+        assert SystemClock().now() > REAL_DATE
+
+
+IMPORTED_LATE = """
+import {module}
+with {freeze}:
+    from leveret.clock import SystemClock
+    start = SystemClock().now()
+    while SystemClock().now() == start:
+        pass
+print("good")
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "freeze"),
+    [
+        ("freezegun", "freezegun.freeze_time('2001-01-01')"),
+        ("time_machine", "time_machine.travel('2001-01-01', tick=False)"),
+    ],
+)
+def test_the_system_clock_runs_when_it_was_imported_while_time_stood_still(module: str, freeze: str) -> None:
+    pytest.importorskip(module)
+
+    code = IMPORTED_LATE.format(module=module, freeze=freeze)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, env=os.environ)
+
+    assert done.stdout == "good\n", done.stderr
+
+
+def test_a_manual_clock_refuses_to_go_backwards() -> None:
+    clock = ManualClock(start=100)
+    clock.advance(5)
+    assert clock.now() == 105
+
+    with pytest.raises(ValueError, match="backwards"):
+        clock.jump(104)
+
+
+def test_a_held_clock_stands_still_and_runs_on_from_there() -> None:
+    source = ManualClock(start=1_000)
+    clock = HoldableClock(source)
+    source.advance(10)
+    clock.hold()
+    source.advance(500)
+    assert clock.now() == 1_010
+
+    clock.jump(9_000)
+    clock.release()
+    source.advance(7)
+
+    assert clock.now() == 9_007
+
+
+def test_holding_twice_and_releasing_twice_change_nothing() -> None:
+    source = ManualClock(start=1_000)
+    clock = HoldableClock(source)
+    clock.release()
+    clock.hold()
+    source.advance(10)
+    clock.hold()
+    assert clock.now() == 1_000
+    clock.release()
+    clock.release()
+
+    assert clock.now() == 1_000

@@ -1,0 +1,157 @@
+"""`clock.advance`: from deadline to deadline, each at its own instant, with clients living through it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from leveret import Broker, BrokerError, EndlessTime
+from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
+
+# Messages that expire are what this is about, wherever they go.
+pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
+
+MINUTE = 60_000_000
+
+
+@pytest.fixture
+def channel(leveret: Broker) -> Iterator[BlockingChannel]:
+    with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+        yield connection.channel()
+
+
+def expiries(broker: Broker) -> list[int]:
+    return [event.at for event in broker.trace.query("expired")]
+
+
+def test_each_deadline_is_met_at_its_own_instant(leveret: Broker) -> None:
+    leveret.declare_queue("short", arguments={"x-message-ttl": 60_000})
+    leveret.declare_queue("long", arguments={"x-message-ttl": 3_600_000})
+    leveret.clock.hold()
+    now = round(leveret.clock.now * 1_000_000)
+    leveret.publish("", "long")
+    leveret.publish("", "short")
+
+    leveret.clock.advance(days=7)
+
+    assert expiries(leveret) == [now + MINUTE, now + 60 * MINUTE]
+    assert round(leveret.clock.now * 1_000_000) == now + 7 * 24 * 60 * MINUTE
+
+
+def test_a_deadline_at_the_very_end_is_met(leveret: Broker) -> None:
+    leveret.declare_queue("orders", arguments={"x-message-ttl": 60_000})
+    leveret.clock.hold()
+    leveret.publish("", "orders")
+
+    leveret.clock.advance(59, ms=999)
+    assert len(leveret.queue("orders").ready) == 1
+    leveret.clock.advance(ms=1)
+
+    assert leveret.queue("orders").ready == ()
+
+
+def test_what_is_due_at_once_is_done_although_time_is_held(leveret: Broker, channel: BlockingChannel) -> None:
+    leveret.declare_queue("dead")
+    to_dead = {"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    leveret.declare_queue("orders", arguments=to_dead)
+    leveret.clock.hold()
+
+    channel.basic_publish("", "orders", b"x")
+
+    leveret.assert_dead_lettered("orders", to="dead", within=PATIENCE)
+
+
+def test_what_clients_are_doing_is_done_before_time_moves(leveret: Broker) -> None:
+    with pika_worker(leveret.url):
+        leveret.clock.hold()
+        now = round(leveret.clock.now * 1_000_000)
+        leveret.publish("", "jobs")
+
+        # The worker has hardly got it; its first retry begins now and not in an hour all the same.
+        leveret.clock.advance(hours=1)
+
+        first, second, *_ = expiries(leveret)
+        assert (first, second) == (now + MINUTE, now + 11 * MINUTE)
+
+
+def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -> None:
+    """What a thread of this process computes is seen; ten times two milliseconds are no different from none."""
+    back = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders")
+    leveret.declare_queue("again", arguments=back)
+    connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
+    worker = connection.channel()
+
+    def acknowledge_compute_publish(channel, method, properties, body) -> None:
+        channel.basic_ack(method.delivery_tag)
+        for _ in range(10):
+            compute()
+        channel.basic_publish("", "again", body)
+
+    worker.basic_consume("orders", acknowledge_compute_publish)
+    thread = threading.Thread(target=worker.start_consuming)
+    thread.start()
+    leveret.clock.hold()
+    leveret.publish("", "orders")
+
+    leveret.clock.advance(minutes=5)
+
+    delivered = [event.at for event in leveret.trace.query("delivered", queue="orders")]
+    connection.add_callback_threadsafe(worker.stop_consuming)
+    thread.join(PATIENCE)
+    connection.close()
+    assert [after - before for before, after in pairwise(delivered)] == [MINUTE] * 5
+
+
+def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
+    leveret: Broker, channel: BlockingChannel
+) -> None:
+    """The messages it got before are its own affair at every later step."""
+    to_orders = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders")
+    channel.basic_consume("orders", lambda *_: None)
+    for minute in range(1, 4):
+        leveret.declare_queue(f"in {minute}", arguments={"x-message-ttl": minute * 60_000, **to_orders})
+        leveret.publish("", f"in {minute}")
+
+    leveret.clock.advance(minutes=5, settle=0.01)
+
+    assert len(leveret.queue("orders").unacked) == 3
+
+
+def test_time_can_be_held_and_let_go(leveret: Broker) -> None:
+    leveret.declare_queue("orders", arguments={"x-message-ttl": 1})
+    leveret.clock.hold()
+    leveret.publish("", "orders")
+    assert len(leveret.queue("orders").ready) == 1
+
+    leveret.clock.release()
+
+    leveret.assert_empty("orders", within=PATIENCE)
+
+
+def test_a_loop_without_end_is_named(leveret: Broker) -> None:
+    """A job that always fails goes round for ever; a year of that is taken for a mistake."""
+    leveret.declare_queue("jobs", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"})
+    back = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "jobs"}
+    leveret.declare_queue("wait", arguments=back)
+    with rejecting_worker(leveret.url, "jobs"):
+        leveret.publish("", "jobs")
+
+        with pytest.raises(EndlessTime, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
+            leveret.clock.advance(days=365, limit=20)
+
+
+def test_the_blocking_form_on_an_event_loop_names_its_twin(leveret: Broker) -> None:
+    async def block() -> None:
+        with pytest.raises(BrokerError, match=r"await broker\.aio\.clock\.advance\(\.\.\.\)"):
+            leveret.clock.advance(1)
+        await leveret.aio.clock.advance(1)
+
+    asyncio.run(block())
