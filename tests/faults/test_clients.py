@@ -295,6 +295,29 @@ def test_pika_loses_its_connection_in_the_middle_of_a_frame(broker, channel):
         channel.queue_declare("work", durable=True)
 
 
+def test_pika_reads_to_an_end_after_a_publish_that_was_taken(broker, channel):
+    channel.confirm_delivery()
+    broker.faults.half_close(on="basic.publish")
+
+    with pytest.raises(StreamLostError):
+        channel.basic_publish("", "work", b"x")
+
+    assert bodies(broker) == [b"x"]
+
+
+def test_the_broker_hears_py_amqp_over_the_half_of_a_connection_that_is_left(broker):
+    connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
+    connection.connect()
+    channel = connection.channel()
+
+    broker.faults.half_close()
+    channel.basic_publish(amqp.Message("x"), routing_key="work")
+
+    assert bodies(broker) == [b"x"]
+    with pytest.raises(connection.recoverable_connection_errors):
+        connection.drain_events(timeout=PATIENCE)
+
+
 def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
     broker.faults.restart(on="queue.declare")
     connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)

@@ -31,6 +31,7 @@ CHOICES = [
     ("delivered", lambda: faults.Slow(500)),
     ("delivered", lambda: faults.Slice(11)),
     ("acked", faults.Silent),
+    ("acked", faults.HalfClose),
 ]
 
 

@@ -154,3 +154,17 @@ def test_several_befall_one_connection(server, peer):
     while peer.connection.is_dirty:
         received += peer.read_octets()
     assert received == DECLARED
+
+
+def test_half_a_connection_ends_behind_what_is_on_its_way_and_the_other_half_goes_on(server, peer):
+    peer.send(1, declare("before"))
+    rule = server.faults.half_close()
+
+    peer.send(1, declare("new"))
+
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+    assert peer.connection.is_half_closed
+    assert not peer.connection.is_reset
+    assert has_new(server)
+    rule.remove()
+    assert peer.connection.is_half_closed

@@ -45,12 +45,15 @@ class EchoHost:
 
 
 class Echo:
-    """Answers lines. `bye` closes, `reset` resets, `pause` stops reading, `crash` raises, `flood` answers 64 MB."""
+    """Answers lines. `bye` closes, `reset` resets, `pause` stops reading, `half` ends our side, `crash` raises.
+
+    `flood` answers 64 MB.
+    """
 
     def __init__(self, host: EchoHost, dirty: list[Echo]) -> None:
         self.host = host
         self.dirty = dirty
-        self.is_closed = self.is_reset = self.is_reading_paused = self.is_lost = False
+        self.is_closed = self.is_half_closed = self.is_reset = self.is_reading_paused = self.is_lost = False
         self.output: list[bytes] = []
         self.received = b""
         host.conversations.append(self)
@@ -65,6 +68,9 @@ class Echo:
                 case b"reset":
                     self.is_reset = True
                     self.dirty.append(self)
+                case b"half":
+                    self.say(b"HALF\n")
+                    self.is_half_closed = True
                 case b"pause":
                     self.is_reading_paused = True
                 case b"crash":

@@ -135,6 +135,19 @@ def test_a_conversation_is_told_that_its_peer_has_gone(broker: EchoBroker, is_re
     assert broker.loop.transports == []
 
 
+def test_a_half_closed_conversation_says_its_last_words_and_is_read_on(broker: EchoBroker) -> None:
+    with broker.connect() as client:
+        client.sendall(b"half\n")
+        assert read_to_end(client) == b"HALF\n"
+
+        client.sendall(b"hare\n")
+        broker.sync()
+
+        echo = broker.host.conversations[0]
+        assert echo.received == b"half\nhare\n"
+        assert broker.loop.transports[0].outbox_bytes == 0
+
+
 def test_a_peer_that_does_not_read_holds_up_nobody(broker: EchoBroker) -> None:
     with broker.connect() as deaf, broker.connect() as other:
         deaf.sendall(b"flood\n")

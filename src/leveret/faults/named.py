@@ -24,7 +24,7 @@ from leveret.faults.messages import Duplicate, Expire, Lose, Redeliver, Reorder
 from leveret.faults.node import Restart
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.faults.stream import Corrupt, Cut, Direction, Silent, Slice, Slow, Stall
+from leveret.faults.stream import Corrupt, Cut, Direction, HalfClose, Silent, Slice, Slow, Stall
 
 
 class NamedFaults:
@@ -144,6 +144,10 @@ class NamedFaults:
     def cut(self, octets: int = 0, *, on: str | None = None, **options: Any) -> Rule:
         """Reset the connection after so many octets to the client."""
         return self.add(on=on, do=Cut(octets), **options)
+
+    def half_close(self, *, on: str | None = None, **options: Any) -> Rule:
+        """End the broker's side of the connection; what the client sends is still heard."""
+        return self.add(on=on, do=HalfClose(), **options)
 
     def restart(self, *, on: str | None = None, at: float | None = None, **options: Any) -> Rule:
         """Restart the broker: now, on something, or `at` so many seconds from then on the broker's clock."""

@@ -1,4 +1,4 @@
-"""What befalls the octets of a connection: silence, a slow line, small pieces, a stall, a wrong octet, a cut.
+"""What befalls the octets of a connection: silence, a slow line, small pieces, a stall, a wrong octet, an early end.
 
 A fault of this kind puts an effect on the connection it strikes. The effect sees what is received and what is to be
 sent, and lasts until the rule is removed or the connection ends. Delays are timers of the broker's clock.
@@ -338,3 +338,34 @@ class _Cut(Effect):
             self._is_cut = True
             self.connection.reset()
         return piece
+
+
+class HalfClose(StreamFault):
+    """The broker ends its side of the connection: the client reads to an end, and what it sends is still heard."""
+
+    name = "half_close"
+
+    def __init__(self) -> None:
+        super().__init__("to_client")
+
+    def effect(self, connection: Connection, node: Node) -> Effect:
+        """Let what waits to be sent through, and end."""
+        return _HalfEnd(connection, node)
+
+
+class _HalfEnd(Effect):
+    def __init__(self, connection: Connection, node: Node) -> None:
+        super().__init__(connection, node)
+        self._left = connection.output_bytes
+        connection.mark_dirty()
+
+    def to_send(self, octets: bytes) -> bytes:
+        piece = octets[: self._left]
+        self._left -= len(piece)
+        if not self._left:
+            self.connection.half_close()
+        return piece
+
+    def end(self) -> None:
+        # What has ended does not begin again.
+        self.connection.half_close()

@@ -107,8 +107,10 @@ class Connection:
         self.can_be_told_of_cancels = False
         self.can_be_told_of_blocking = False
         self.is_told_of_login_failure = False
-        # What the server has to do: close the socket once all is sent, or reset it; stop reading meanwhile.
+        # What the server has to do: close the socket once all is sent, only its own side of it, or reset it; stop
+        # reading meanwhile.
         self.is_closed = False
+        self.is_half_closed = False
         self.is_reset = False
         self.is_reading_paused = False
         self.is_dirty = False
@@ -197,6 +199,11 @@ class Connection:
         """How many pieces of output wait to be taken."""
         return len(self._out)
 
+    @property
+    def output_bytes(self) -> int:
+        """How many octets of output wait to be taken."""
+        return sum(map(len, self._out))
+
     def forget_output(self, first: int) -> None:
         """Send nothing of what was queued since there were `first` pieces: a fault has swallowed it."""
         del self._out[first:]
@@ -206,6 +213,12 @@ class Connection:
         self._out.append(octets)
         self._liveness.has_sent = True
         if not self.is_dirty:
+            self.mark_dirty()
+
+    def half_close(self) -> None:
+        """Have the server end its side of the socket behind what waits to be sent, and listen on."""
+        if not self.is_half_closed:
+            self.is_half_closed = True
             self.mark_dirty()
 
     def mark_dirty(self) -> None:

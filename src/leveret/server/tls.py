@@ -89,6 +89,11 @@ class TlsConversation:
         return self.inner.is_reset
 
     @property
+    def is_half_closed(self) -> bool:
+        """This says that the peer is to see the end of what we send, without the goodbye of TLS."""
+        return self.inner.is_half_closed
+
+    @property
     def is_reading_paused(self) -> bool:
         """This says that nothing is to be read now."""
         return self.inner.is_reading_paused

@@ -2,7 +2,8 @@
 
 A transport knows octets, not AMQP. It reads a bounded piece at a time so that no peer starves another, keeps what a
 slow peer has not taken yet, and ends a socket in one of three ways: the peer left, we close after the last octet, we
-reset. All of it runs on the loop's thread under the broker's lock; no call blocks and none raises for what a peer does.
+reset. It may also end its own side first and read on. All of it runs on the loop's thread under the broker's lock; no
+call blocks and none raises for what a peer does.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class Conversation(Protocol):
         """This says that the socket is to be reset."""
 
     @property
+    def is_half_closed(self) -> bool:
+        """This says that the peer is to see the end of what we send behind the last octet, and is read on."""
+
+    @property
     def is_reading_paused(self) -> bool:
         """This says that nothing is to be read now."""
 
@@ -67,6 +72,7 @@ class Transport:
         "_events",
         "_has_been_full",
         "_is_choked",
+        "_is_shut",
         "_outbox",
         "_poller",
         "_socket",
@@ -83,6 +89,8 @@ class Transport:
         self._is_choked = False
         # The peer once had more to read than the system's buffers hold: they may be full again.
         self._has_been_full = False
+        # Our side of the socket has ended: there is nothing more to send.
+        self._is_shut = False
         self._events = READABLE
         self.outbox_bytes = 0
         self.conversation = conversation
@@ -163,7 +171,7 @@ class Transport:
         if not self.is_open:
             return
         chunks = self.conversation.data_to_send()
-        if chunks:
+        if chunks and not self._is_shut:
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             self._outbox.append(data)
             self.outbox_bytes += len(data)
@@ -199,7 +207,15 @@ class Transport:
         elif conversation.is_closed and not self._outbox:
             self.close()
         else:
+            if conversation.is_half_closed and not (self._outbox or self._is_shut):
+                self._shut()
             self._watch()
+
+    def _shut(self) -> None:
+        self._is_shut = True
+        # A peer that has gone is seen when it is read.
+        with suppress(OSError):
+            self._socket.shutdown(_socket.SHUT_WR)
 
     def _watch(self) -> None:
         self._is_choked = self.outbox_bytes > (OUTBOX_LOW_BYTES if self._is_choked else OUTBOX_FULL_BYTES)
