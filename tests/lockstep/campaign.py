@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -54,31 +55,26 @@ class Tally:
 
     sequences: int = 0
     steps: int = 0
-    operations: collections.Counter[str] = field(default_factory=collections.Counter)
-    queues: collections.Counter[str] = field(default_factory=collections.Counter)
-    closed: collections.Counter[str] = field(default_factory=collections.Counter)
+    # Steps that were played, by operation and type of the queue acted on ("" when there is none).
+    played: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
+    # What was answered: methods, with the code where there is one.
+    answered: collections.Counter[str] = field(default_factory=collections.Counter)
     reordered: int = 0
     # Seeds of programs RabbitMQ does not answer the same each time, once as leveret.
     by_chance: list[int] = field(default_factory=list)
     too_slow: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
 
-    def add(self, program: Program, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome) -> None:
         """A program was played."""
         self.sequences += 1
-        self.steps += len(outcome.answers)
+        self.steps += len(outcome.played)
         self.reordered += outcome.is_reordered
-        types: dict[str, str] = {}
-        for step in program:
-            name = str(step.fields.get("queue") or "")
-            if step.op == "queue.declare" and name:
-                arguments = step.fields.get("arguments")
-                kind = arguments.get("x-queue-type", "classic") if isinstance(arguments, dict) else "classic"
-                types.setdefault(name, str(kind))
-            kind = types.get(name) or types.get(str(step.fields.get("routing_key") or ""))
-            self.operations[step.op] += 1
-            if kind:
-                self.queues[kind] += 1
+        self.played.update((step.op, kind) for step, kind in outcome.played)
+        for answer in outcome.answers:
+            for place, lines in answer.items():
+                if place != "queues":
+                    self.answered.update(map(_kind, lines))
 
     def merge(self, other: Tally) -> None:
         """Another worker's counts."""
@@ -90,10 +86,16 @@ class Tally:
                 setattr(self, name, mine + value)
 
     def __str__(self) -> str:
-        parts = [f"{self.sequences} sequences, {self.steps} steps"]
-        parts += [f"  {name:24}{count:8}" for name, count in self.operations.most_common()]
-        parts += ["steps on queues, by type"]
-        parts += [f"  {name:24}{count:8}" for name, count in self.queues.most_common()]
+        kinds = sorted({kind for _, kind in self.played})
+        titles = [kind or "no queue" for kind in kinds]
+        parts = [f"{self.sequences} sequences, {self.steps} steps played"]
+        parts.append(f"  {'':24}" + "".join(f"{title:>10}" for title in titles))
+        totals = [sum(count for (_, one), count in self.played.items() if one == kind) for kind in kinds]
+        for op in sorted({op for op, _ in self.played}):
+            parts.append(f"  {op:24}" + "".join(f"{self.played[op, kind]:10}" for kind in kinds))
+        parts.append(f"  {'all':24}" + "".join(f"{total:10}" for total in totals))
+        parts += ["answers"]
+        parts += [f"  {name:24}{count:10}" for name, count in self.answered.most_common()]
         parts += [
             f"order between queues differed in {self.reordered}",
             f"answered by chance (once as leveret): {self.by_chance}",
@@ -101,6 +103,13 @@ class Tally:
             f"DIFFERENT: {self.differing}",
         ]
         return "\n".join(parts)
+
+
+def _kind(line: str) -> str:
+    """What is counted of a line: its method, and the code of an error."""
+    method = line.split(" ", 1)[0]
+    code = re.search(r"reply_code=(\d+)", line)
+    return f"{method} {code[1]}" if code else method
 
 
 def campaign(version: str, url: str, seeds: list[int], length: int, *, is_shrinking: bool = True) -> Iterator[Tally]:
@@ -130,7 +139,7 @@ def _play_seed(
 ) -> None:
     program = generate(seed, length)
     outcome = play(program, endpoint, version)
-    tally.add(program, outcome)
+    tally.add(outcome)
     if outcome.is_too_slow:
         tally.too_slow.append(seed)
     if outcome.difference is None:

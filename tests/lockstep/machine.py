@@ -51,6 +51,8 @@ class Outcome:
     """What became of a program."""
 
     answers: list[Answer] = field(default_factory=list)
+    # The steps that were played (those with nothing to act upon are not), each with the type of its queue, if it has one.
+    played: list[tuple[Step, str]] = field(default_factory=list)
     difference: Difference | None = None
     is_too_slow: bool = False
     # The orders of deliveries from several queues differed at some time, which is allowed.
@@ -80,6 +82,9 @@ class Player:
         self._transactional: set[Place] = set()
         self._without_ack: set[tuple[Place, str]] = set()
         self._last_declared: dict[Place, str] = {}
+        # The queue of each delivery, and the type of each queue.
+        self._origin: dict[tuple[Place, int], str] = {}
+        self._types: dict[str, str] = {}
         # Queues there may be, with the connection that may ask for them.
         self.queues: dict[str, int] = {}
         self._absent: set[str] = set()
@@ -122,6 +127,7 @@ class Player:
             return False
         got = self._judge(step, place, expected)
         self.outcome.answers.append(expected)
+        self.outcome.played.append((step, self._queue_type(step, place)))
         if got != expected:
             index = len(self.outcome.answers) - 1
             self.outcome.difference = Difference(index, step, expected, got)
@@ -131,6 +137,16 @@ class Player:
             return False
         self._finish(step, place)
         return True
+
+    def _queue_type(self, step: Step, place: Place) -> str:
+        """The type of the queue that the step acts on, or an empty string."""
+        fields = step.fields
+        if "delivery" in fields:
+            return self._types.get(self._origin.get((place, self._tag(step, place)), ""), "")
+        if step.op == "basic.cancel":
+            return self._types.get(self._leveret.reader.queues.get((place, str(fields["consumer_tag"])), ""), "")
+        name = fields.get("queue") if step.op != "basic.publish" else fields.get("routing_key")
+        return self._types.get(str(name or self._last_declared.get(place, "")), "") if name is not None else ""
 
     def _is_possible(self, step: Step, place: Place) -> bool:
         """Whether the step has something to act upon."""
@@ -177,7 +193,9 @@ class Player:
         if step.op == "queue.declare" and fields.get("queue") and not fields.get("passive"):
             self._last_declared[place] = queue
             arguments = fields.get("arguments")
-            if isinstance(arguments, dict) and arguments.get("x-queue-type") == "quorum":
+            kind = str(arguments.get("x-queue-type", "classic")) if isinstance(arguments, dict) else "classic"
+            self._types.setdefault(queue, kind)
+            if kind == "quorum":
                 for acting in self._acting():
                     acting.reader.quorum.add(queue)
             if queue in self._absent or queue not in self.queues:
@@ -323,16 +341,22 @@ class Player:
         if event.name == "basic.deliver":
             tag = event.fields["consumer_tag"]
             assert isinstance(tag, bytes)
-            if (place, self._leveret.side.label(tag)) not in self._without_ack:
-                self._outstanding.setdefault(place, []).append(int(str(event["delivery_tag"])))
+            consumer = (place, self._leveret.side.label(tag))
+            if consumer not in self._without_ack:
+                self._note_outstanding(place, event, self._leveret.reader.queues.get(consumer, ""))
         elif event.name == "basic.get-ok" and not step.fields.get("no_ack"):
-            self._outstanding.setdefault(place, []).append(int(str(event["delivery_tag"])))
+            self._note_outstanding(place, event, str(step.fields.get("queue") or self._last_declared.get(place, "")))
         elif event.name == "channel.close":
             self._forget(place)
         elif event.name in ENDINGS:
             self._forget_all(place[0])
         elif event.name == "tx.select-ok":
             self._transactional.add(place)
+
+    def _note_outstanding(self, place: Place, event: Event, queue: str) -> None:
+        tag = int(str(event["delivery_tag"]))
+        self._outstanding.setdefault(place, []).append(tag)
+        self._origin[(place, tag)] = queue
 
     def _forget(self, place: Place) -> None:
         for known in (self._outstanding, self._held, self._tags, self._last_declared):
