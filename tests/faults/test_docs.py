@@ -10,17 +10,11 @@ from pamqp.commands import Basic, Channel
 
 from leveret import faults
 from leveret.faults.named import NamedFaults
-from leveret.faults.stream import StreamFault
+from tests.faults.kinds import kinds
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import declare, the
 
 ROOT = Path(__file__).parents[2]
-BASES = (faults.Fault, StreamFault)
-
-
-def kinds(base: type = faults.Fault) -> list[type]:
-    found = [base, *(kind for child in base.__subclasses__() for kind in kinds(child))]
-    return [kind for kind in found if kind not in BASES and kind.__module__.startswith("leveret.")]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

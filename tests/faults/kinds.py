@@ -1,0 +1,14 @@
+"""The kinds of faults there are."""
+
+from __future__ import annotations
+
+from leveret.faults import Fault
+from leveret.faults.stream import StreamFault
+
+_BASES = (Fault, StreamFault)
+
+
+def kinds(base: type = Fault) -> list[type]:
+    """Those of leveret itself, without what they are built on."""
+    found = [base, *(kind for child in base.__subclasses__() for kind in kinds(child))]
+    return [kind for kind in found if kind not in _BASES and kind.__module__.startswith("leveret.")]
