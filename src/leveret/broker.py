@@ -93,7 +93,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
             tls=tls or None,
         )
         super().__init__(self._engine)
-        self._judge = Judge(self._engine, Levels(checks))
+        faults = self._engine.faults
+        self._judge = Judge(self._engine, Levels(checks), lambda: faults.rules)
+        faults.on_unused = self._judge.refuse_unused
         self._script_errors: list[BaseException] = []
         self.host = host
         self.clock = Timekeeper(self._engine)
@@ -302,8 +304,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
             raise errors[0]
         if errors:
             raise BaseExceptionGroup("errors inside leveret and of its answers", errors)
-        for never_fired in self._engine.faults.take_unused():
-            raise never_fired
         loop = self._engine.loop
         if loop.is_abandoned:
             return

@@ -83,7 +83,6 @@ class Harness:
             if self._engine.time_error is not None:
                 errors.append(self._engine.time_error)
                 self._engine.time_error = None
-            errors += self._engine.faults.take_unused()
         return errors
 
     def judge(self) -> Verdict:

@@ -142,3 +142,22 @@ def test_an_exception_in_an_answer_fails_the_test(run):
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*ZeroDivisionError*"])
+
+
+def test_markers_set_the_level_of_an_unused_fault(run):
+    result = run("""
+        import pytest
+        from leveret.faults import Withhold
+
+        @pytest.mark.leveret(checks="unused_fault=off")
+        @pytest.mark.leveret_fault(on="basic.get-ok", do=Withhold())
+        def test_off(leveret):
+            pass
+
+        @pytest.mark.leveret(checks="unused_fault=warning")
+        def test_warned(leveret):
+            leveret.faults.drop_connection(on="basic.ack")
+    """)
+
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*::test_warned", "*LeveretWarning: unused_fault: 1 fault *"])

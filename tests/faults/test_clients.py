@@ -23,7 +23,6 @@ from pika.exceptions import (
 )
 
 from leveret import Broker
-from leveret.faults import NeverFired
 
 PATIENCE = 5
 
@@ -338,11 +337,6 @@ def test_kombu_publishes_again_after_its_connection_was_lost(broker):
 
     assert rule.fired == 1
     assert len(bodies(broker)) == 1
-
-
-def test_a_fault_that_never_fired_fails_the_test():
-    with pytest.raises(NeverFired, match=r"drop_connection on basic\.ack"), Broker() as broker:
-        broker.faults.drop_connection(on="basic.ack")
 
 
 def test_a_reset_forgets_the_faults(broker):

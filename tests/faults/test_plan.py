@@ -7,7 +7,7 @@ import re
 import pytest
 from pamqp.commands import Basic
 
-from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, NeverFired, Withhold
+from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, Withhold
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
@@ -154,40 +154,24 @@ def test_what_fired_is_in_the_trace_before_what_it_did(server, peer):
     assert (fired.conn, fired.chan, fired.on, fired.fault) == (1, 1, "basic.publish", "close_channel")
 
 
-def test_a_rule_that_never_fired_is_complained_about_once(server, peer):
-    server.faults.add(on="basic.ack", do=CloseChannel(), queue="q")
-    server.faults.add(on="basic.ack", do=CloseChannel(), optional=True)
+def test_a_rule_tells_what_is_wrong_when_it_never_fired(server, peer):
+    never = server.faults.add(on="basic.ack", do=CloseChannel(), queue="q")
+    late = server.faults.add(on="basic.publish", do=CloseChannel(), after=1)
+    peer.publish(1, b"x")
 
-    (complaint,) = server.faults.take_unused()
-
-    assert str(complaint) == (
-        "the fault <close_channel on basic.ack, queue='q'> never fired: nothing matched; "
-        "say optional=True if it need not"
-    )
-    assert server.faults.take_unused() == []
+    assert never.complaint() == "<close_channel on basic.ack, queue='q'> never fired: nothing matched"
+    assert late.complaint().endswith("never fired: 1 such occasions, after=1")
 
 
-def test_all_that_never_fired_are_named_together(server):
-    server.faults.add(on="basic.ack", do=CloseChannel())
-    server.faults.nack_publishes()
+def test_leaving_its_block_removes_a_rule_and_says_if_it_never_fired(server, peer):
+    told = []
+    server.faults.on_unused = told.append
 
-    (complaint,) = server.faults.take_unused()
-
-    assert [line.split(">")[0] for line in str(complaint).splitlines()] == [
-        "the fault <close_channel on basic.ack",
-        "the fault <nack_publishes on basic.publish",
-    ]
-
-
-def test_leaving_its_block_removes_a_rule_and_complains(server, peer):
-    with (
-        pytest.raises(NeverFired, match="1 such occasions, after=1"),
-        server.faults.add(on="basic.publish", do=CloseChannel(), after=1),
-    ):
+    with server.faults.add(on="basic.ack", do=CloseChannel()) as rule:
         peer.publish(1, b"x")
 
+    assert told == [rule]
     assert server.node.hooks.faults.method is None
-    assert server.faults.take_unused() == []
 
 
 def test_a_rule_that_fired_leaves_its_block_in_silence(server, peer):

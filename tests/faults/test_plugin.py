@@ -28,7 +28,43 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     )
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*the fault <drop_connection on basic.ack, times=1> never fired: nothing matched*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*CheckFailed: unused_fault: 1 fault that the test asked for did not happen",
+            "*<drop_connection on basic.ack, times=1> never fired: nothing matched",
+            "*if that is meant: optional=True, broker.allow(*",
+        ]
+    )
+
+
+def test_an_unused_fault_of_a_failed_test_is_not_told_with_it_nor_with_the_next(run):
+    result = run(
+        """
+        def test_failing(leveret_session):
+            leveret_session.faults.drop_connection(on="basic.ack")
+            assert False
+
+        def test_next(leveret_session):
+            pass
+        """
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+
+
+def test_an_unused_fault_of_a_broker_for_all_tests_fails_the_test_that_added_it(run):
+    result = run(
+        """
+        def test_unused(leveret_session):
+            leveret_session.faults.drop_connection(on="basic.ack")
+
+        def test_next(leveret_session):
+            pass
+        """
+    )
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_unused*"])
 
 
 def test_the_report_of_a_failed_test_names_the_faults(run):

@@ -16,7 +16,7 @@ from leveret.faults.node import Restart
 from leveret.faults.occasion import Occasion
 from leveret.faults.plan import FaultPlan
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
-from leveret.faults.rule import NeverFired, Rule
+from leveret.faults.rule import Rule
 from leveret.faults.stream import Corrupt, Cut, HalfClose, Silent, Slice, Slow, Stall
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "HalfClose",
     "Lose",
     "NackPublish",
-    "NeverFired",
     "Occasion",
     "Redeliver",
     "Reorder",

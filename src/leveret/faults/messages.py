@@ -52,7 +52,7 @@ def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
     if tap is not None:
         tap((events.DROPPED, occasion.node.now, channel.vhost.name, None, message, None, "fault"))
     if confirms is not None and sequence is not None:
-        confirms.settle(sequence, is_taken=True)
+        confirms.settle(sequence, message, is_taken=True)
         channel.connection.confirming[channel] = None
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
-from leveret.faults.rule import ACCEPT, NeverFired, Rule
+from leveret.faults.rule import ACCEPT, Rule
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -39,6 +39,8 @@ class FaultPlan(NamedFaults):
         """`acting` holds the broker still while rules change, behind the barrier."""
         self._acting: Final = acting
         self._new_dice: Final = new_dice
+        # Told of a rule whose block is left and that never fired.
+        self.on_unused: Callable[[Rule], None] | None = None
 
     def attach(self, node: Node) -> None:
         """Serve a node that has just been made: with no rules, and chance from its beginning."""
@@ -93,7 +95,7 @@ class FaultPlan(NamedFaults):
             matcher=matcher,
         )
         with self._acting() as node:
-            rule.on_remove = self._remove
+            rule.on_remove, rule.on_unused = self._remove, self.on_unused
             self._rules.append(rule)
             self._arm()
             if rule.point == "now":
@@ -104,13 +106,6 @@ class FaultPlan(NamedFaults):
     def rules(self) -> list[Rule]:
         """All there have been, spent ones too."""
         return list(self._rules)
-
-    def take_unused(self) -> list[NeverFired]:
-        """What to say about rules that never fired, once each and all in one; nothing when there is none."""
-        unused = [rule for rule in self._rules if rule.is_unused and not rule.is_reported]
-        for rule in unused:
-            rule.is_reported = True
-        return [NeverFired("\n".join(rule.complaint() for rule in unused))] if unused else []
 
     def report(self) -> str:
         """The rules and how often each fired, a line each below a title; nothing when there are none."""

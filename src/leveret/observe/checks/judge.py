@@ -1,15 +1,15 @@
 """The judge of one broker: it keeps what strict checks have found, and says it once.
 
 It reads the trace when a test allows something, when it stops allowing it, when it checks and when it ends: what
-happened in between is judged by what was allowed then. What is merely there, as an open connection, is looked at when
-the test ends, and was allowed if its beginning was.
+happened in between is judged by what was allowed then. What is merely there, as an open connection, and what did not
+happen, as a fault, is looked at when the test ends, and was allowed if its beginning was.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from leveret.observe.checks.ledger import Ledger
 from leveret.observe.checks.remains import Remains
 from leveret.observe.checks.table import CHECKS, Levels
 from leveret.observe.checks.telling import Publishers, blind_text, group_text, incomplete_text
+from leveret.observe.checks.unused import Planned, Unused, unused_finding
 from leveret.observe.errors import CheckFailed, LeveretWarning
 from leveret.trace.events import printable
 
@@ -53,9 +54,10 @@ class Verdict:
 class Judge:
     """This judges one broker."""
 
-    def __init__(self, source: Source, levels: Levels) -> None:
-        """It asks that broker for its trace and its state."""
+    def __init__(self, source: Source, levels: Levels, planned: Callable[[], Sequence[Planned]]) -> None:
+        """It asks that broker for its trace and its state, and `planned` for the faults that the test has added."""
         self._source: Final = source
+        self._planned: Final = planned
         self._levels: Final = levels
         self._last_seen: RawEvent | None = None
         self._has_gap = False
@@ -68,12 +70,14 @@ class Judge:
         self._known_refusals: Final[dict[str, None]] = {}
         self._ledger = Ledger(source.node)
         self._remains = Remains()
+        self._unused = Unused(planned)
 
     def begin_anew(self) -> None:
         """The broker has forgotten everything; what was found stays found."""
         self._last_seen = None
         self._ledger = Ledger(self._source.node)
         self._remains = Remains()
+        self._unused = Unused(self._planned)
 
     def allow(self, allowance: Allowance) -> None:
         """Allow something from here on."""
@@ -121,8 +125,19 @@ class Judge:
             self._read()
             self._note(self._remains.left(self._source.node))
 
+    def refuse_unused(self, fault: Planned) -> None:
+        """A fault never happened and its block is left: say so at that line, unless it is allowed."""
+        __tracebackhide__ = True
+        self.catch_up()
+        finding, verdict = unused_finding(fault), Verdict()
+        if fault.is_unused and self._is_wanted(finding):
+            fault.is_reported = True
+            self._add(verdict, finding.check, [finding], Publishers(()))
+        verdict.speak()
+
     def verdict(self) -> Verdict:
         """What was found and not said yet; it is said by that."""
+        self._note(self._unused.left())
         found, self._found = self._found, []
         verdict = Verdict()
         groups: dict[str, list[Finding]] = {}
@@ -133,17 +148,22 @@ class Judge:
             publishers = Publishers(self._source.recorder.raw() if groups else ())
         for name in CHECKS:
             if name in groups:
-                text = group_text(name, groups[name], publishers)
-                (verdict.errors if self._levels.of(name) == "error" else verdict.warnings).append(text)
+                self._add(verdict, name, groups[name], publishers)
         verdict.warnings += self._excuses()
         return verdict
 
+    def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: Publishers) -> None:
+        text = group_text(name, findings, publishers)
+        (verdict.errors if self._levels.of(name) == "error" else verdict.warnings).append(text)
+
     def forget(self) -> None:
         """Say nothing of what was found so far: the test has failed anyway."""
+        self._unused.left()
         self._found = []
         self._has_gap = False
 
     def _read(self) -> None:
+        self._unused.feed(self._allowances)
         recorder = self._source.recorder
         if not recorder.is_on:
             return
@@ -156,11 +176,10 @@ class Judge:
             self._note(self._ledger.feed(new, self._source.node))
 
     def _note(self, findings: Iterable[Finding]) -> None:
-        self._found += [
-            finding
-            for finding in findings
-            if self._levels.is_on(finding.check) and not any(one.covers(finding) for one in self._allowances)
-        ]
+        self._found += [finding for finding in findings if self._is_wanted(finding)]
+
+    def _is_wanted(self, finding: Finding) -> bool:
+        return self._levels.is_on(finding.check) and not any(one.covers(finding) for one in self._allowances)
 
     def _is_known(self, finding: Finding) -> bool:
         if finding.message is not None:

@@ -31,6 +31,8 @@ class Check:
     noun: str
     # Whether it asks the trace; otherwise it looks at what is there in the end.
     needs_trace: bool = True
+    # How to say, where it is done, that it is meant.
+    way_out: str | None = None
 
 
 _ROWS: Final = (
@@ -47,6 +49,14 @@ _ROWS: Final = (
     Check("unlimited_prefetch", "off", "with manual ack and without a prefetch limit", "consumer"),
     Check("connection_not_closed", "off", "open when the test ended", "connection", needs_trace=False),
     Check("channel_not_closed", "off", "open when the test ended", "channel", needs_trace=False),
+    Check(
+        "unused_fault",
+        "error",
+        "that the test asked for did not happen",
+        "fault",
+        needs_trace=False,
+        way_out="optional=True",
+    ),
 )
 CHECKS: Final = {row.name: row for row in _ROWS}
 

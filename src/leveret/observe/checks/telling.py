@@ -87,6 +87,8 @@ def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -
 
 def _way_out(finding: Finding) -> str:
     name = finding.check
+    way_out = CHECKS[name].way_out
+    first = "" if way_out is None else f"{way_out}, "
     place = next(
         (
             f", {keyword}={value!r}"
@@ -100,6 +102,6 @@ def _way_out(finding: Finding) -> str:
         "",
     )
     return (
-        f'if that is meant: broker.allow("{name}"{place}), @pytest.mark.leveret(checks="{name}=off"), '
+        f'if that is meant: {first}broker.allow("{name}"{place}), @pytest.mark.leveret(checks="{name}=off"), '
         f"or leveret_checks = {name}=off in the ini file"
     )
