@@ -100,7 +100,9 @@ def _place(path: str) -> str:
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
+    # Another thread may run on while it is looked at. Python 3.11 then shows what lies in the place of a frame that is
+    # gone: the caller of a generator that has yielded meanwhile may be any object.
+    while isinstance(frame, FrameType):
         yield frame
         frame = frame.f_back
 
