@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from leveret.wire.methods import Method
 
 Acting = Callable[[], AbstractContextManager["Node"]]
+Watch = Callable[[Occasion], bool]
+# What passes a watch: the methods of either side, one occasion each.
+WATCHED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
 
 
 class FaultPlan(NamedFaults):
@@ -41,6 +44,7 @@ class FaultPlan(NamedFaults):
         self._new_dice: Final = new_dice
         # Told of a rule whose block is left and that never fired.
         self.on_unused: Callable[[Rule], None] | None = None
+        self._watch: Watch | None = None
 
     def attach(self, node: Node) -> None:
         """Serve a node that has just been made: with no rules, and chance from its beginning."""
@@ -51,6 +55,26 @@ class FaultPlan(NamedFaults):
         self._tap: Tap | None = node.hooks.tap
         # The point that is to be passed next, because a fault lets the broker proceed.
         self._passing: Point | None = None
+        if self._watch is not None:
+            self._arm()
+
+    def watch(self, watch: Watch) -> None:
+        """Have somebody look at every method, answer and delivery before the rules do; True when it has taken over.
+
+        It stays over a reset.
+        """
+        with self._acting():
+            self._watch = watch
+            self._arm()
+
+    def strike(self, fault: Fault, occasion: Occasion) -> bool:
+        """Have a fault go wrong on an occasion, and the trace told; True when it has taken over."""
+        if self._tap is not None:
+            connection = occasion.connection
+            vhost = None if connection is None else connection.vhost.name
+            where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
+            self._tap((events.FAULT, self._node.now, *where, occasion.on, fault.name))
+        return fault.strike(occasion)
 
     def add(
         self,
@@ -123,7 +147,9 @@ class FaultPlan(NamedFaults):
     def _arm(self) -> None:
         """Set the points that a rule needs, and no other."""
         faults, hooks = self._node.hooks.faults, self._node.hooks
-        points = [rule.point for rule in self._rules if not rule.is_spent]
+        points: list[Point] = [rule.point for rule in self._rules if not rule.is_spent]
+        if self._watch is not None:
+            points += WATCHED
         faults.accept = self._on_accept if "accept" in points else None
         faults.method = self._on_method if "method" in points else None
         faults.reply = self._on_reply if "reply" in points else None
@@ -137,20 +163,17 @@ class FaultPlan(NamedFaults):
         if self._passing == occasion.point:
             self._passing = None
             return False
+        if self._watch is not None and occasion.point in WATCHED and self._watch(occasion):
+            return True
         return any(self._fire(rule, occasion) for rule in self._waiting(occasion) if rule.takes(occasion, self._dice))
 
     def _waiting(self, occasion: Occasion) -> list[Rule]:
         return [rule for rule in self._rules if rule.point == occasion.point and rule.on == occasion.on]
 
     def _fire(self, rule: Rule, occasion: Occasion) -> bool:
-        if self._tap is not None:
-            connection = occasion.connection
-            vhost = None if connection is None else connection.vhost.name
-            where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
-            self._tap((events.FAULT, self._node.now, *where, occasion.on, rule.fault.name))
         if rule.is_spent:
             self._arm()
-        return rule.fault.strike(occasion)
+        return self.strike(rule.fault, occasion)
 
     def _strike(self, rule: Rule, occasion: Occasion) -> None:
         self._fire(rule, occasion)

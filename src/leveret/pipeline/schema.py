@@ -1,0 +1,270 @@
+"""The tables of the pipeline: the columns of each, its key, and what it is built from.
+
+Schemas are written out and never inferred. They change by new nullable columns only; what a trace holds beyond them
+is kept in `_extra`. Columns that are aggregated have a fixed width: an aggregate over strings makes Spark sort.
+Instants are microseconds of the broker's clock, spans microseconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+# The version of the trace format that is understood.
+TRACE_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: a new one is a new row of `gold.TABLES`.
+
+    `build` takes the DataFrames that `reads` names, in that order: "events" and "runs" (which come from the traces) or
+    tables that stand before this one. A table per run has a column `run`, is built from the rows of the runs that
+    changed, and is stored; one `across_runs` is built from all rows of the tables it reads whenever it is asked for.
+    """
+
+    name: str
+    columns: StructType
+    key: tuple[str, ...]
+    reads: tuple[str, ...]
+    build: Callable[..., DataFrame]
+    across_runs: bool = False
+
+
+def _columns(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind, nullable=True) for name, kind in types.items()])
+
+
+_STRING: Final = StringType()
+_LONG: Final = LongType()
+_INT: Final = IntegerType()
+_BOOLEAN: Final = BooleanType()
+_DOUBLE: Final = DoubleType()
+_DATE: Final = DateType()
+# How many values fell into each bucket of a logarithmic histogram.
+_HISTOGRAM: Final = MapType(IntegerType(), LongType(), valueContainsNull=False)
+
+# What a line of a trace may hold; null where it does not apply to the kind.
+LINE: Final = _columns(
+    seq=_LONG,
+    ts=_LONG,
+    wall=_LONG,
+    kind=_STRING,
+    test=_STRING,
+    vhost=_STRING,
+    conn=_INT,
+    chan=_INT,
+    msg=_LONG,
+    copy=_LONG,
+    src_copy=_LONG,
+    exchange=_STRING,
+    routing_key=_STRING,
+    queue=_STRING,
+    consumer=_STRING,
+    tag=_LONG,
+    multiple=_BOOLEAN,
+    redelivered=_BOOLEAN,
+    count=_INT,
+    reason=_STRING,
+    size=_INT,
+    body_hash=_STRING,
+    message_id=_STRING,
+    correlation_id=_STRING,
+    expires=_LONG,
+    attrs=_STRING,
+)
+
+# Key: run, worker, seq. day, run and worker are the header's; `_extra` is JSON of what this version does not know.
+EVENTS: Final = StructType(
+    [
+        *_columns(day=_DATE, run=_STRING, worker=_STRING).fields,
+        *LINE.fields,
+        *_columns(_extra=_STRING).fields,
+    ]
+)
+
+# What the first line of a trace says of its run and worker.
+HEADER: Final = _columns(
+    run=_STRING,
+    worker=_STRING,
+    v=_INT,
+    epoch_ns=_LONG,
+    clock=_STRING,
+    commit=_STRING,
+    branch=_STRING,
+    python=_STRING,
+    client=_STRING,
+    broker=_STRING,
+    profile=_STRING,
+    seed=_LONG,
+    started=_STRING,
+)
+
+# Key: run, worker. `events` counts every kind, `files` those it was told in and `refused` those that could not be
+# used; `truncated` says that its end or a part is missing. The run "" counts files that do not say whose they are.
+RUNS: Final = StructType(
+    [
+        *_columns(day=_DATE).fields,
+        *HEADER.fields,
+        *_columns(events=_LONG, files=_INT, truncated=_BOOLEAN, refused=_INT).fields,
+    ]
+)
+
+# Key: run, worker, test.
+TESTS: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    worker=_STRING,
+    test=_STRING,
+    outcome=_STRING,
+    duration=_DOUBLE,
+    retries=_LONG,
+    published=_LONG,
+    failures=_LONG,
+)
+
+# Key: day, run, worker, test, queue, msg, copy. Rows of one copy can be merged, so that an event that comes late never
+# needs an earlier row to be rewritten.
+COPIES: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    worker=_STRING,
+    test=_STRING,
+    vhost=_STRING,
+    queue=_STRING,
+    msg=_LONG,
+    copy=_LONG,
+    src_copy=_LONG,
+    size=_INT,
+    enqueued_at=_LONG,
+    enq_seq=_LONG,
+    first_delivered_at=_LONG,
+    deliver_seq=_LONG,
+    last_deliver_seq=_LONG,
+    settled_at=_LONG,
+    ack_seq=_LONG,
+    last_ack_seq=_LONG,
+    end_seq=_LONG,
+    last_seq=_LONG,
+    deliveries=_LONG,
+    acks=_LONG,
+    nacks=_LONG,
+    rejects=_LONG,
+    requeues=_LONG,
+    expiries=_LONG,
+    drops=_LONG,
+    dead_letters=_LONG,
+    purges=_LONG,
+    dl_reason=_INT,
+)
+
+# Key: run, worker, msg.
+MESSAGES: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    worker=_STRING,
+    test=_STRING,
+    msg=_LONG,
+    published_at=_LONG,
+    exchange=_STRING,
+    routing_key=_STRING,
+    copies=_LONG,
+    returned=_BOOLEAN,
+    confirmed=_BOOLEAN,
+    hops=_LONG,
+    outcome=_STRING,
+    end_to_end_us=_LONG,
+)
+
+# Key: day, run, vhost, queue.
+QUEUE_STATS: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    vhost=_STRING,
+    queue=_STRING,
+    copies=_LONG,
+    deliveries=_LONG,
+    redeliveries=_LONG,
+    acked=_LONG,
+    leaked=_LONG,
+    dead_rejected=_LONG,
+    dead_expired=_LONG,
+    dead_maxlen=_LONG,
+    dead_delivery_limit=_LONG,
+    dropped=_LONG,
+    max_depth=_LONG,
+    wait_hist=_HISTOGRAM,
+    process_hist=_HISTOGRAM,
+)
+
+# Key: day, run, queue, measure ("wait" or "process"), bucket.
+LATENCY_HIST: Final = _columns(
+    day=_DATE, run=_STRING, vhost=_STRING, queue=_STRING, measure=_STRING, bucket=_INT, n=_LONG
+)
+
+# Key: from_queue, reason, to_queue.
+LINEAGE: Final = _columns(from_queue=_STRING, reason=_STRING, to_queue=_STRING, n=_LONG, runs=_LONG, tests=_LONG)
+
+# Key: kind, name.
+COVERAGE: Final = _columns(
+    kind=_STRING, name=_STRING, declared_in=_LONG, exercised_in=_LONG, messages=_LONG, never=_BOOLEAN
+)
+
+# Key: run, test.
+FINGERPRINTS: Final = _columns(
+    day=_DATE, run=_STRING, test=_STRING, commit=_STRING, outcome=_STRING, fp=_STRING, order_fp=_STRING
+)
+
+# Key: commit, test.
+FLAKY: Final = _columns(
+    commit=_STRING, test=_STRING, behaviours=_LONG, runs=_LONG, entropy=_DOUBLE, first_differing_queue=_STRING
+)
+
+# Key: run, queue, consumer.
+CONSUMER_STATS: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    vhost=_STRING,
+    queue=_STRING,
+    consumer=_STRING,
+    deliveries=_LONG,
+    redeliveries=_LONG,
+    acked=_LONG,
+    nacked=_LONG,
+    rejected=_LONG,
+    max_unacked=_LONG,
+)
+
+# Key: run, worker, test, queue, msg, copy, rule.
+VIOLATIONS: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    worker=_STRING,
+    test=_STRING,
+    queue=_STRING,
+    msg=_LONG,
+    copy=_LONG,
+    rule=_STRING,
+    text=_STRING,
+)
+
+# Key: table, side, queue, position.
+RUN_DIFF: Final = _columns(side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING)
+PARITY_DIFF: Final = _columns(
+    side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING
+)
