@@ -284,7 +284,7 @@ class Engine:
             raise WaitedTooLong(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
 
     def _why_not_idle(self) -> list[str]:
-        return why_not_idle(self.node) + self.unread_by_peers()
+        return why_not_idle(self.node) + self.faults.kept_back() + self.unread_by_peers()
 
     def unread_by_peers(self) -> list[str]:
         """These are the peers that do not take what is sent to them."""

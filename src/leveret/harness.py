@@ -69,7 +69,8 @@ class Harness:
             return False
         with self._engine.lock:
             recorder = self._engine.recorder
-            return recorder.is_on and not recorder.has_dropped and not why_not_idle(self._engine.node)
+            is_idle = not (why_not_idle(self._engine.node) or self._engine.faults.kept_back())
+            return recorder.is_on and not recorder.has_dropped and is_idle
 
     def take_internal_errors(self) -> list[BaseException]:
         """These are leveret's own errors, those of the test's answers, and of time without end, since last asked."""

@@ -22,7 +22,7 @@ from pika.exceptions import (
     StreamLostError,
 )
 
-from leveret import Broker
+from leveret import Broker, WaitedTooLong
 
 PATIENCE = 5
 
@@ -259,6 +259,54 @@ def test_pika_is_given_a_message_twice_and_out_of_order(broker, channel):
     assert sorted(seen) == [(b"0", False), (b"1", False), (b"1", True), (b"2", False)]
 
 
+@pytest.mark.parametrize(
+    ("set_fault", "text"),
+    [
+        (
+            lambda faults: faults.reorder(3, seconds=60),
+            "2 deliveries from work held back by the fault reorder for 1 min",
+        ),
+        (lambda faults: faults.delay("basic.deliver", seconds=90, body=b"2"), "1 delivery from work held back by the"),
+    ],
+)
+def test_a_broker_is_not_idle_while_a_fault_keeps_messages_of_pika_back(broker, channel, set_fault, text):
+    broker.clock.hold()
+    set_fault(broker.faults)
+    channel.basic_consume("work", lambda *_: None, auto_ack=True)
+    broker.publish("", "work", b"1")
+    broker.publish("", "work", b"2")
+
+    with pytest.raises(WaitedTooLong, match=text):
+        broker.wait_idle(timeout=0.01)
+    broker.clock.advance(90)
+
+    broker.wait_idle()
+    broker.assert_delivered("work", times=2)
+
+
+def test_a_broker_waits_for_an_answer_to_pika_that_a_fault_keeps_back(broker, connect):
+    broker.clock.hold()
+    broker.faults.delay("basic.publish", seconds=60)
+    connect().channel().basic_publish("", "work", b"x")
+
+    with pytest.raises(WaitedTooLong, match=r"1 basic\.publish held back by the fault delay for 1 min 0 s more of"):
+        broker.wait_idle(timeout=0.01)
+    broker.clock.advance(60)
+
+    broker.wait_idle()
+    assert bodies(broker) == [b"x"]
+
+
+def test_time_leaps_to_the_end_of_what_a_fault_keeps_back_from_pika(broker, channel):
+    broker.faults.delay("basic.deliver", seconds=3600)
+    broker.publish("", "work", b"x")
+
+    with broker.clock.autojump():
+        _, _, body = next(channel.consume("work", auto_ack=True, inactivity_timeout=PATIENCE))
+
+    assert body == b"x"
+
+
 def test_pika_never_learns_that_a_confirmed_message_was_lost(broker, channel):
     channel.confirm_delivery()
     broker.faults.lose()
@@ -304,15 +352,16 @@ def test_pika_reads_to_an_end_after_a_publish_that_was_taken(broker, channel):
     assert bodies(broker) == [b"x"]
 
 
-def test_the_broker_hears_py_amqp_over_the_half_of_a_connection_that_is_left(broker):
+def test_the_broker_hears_an_ack_of_py_amqp_over_the_half_of_a_connection_that_is_left(broker):
     connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
     connection.connect()
-    channel = connection.channel()
+    broker.publish("", "work", b"x")
+    message = connection.channel().basic_get("work")
 
     broker.faults.half_close()
-    channel.basic_publish(amqp.Message("x"), routing_key="work")
+    message.channel.basic_ack(message.delivery_tag)
 
-    assert bodies(broker) == [b"x"]
+    broker.assert_acked("work", body=b"x", within=PATIENCE)
     with pytest.raises(connection.recoverable_connection_errors):
         connection.drain_events(timeout=PATIENCE)
 

@@ -170,11 +170,12 @@ class Delay(Fault):
         assert number is not None
         if occasion.point == "method":
             connection.hold(number)
-            occasion.later(self.span_us, partial(connection.release, number, occasion.proceed))
+            act = partial(connection.release, number, occasion.proceed)
         elif occasion.point == "deliver":
-            occasion.later(self.span_us, partial(hand_over, occasion))
+            act = partial(hand_over, occasion)
         else:
-            occasion.later(self.span_us, partial(_send_late, occasion))
+            act = partial(_send_late, occasion)
+        occasion.keep_until(self.name, self.span_us, act)
         return True
 
 

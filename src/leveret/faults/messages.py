@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from leveret.faults.conversation import SECOND_US, hand_over
 from leveret.faults.fault import Fault, Target
 from leveret.faults.occasion import Occasion
+from leveret.faults.publishing import settle_lost
 from leveret.model import dead_letter
 from leveret.model.message import QueueEntry
 from leveret.model.queue import Queue
@@ -44,16 +45,7 @@ def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
     assert channel is not None
     assert content is not None
     publishing.target(channel, method.exchange)
-    message = publishing.build(channel, method, content)
-    confirms = channel.confirms
-    sequence = None if confirms is None else confirms.next_sequence()
-    channel.tap(events.PUBLISHED, message, sequence)
-    tap = occasion.node.hooks.tap
-    if tap is not None:
-        tap((events.DROPPED, occasion.node.now, channel.vhost.name, None, message, None, "fault"))
-    if confirms is not None and sequence is not None:
-        confirms.settle(sequence, message, is_taken=True)
-        channel.connection.confirming[channel] = None
+    settle_lost(channel, publishing.build(channel, method, content), is_taken=True)
 
 
 class Duplicate(Fault):
@@ -120,6 +112,8 @@ class Reorder(Fault):
         assert consumer is not None
         gathered = self._gathered.setdefault(consumer, [])
         gathered.append(occasion)
+        first = gathered[0]
+        occasion.keep(self.name, occasion.node.now + self.span_us if first is occasion else first.kept[first][1])
         if len(gathered) == self.window:
             occasion.soon(partial(self._send, consumer, gathered))
         elif len(gathered) == 1:
@@ -130,6 +124,7 @@ class Reorder(Fault):
         if self._gathered.get(consumer) is gathered:
             del self._gathered[consumer]
             for occasion in _shuffled(gathered):
+                occasion.let_go()
                 hand_over(occasion)
 
 

@@ -6,7 +6,7 @@ A rule looks at it to see whether it is meant; a fault acts through it. It knows
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.faults.fault import Point
@@ -64,6 +64,8 @@ class Occasion:
     is_taken: bool = True
     # What happens if the fault does not take over.
     proceed: Callable[[], None] = _nothing
+    # All that faults of this broker keep back: by which fault, and until when.
+    kept: dict[Occasion, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def client_name(self) -> str | None:
@@ -145,6 +147,24 @@ class Occasion:
     def later(self, span_us: int, act: Callable[[], None]) -> None:
         """Do it so much later on the broker's clock."""
         self.node.timers.add(self.node.now + span_us, act)
+
+    def keep(self, fault_name: str, until: int) -> None:
+        """It is kept back, until that instant at the latest: the broker is not idle meanwhile."""
+        self.kept[self] = (fault_name, until)
+
+    def keep_until(self, fault_name: str, span_us: int, act: Callable[[], None]) -> None:
+        """Keep it back for so long on the broker's clock, then act."""
+
+        def let_go() -> None:
+            self.let_go()
+            act()
+
+        self.keep(fault_name, self.node.now + span_us)
+        self.later(span_us, let_go)
+
+    def let_go(self) -> None:
+        """It is kept back no longer."""
+        self.kept.pop(self, None)
 
     def proceed_silently(self) -> None:
         """Let the broker do it, and send nothing of what it would send to this client."""

@@ -16,6 +16,7 @@ from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
+from leveret.observe.fates import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -53,6 +54,8 @@ class FaultPlan(NamedFaults):
         self._rules: list[Rule] = []
         # What the core told before there was any rule for events.
         self._tap: Tap | None = node.hooks.tap
+        # What faults keep back, by which of them and until when.
+        self._kept: dict[Occasion, tuple[str, int]] = {}
         # The point that is to be passed next, because a fault lets the broker proceed.
         self._passing: Point | None = None
         if self._watch is not None:
@@ -131,9 +134,21 @@ class FaultPlan(NamedFaults):
         """All there have been, spent ones too."""
         return list(self._rules)
 
+    def kept_back(self) -> list[str]:
+        """What faults keep back from clients that are there, or from a queue, a sentence each."""
+        groups: dict[tuple[str, str | None, str], list[int]] = {}
+        for occasion, (fault_name, until) in self._kept.items():
+            if occasion.entry is not None:
+                groups.setdefault((fault_name, occasion.queue, "delivery"), []).append(until)
+            elif not occasion.is_gone:
+                groups.setdefault((fault_name, None, occasion.on), []).append(until)
+        now = self._node.now
+        return [_kept_text(*group, count=len(untils), left_us=max(untils) - now) for group, untils in groups.items()]
+
     def report(self) -> str:
         """The rules and how often each fired, a line each below a title; nothing when there are none."""
         lines = [f"\n  {rule!r} fired {rule.fired} times" for rule in self._rules]
+        lines += [f"\n  {text}" for text in self.kept_back()]
         return "\nfaults:" + "".join(lines) if lines else ""
 
     def _remove(self, rule: Rule) -> None:
@@ -243,7 +258,7 @@ class FaultPlan(NamedFaults):
         return occasion
 
     def _occasion(self, on: str, point: Point, connection: Connection | None, channel_number: int | None) -> Occasion:
-        return Occasion(on, point, self._node, self._dice, connection, channel_number)
+        return Occasion(on, point, self._node, self._dice, connection, channel_number, kept=self._kept)
 
     def _strike_now(self, rule: Rule, node: Node) -> None:
         for occasion in list(self._present(rule, node)):
@@ -271,3 +286,10 @@ class FaultPlan(NamedFaults):
                 occasion.queue_name = consumer.queue.name
                 consumers.append(occasion)
         return consumers
+
+
+def _kept_text(fault_name: str, queue: str | None, what: str, *, count: int, left_us: int) -> str:
+    things = (
+        f"{count} {what}" if queue is None else f"{count} {'delivery' if count == 1 else 'deliveries'} from {queue}"
+    )
+    return f"{things} held back by the fault {fault_name} for {span_text(left_us)} more of the broker's time"

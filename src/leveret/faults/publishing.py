@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault
 from leveret.faults.occasion import Occasion
+from leveret.protocol import publishing
+from leveret.trace import events
+from leveret.wire.methods import BasicPublish
 
 if TYPE_CHECKING:
+    from leveret.model.message import Message
     from leveret.protocol.channel import Channel
 
 
@@ -26,12 +30,23 @@ class NackPublish(Fault):
 
     def strike(self, occasion: Occasion) -> bool:
         """Owe the publisher a nack, and put the message nowhere."""
-        channel = occasion.channel
+        channel, content, method = occasion.channel, occasion.content, occasion.method
         assert channel is not None
-        assert channel.confirms is not None
-        channel.confirms.settle(channel.confirms.next_sequence(), is_taken=False)
-        channel.connection.confirming[channel] = None
+        assert content is not None
+        assert isinstance(method, BasicPublish)
+        settle_lost(channel, publishing.build(channel, method, content), is_taken=False)
         return True
+
+
+def settle_lost(channel: Channel, message: Message, *, is_taken: bool) -> None:
+    """Record a publish that goes nowhere, and owe its publisher the answer, where one is owed."""
+    confirms = channel.confirms
+    sequence = None if confirms is None else confirms.next_sequence()
+    channel.tap(events.PUBLISHED, message, sequence)
+    channel.vhost.lost(message, "fault")
+    if confirms is not None and sequence is not None:
+        confirms.settle(sequence, message, is_taken=is_taken)
+        channel.connection.confirming[channel] = None
 
 
 class WithholdConfirm(Fault):
@@ -66,7 +81,7 @@ class DelayConfirm(Fault):
         assert channel is not None
         assert channel.confirms is not None
         channel.confirms.withheld[occasion.sequence] = None
-        occasion.later(self.span_us, partial(_confirm, occasion, channel))
+        occasion.keep_until(self.name, self.span_us, partial(_confirm, occasion, channel))
         return True
 
 
@@ -74,7 +89,8 @@ def _confirm(occasion: Occasion, channel: Channel) -> None:
     if occasion.is_gone or occasion.channel is not channel:
         return
     assert channel.confirms is not None
-    channel.confirms.settle(occasion.sequence, is_taken=occasion.is_taken)
+    assert occasion.source is not None
+    channel.confirms.settle(occasion.sequence, occasion.source, is_taken=occasion.is_taken)
     # Told while it still counts as withheld, so that it covers no other.
     channel.flush_confirms()
     del channel.confirms.withheld[occasion.sequence]
