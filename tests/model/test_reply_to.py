@@ -26,7 +26,7 @@ def world() -> World:
 
 def test_a_reply_reaches_its_requester(world: World) -> None:
     requester = Requester()
-    queue = world.node.reply_queues.open(requester)
+    queue = world.node.reply_queues.open(requester, world.vhost)
 
     published = world.publish(b"1", queue.name)
 
@@ -35,7 +35,7 @@ def test_a_reply_reaches_its_requester(world: World) -> None:
 
 
 def test_every_request_for_replies_has_a_name_of_its_own(world: World) -> None:
-    names = {world.node.reply_queues.open(Requester()).name for _ in range(3)}
+    names = {world.node.reply_queues.open(Requester(), world.vhost).name for _ in range(3)}
 
     assert len(names) == 3
     assert all(name.startswith(PREFIX) for name in names)
@@ -43,7 +43,7 @@ def test_every_request_for_replies_has_a_name_of_its_own(world: World) -> None:
 
 def test_a_requester_that_has_gone_still_counts_as_a_route(world: World) -> None:
     requester = Requester()
-    queue = world.node.reply_queues.open(requester)
+    queue = world.node.reply_queues.open(requester, world.vhost)
     queue.target = None
 
     assert world.publish(b"1", queue.name).is_routed
@@ -56,7 +56,7 @@ def test_a_name_nobody_made_is_no_route(world: World) -> None:
 
 def test_a_reply_may_go_to_a_queue_as_well(world: World) -> None:
     requester, queue = Requester(), world.queue("log")
-    name = world.node.reply_queues.open(requester).name
+    name = world.node.reply_queues.open(requester, world.vhost).name
 
     world.publish(b"1", "log", headers={"CC": [name]})
 
@@ -66,13 +66,13 @@ def test_a_reply_may_go_to_a_queue_as_well(world: World) -> None:
 
 def test_only_the_default_exchange_leads_to_requesters(world: World) -> None:
     requester = Requester()
-    name = world.node.reply_queues.open(requester).name
+    name = world.node.reply_queues.open(requester, world.vhost).name
 
     assert not world.publish(b"1", name, "amq.direct").is_routed
 
 
 def test_a_restart_forgets_all_names(world: World) -> None:
-    name = world.node.reply_queues.open(Requester()).name
+    name = world.node.reply_queues.open(Requester(), world.vhost).name
 
     world.node.restart()
 

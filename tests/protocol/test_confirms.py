@@ -160,8 +160,9 @@ def test_every_message_of_a_batch_is_in_the_trace(peer: Peer) -> None:
 
     told = [raw for raw in server_trace if isinstance(raw, tuple) and raw[0] in ("published", "confirmed")]
 
-    assert [raw[0] for raw in told] == ["published"] * 3 + ["confirmed"]
-    assert told[-1][-2:] == (3, True)
+    assert [raw[0] for raw in told] == ["published"] * 3 + ["confirmed"] * 3
+    assert [raw[-2:] for raw in told[3:]] == [(1, True), (2, True), (3, True)]
+    assert [raw[5] for raw in told[:3]] == [raw[5] for raw in told[3:]]
 
 
 def test_a_queue_deleted_meanwhile_changes_no_confirm(peer: Peer) -> None:

@@ -267,7 +267,7 @@ class Queue(StoredQueue):
             return
         entry.delivery_count += is_failure
         if not dead_letter.send(self, entry, dead_letter.REJECTED):
-            self.tap_dropped(entry, dead_letter.REJECTED)
+            self.tap_dropped(entry, events.NO_ROUTE)
         self.deliver_ready()
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:

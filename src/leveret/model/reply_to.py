@@ -14,6 +14,7 @@ from leveret.model.message import Message
 if TYPE_CHECKING:
     from leveret.model.node import Node
     from leveret.model.session import ReplyTarget
+    from leveret.model.vhost import VirtualHost
 
 NAME: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = NAME + "."
@@ -25,10 +26,12 @@ class ReplyQueue:
     is_queue = True
     type_name = "volatile"
 
-    __slots__ = ("name", "target")
+    __slots__ = ("_vhost", "name", "target")
 
-    def __init__(self, name: str, target: ReplyTarget) -> None:
+    def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHost) -> None:
         self.name = name
+        # The requester's.
+        self._vhost = vhost
         # None once the requester has cancelled or its channel has ended.
         self.target: ReplyTarget | None = target
 
@@ -36,6 +39,8 @@ class ReplyQueue:
         """Send a reply to the requester; replies are never stored and never refused."""
         if self.target is not None:
             self.target.deliver_reply(message)
+        else:
+            self._vhost.lost(message, "no requester", self.name)
         return True
 
 
@@ -48,11 +53,11 @@ class ReplyQueues:
         self._node = node
         self._by_name: dict[str, ReplyQueue] = {}
 
-    def open(self, target: ReplyTarget) -> ReplyQueue:
+    def open(self, target: ReplyTarget, vhost: VirtualHost) -> ReplyQueue:
         """Make a name for a requester: a token for its channel, a dot, and a random key."""
         channel = base64.b64encode(self._node.random_octets(33)).decode()
         key = base64.b64encode(self._node.random_octets(16)).decode()
-        queue = ReplyQueue(f"{PREFIX}{channel}.{key}", target)
+        queue = ReplyQueue(f"{PREFIX}{channel}.{key}", target, vhost)
         self._by_name[queue.name] = queue
         return queue
 

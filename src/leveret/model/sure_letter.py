@@ -45,6 +45,9 @@ class SureLetter:
             self._is_told = True
             where = (self._exchange_name, self._letter.routing_key)
             self._queue.tap_copy(events.DEAD_LETTERED, self._entry, self._reason, *where)
+            for target in targets:
+                if not self._may_enter(target):
+                    self._queue.vhost.lost(self._letter, "cycle", target.name)
         for target in targets:
             is_due = target not in self._taken_by
             if is_due and self._may_enter(target) and target.enqueue(self._letter, self._entry.copy):
@@ -55,9 +58,11 @@ class SureLetter:
             self._try_later()
 
     def give_up(self) -> None:
-        """Forget the letter: its queue is gone."""
+        """Forget the letter: its queue is gone, and with it what had not begun to arrive."""
         if self._timer is not None:
             self._timer.cancel()
+        if not self._is_told:
+            self._queue.tap_copy(events.PURGED, self._entry, "queue_deleted")
 
     def _targets(self) -> list[AnyQueue]:
         exchange = self._queue.vhost.exchanges.get(self._exchange_name)

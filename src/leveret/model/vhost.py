@@ -398,11 +398,11 @@ class VirtualHost:
                 is_refused = True
         return Published(bool(queues), is_refused)
 
-    def lost(self, message: Message) -> None:
-        """Record that a publish led to no queue and nobody wanted it back."""
+    def lost(self, message: Message, reason: str = events.NO_ROUTE, queue_name: str | None = None) -> None:
+        """Record that a message entered no queue, or not this one, and nobody wanted it back."""
         tap = self.node.hooks.tap
         if tap is not None:
-            tap((events.DROPPED, self.node.now, self.name, None, message, None, "no route"))
+            tap((events.DROPPED, self.node.now, self.name, queue_name, message, None, reason))
 
     def _delay(self, exchange: Exchange, message: Message) -> bool:
         delay_us = exchange.delay_us(message)
@@ -421,6 +421,7 @@ class VirtualHost:
             return
         for queue in self.route(exchange, message):
             if reason and dead_letter.closes_cycle(message, queue.name, reason):
+                self.lost(message, "cycle", queue.name)
                 continue
             queue.enqueue(message, src_copy)
 

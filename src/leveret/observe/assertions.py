@@ -231,7 +231,8 @@ class Assertions:
     ) -> MessageView | list[MessageView]:
         """Such a message was lost for good: from this queue, or published to this exchange and routed nowhere.
 
-        `reason` is rejected, expired or maxlen for a queue without a dead-letter exchange, "no route" for an exchange.
+        `reason` is rejected, expired or maxlen for a queue without a dead-letter exchange, cycle for a queue that a
+        dead letter may not enter again, "no route" for an exchange.
         """
         __tracebackhide__ = True
         return self._assert("assert_dropped", queue_or_exchange, options, times=times, reason=reason)
@@ -282,7 +283,10 @@ class Assertions:
 _REASONS: Final = {
     "assert_dead_lettered": ("rejected", "expired", "maxlen", "delivery_limit"),
     "assert_requeued": ("nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"),
-    "assert_dropped": ("no route", "rejected", "expired", "maxlen", "delivery_limit", "restart", "retention"),
+    "assert_dropped": (
+        *("no route", "rejected", "expired", "maxlen", "delivery_limit", "restart", "retention"),
+        *("cycle", "no requester", "rolled_back", "fault"),
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.holders import connections, count_text
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
-from leveret.observe.searching import NO_ACK
+from leveret.observe.searching import NO_ACK, reason_of
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -117,7 +117,7 @@ class Chronicle:
                 story.published = event
                 if event.conn is None:
                     self._lines[story.message.id] = self._caller
-            else:
+            elif event.kind in (events.RETURNED, events.DROPPED):
                 # A returned message is dropped as well; that it was returned says more.
                 story.unrouted = story.unrouted or event
             return
@@ -146,7 +146,7 @@ class Chronicle:
             case events.EXPIRED:
                 return "expired"
             case events.DROPPED:
-                return f"dropped ({event.reason}){by}"
+                return f"dropped ({reason_of(event)}){by}"
             case events.PURGED:
                 return "gone with its queue" if event.reason == "queue_deleted" else "purged"
             case events.DEAD_LETTERED:

@@ -93,7 +93,16 @@ class Occurrence:
     @property
     def reason(self) -> object:
         """Why it happened, where a reason is known."""
-        return "expired" if self.event.kind == events.EXPIRED else self.event.get("reason")
+        return reason_of(self.event)
+
+
+def reason_of(event: Event) -> object:
+    """Why something happened; why a copy ended, in the words of x-death: rejected, expired, maxlen."""
+    if event.kind == events.EXPIRED:
+        return "expired"
+    reason = event.get("reason")
+    is_given_up = event.kind == events.DROPPED and reason == events.NO_ROUTE and event.copy is not None
+    return "rejected" if is_given_up else reason
 
 
 class Search:

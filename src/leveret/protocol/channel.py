@@ -18,7 +18,7 @@ from leveret.model.reply_to import ReplyQueue
 from leveret.model.stored_queue import StoredQueue
 from leveret.protocol import settling
 from leveret.protocol.assembler import Assembler
-from leveret.protocol.confirms import Confirms
+from leveret.protocol.confirms import Answer, Confirms
 from leveret.protocol.delivery import DeliveryEncoder, content
 from leveret.protocol.state import ChannelState
 from leveret.protocol.transaction import Transaction
@@ -28,6 +28,7 @@ from leveret.wire.methods import BasicCancel, BasicNack
 from leveret.wire.properties import Properties
 
 if TYPE_CHECKING:
+    from leveret.hooks import Tap
     from leveret.protocol.connection import Connection
 
 
@@ -178,6 +179,18 @@ class Channel:
             tag = self.last_tag = self.last_tag + 1
         encoder = DeliveryEncoder(self.reply_consumer_tag, self.number, self.connection.frame_max)
         self.connection.send(encoder.encode(tag, False, message))
+        tap = self.node.hooks.tap
+        if tap is not None:
+            self._tap_reply(tap, message, tag)
+
+    def _tap_reply(self, tap: Tap, message: Message, tag: int) -> None:
+        # A reply passes through no queue. It is told as if it had, so that its life ends as any other's.
+        assert self.reply_queue is not None
+        node, name = self.node, self.reply_queue.name
+        node.last_copy = copy = node.last_copy + 1
+        tap((events.ENQUEUED, node.now, self.vhost.name, name, message, copy, None, None))
+        self.tap(events.DELIVERED, name, message, copy, self.reply_consumer_tag, tag, False, 0)
+        self.tap(events.ACKED, name, message, copy, tag, False, "no_ack")
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """The broker has cancelled a consumer: forget it, and tell a client that can be told."""
@@ -313,16 +326,24 @@ class Channel:
         transaction = self.transaction
         if transaction is not None:
             self.take_back(transaction.deliveries)
+            for publish in transaction.publishes:
+                self.vhost.lost(publish.message, "rolled_back")
             self.transaction = Transaction()
 
     def flush_confirms(self) -> None:
         """Tell the publisher what it is owed."""
         if self.confirms is None:
             return
-        for method in self.confirms.take():
-            kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
-            self.tap(kind, method.delivery_tag, method.multiple)
-            self.send(method)
+        for answer in self.confirms.take():
+            if self.node.hooks.tap is not None:
+                self._tap_confirms(answer)
+            self.send(answer.method)
+
+    def _tap_confirms(self, answer: Answer) -> None:
+        method, outcomes = answer
+        kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
+        for outcome in outcomes:
+            self.tap(kind, outcome.message, outcome.sequence, method.multiple)
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:

@@ -118,7 +118,7 @@ class RepeatedPublish:
             if not queue.enqueue(message):
                 is_taken = False
         if confirms is not None and sequence is not None:
-            confirms.settle(sequence, is_taken=is_taken)
+            confirms.settle(sequence, message, is_taken=is_taken)
             channel.connection.confirming[channel] = None
         if node.work:
             node.run_work()

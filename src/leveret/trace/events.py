@@ -30,6 +30,8 @@ EXPIRED: Final = "expired"
 DROPPED: Final = "dropped"
 DEAD_LETTERED: Final = "dead_lettered"
 PURGED: Final = "purged"
+# Why a message was dropped that led to no queue, or died in one without a dead-letter exchange.
+NO_ROUTE: Final = "no route"
 # Conversations.
 CONN_OPEN: Final = "conn_open"
 CONN_CLOSE: Final = "conn_close"
@@ -62,8 +64,9 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     # tag is the publish number in confirm mode, else None.
     PUBLISHED: (*_WHERE, "message", "tag"),
     RETURNED: (*_WHERE, "message", "reason"),
-    CONFIRMED: (*_WHERE, "tag", "multiple"),
-    NACKED_CONFIRM: (*_WHERE, "tag", "multiple"),
+    # Once per message; multiple: one method told of several.
+    CONFIRMED: (*_WHERE, "message", "tag", "multiple"),
+    NACKED_CONFIRM: (*_WHERE, "message", "tag", "multiple"),
     ENQUEUED: (*_COPY, "src_copy", "expires"),
     # tag is the delivery tag; count is how often the copy had been delivered before.
     DELIVERED: (*_WHERE, "queue", "message", "copy", "consumer", "tag", "redelivered", "count"),
@@ -75,8 +78,10 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     # reason: nacked, rejected, recovered, channel_closed, consumer_timeout.
     REQUEUED: (*_COPY, "reason"),
     EXPIRED: _COPY,
-    # reason: "maxlen", "no route" (copy and queue are None for a publish that reached no queue), "rejected", "cycle",
-    # "retention" (a stream dropped its oldest segments).
+    # reason, of a copy: "no route" (given up by its consumer, and no dead-letter exchange there), "maxlen",
+    # "delivery_limit", "restart", "retention" (a stream dropped its oldest segments). Of a message that never became
+    # one, so that copy is None: "no route" (it led to no queue), "no requester" (the one a direct reply was for has
+    # gone), "rolled_back", "fault", and "cycle" with the queue that it had died in before.
     DROPPED: (*_COPY, "reason"),
     # The dying copy: exchange and routing_key are where it goes; reason is the x-death reason.
     DEAD_LETTERED: (*_COPY, "reason", "exchange", "routing_key"),

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 # What becomes of a message for a reason, as a check.
 _LOST_BY: Final = {
     "rejected": "rejected_into_nothing",
+    # Of a copy: what its consumer gave up had nowhere to go.
+    events.NO_ROUTE: "rejected_into_nothing",
     "delivery_limit": "rejected_into_nothing",
     "expired": "expired_into_nothing",
     "maxlen": "overflowed_into_nothing",
 }
-_NO_ROUTE: Final = "no route"
 _NO_ACK: Final = "no_ack"
 # Refusals of what has no answer to wait for: acks, publishes, and deliveries held too long.
 _UNANSWERED: Final = (
@@ -49,6 +50,7 @@ _FORCED: Final = 320
 _OF_ONE_CONNECTION: Final = ("exclusive", "auto_delete")
 # Where Celery tells of itself whether or not anybody listens.
 _TALKATIVE: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
+_OF_A_REQUESTER: Final = "amq.rabbitmq.reply-to."
 _SHOWN_KEYS: Final = 3
 
 
@@ -162,9 +164,11 @@ class Ledger:
 
     def _acked(self, event: Event) -> None:
         # What was fetched by basic.get is an answer that somebody waits for.
-        if event.reason == _NO_ACK and event.conn is not None and event.copy == self._last_delivered_copy:
+        is_automatic = event.reason == _NO_ACK and event.copy == self._last_delivered_copy
+        queue = cast("str", event.queue)
+        # A direct reply can only be had so.
+        if is_automatic and event.conn is not None and not queue.startswith(_OF_A_REQUESTER):
             counts = self._auto_acked.setdefault(event.conn, {})
-            queue = cast("str", event.queue)
             counts[queue] = counts.get(queue, 0) + 1
 
     def _given_up(self, event: Event) -> None:
@@ -174,12 +178,12 @@ class Ledger:
         self._expired[event.copy] = event
 
     def _dropped(self, event: Event) -> None:
-        if event.reason == _NO_ROUTE:
+        if event.copy is None and event.reason == events.NO_ROUTE:
             message = cast("Message", event.message)
             if message.exchange not in _TALKATIVE:
                 bound = self._bindings_text(event, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
-        elif event.reason in _LOST_BY:
+        elif event.copy is not None and event.reason in _LOST_BY:
             self._lose(event, event.reason, self._why_no_letter(event))
 
     def _dead_lettered(self, event: Event) -> None:

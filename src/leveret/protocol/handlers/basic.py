@@ -75,7 +75,7 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
         is_taken = not published.is_refused
         goes_wrong = channel.connection.faults.confirm
         if goes_wrong is None or not goes_wrong(channel, message, sequence, is_taken):
-            confirms.settle(sequence, is_taken=is_taken)
+            confirms.settle(sequence, message, is_taken=is_taken)
             channel.connection.confirming[channel] = None
     channel.connection.repeated_publish = remembered(channel, content, message, exchange)
 
@@ -180,7 +180,7 @@ def _consume_replies(channel: Channel, method: BasicConsume) -> None:
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     channel.reply_consumer_tag = method.consumer_tag or channel.node.new_name("amq.ctag-")
-    channel.reply_queue = channel.node.reply_queues.open(channel)
+    channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
     if not method.nowait:
         channel.send(BasicConsumeOk(channel.reply_consumer_tag))
 
