@@ -112,6 +112,8 @@ class Reorder(Fault):
         assert consumer is not None
         gathered = self._gathered.setdefault(consumer, [])
         gathered.append(occasion)
+        first = gathered[0]
+        occasion.keep(self.name, occasion.node.now + self.span_us if first is occasion else first.kept[first][1])
         if len(gathered) == self.window:
             occasion.soon(partial(self._send, consumer, gathered))
         elif len(gathered) == 1:
@@ -122,6 +124,7 @@ class Reorder(Fault):
         if self._gathered.get(consumer) is gathered:
             del self._gathered[consumer]
             for occasion in _shuffled(gathered):
+                occasion.let_go()
                 hand_over(occasion)
 
 

@@ -81,7 +81,7 @@ class DelayConfirm(Fault):
         assert channel is not None
         assert channel.confirms is not None
         channel.confirms.withheld[occasion.sequence] = None
-        occasion.later(self.span_us, partial(_confirm, occasion, channel))
+        occasion.keep_until(self.name, self.span_us, partial(_confirm, occasion, channel))
         return True
 
 
