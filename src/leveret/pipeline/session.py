@@ -1,0 +1,122 @@
+"""The Spark session the pipeline works in: the caller's where there is one, else one of our own.
+
+What comes first: a session that is active, `SPARK_REMOTE` or a master that was given, a JVM that `spark-submit`
+started, a JVM of our own. A session that was not made here is neither configured nor stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import SparkSession
+
+from leveret.spark import jvm
+from leveret.spark.jvm import Profile
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+# Of sessions made here, on any master.
+_ALWAYS: Final = {
+    "spark.app.name": "leveret",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Events take about ten bytes each: Spark's 128 MB would put ten million into one task.
+    "spark.sql.files.maxPartitionBytes": "8m",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+}
+_LOCAL: Final = {
+    # Asking a name server for this machine takes seconds where there is none.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_SMALL: Final = {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}
+
+# The JVM this process started, which later sessions of it share.
+_started: list[Popen[bytes]] = []
+
+
+def local_session(
+    profile: Profile = "small",
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session there is, else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
+
+    `profile` is for a new JVM: "test" and "small" start fast (one shuffle partition, one compiler, the cache of
+    `leveret spark warm`), "big" is for millions of events. `memory` is the JVM's, in Java's notation ("4g").
+    Raises NoJavaError, when a JVM is needed and there is none, and JavaStartError.
+    """
+    if profile not in jvm.PROFILES:
+        raise ValueError(f"profile {profile!r} is none of {', '.join(jvm.PROFILES)}")
+    if (existing := existing_session()) is not None:
+        return existing
+    remote = master if master is not None and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
+    if remote and (master is None or master == remote):
+        return SparkSession.builder.remote(remote).getOrCreate()
+    chosen = {**_of(profile, master), **(settings or {})}
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and not _jvm_is_there():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        with jvm.announced():
+            _started.append(jvm.start(profile, chosen, memory=memory))
+            return _build(chosen)
+    return _build(chosen)
+
+
+def existing_session() -> SparkSession | None:
+    """The session of the caller, or of `local_session` before, if there is one that works."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    from pyspark import SparkContext
+
+    # Of another thread: getOrCreate without a setting returns it as it is.
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
+
+
+@contextmanager
+def session(
+    profile: Profile = "small",
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """`local_session`, stopped at the end when it was made for this."""
+    is_ours = existing_session() is None
+    spark = local_session(profile, master=master, memory=memory, settings=settings)
+    try:
+        yield spark
+    finally:
+        if is_ours:
+            spark.stop()
+
+
+def _of(profile: Profile, master: str | None) -> dict[str, str]:
+    chosen = {**_ALWAYS, "spark.master": master or ("local[2]" if profile == "test" else "local[*]")}
+    chosen["spark.sql.warehouse.dir"] = os.path.join(tempfile.gettempdir(), "leveret-spark-warehouse")
+    if chosen["spark.master"].startswith("local"):
+        chosen |= _LOCAL
+    return chosen if profile == "big" else chosen | _SMALL
+
+
+def _build(settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _jvm_is_there() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
