@@ -61,8 +61,8 @@ class FaultPlan(NamedFaults):
         if self._watch is not None:
             self._arm()
 
-    def watch(self, watch: Watch) -> None:
-        """Have somebody look at every method, answer and delivery before the rules do; True when it has taken over.
+    def watch(self, watch: Watch | None) -> None:
+        """Have somebody, or nobody, look at every method, answer and delivery before the rules do: True takes over.
 
         It stays over a reset.
         """
