@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import aio_pika
-import aiormq
-import amqp
 import kombu
-import pika
 import pytest
 from aio_pika.exceptions import DeliveryError
 from pika.exceptions import (
     AMQPConnectionError,
-    AMQPError,
     ChannelClosedByBroker,
     ConnectionClosedByBroker,
     NackError,
@@ -22,55 +17,9 @@ from pika.exceptions import (
     StreamLostError,
 )
 
-from leveret import Broker, WaitedTooLong
-
-PATIENCE = 5
+from tests.faults.conftest import PATIENCE, bodies
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
-
-
-@pytest.fixture
-def broker():
-    with Broker() as broker:
-        broker.declare_queue("work")
-        yield broker
-
-
-@pytest.fixture
-def connect(broker):
-    opened = []
-
-    def connect(**options):
-        parameters = pika.URLParameters(broker.url)
-        parameters.socket_timeout = PATIENCE
-        for name, value in options.items():
-            setattr(parameters, name, value)
-        opened.append(pika.BlockingConnection(parameters))
-        return opened[-1]
-
-    yield connect
-    for connection in opened:
-        if connection.is_open:
-            with contextlib.suppress(Exception):
-                connection.close()
-
-
-@pytest.fixture
-def channel(connect):
-    return connect().channel()
-
-
-def bodies(broker):
-    return [message.body for message in broker.queue("work").ready]
-
-
-class SkippingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock a test can move."""
-
-    skipped = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.skipped
 
 
 def test_aio_pika_reconnects_after_the_connection_is_lost_between_delivery_and_ack(broker):
@@ -140,24 +89,6 @@ def test_aio_pika_waits_for_an_answer_that_comes_with_the_brokers_time(broker):
     assert asyncio.run(main()) == "new"
 
 
-def test_aiormq_notices_missed_heartbeats_when_the_peer_goes_silent(broker):
-    loop = SkippingLoop()
-
-    async def main():
-        connection = await aiormq.connect(f"{broker.url}?heartbeat=60")
-        broker.faults.go_silent()
-        loop.skipped += 1000
-        await asyncio.wait([connection.closing], timeout=PATIENCE)
-        is_noticed = connection.is_closed
-        loop.skipped += 1000
-        return is_noticed
-
-    try:
-        assert loop.run_until_complete(main())
-    finally:
-        loop.close()
-
-
 def test_pika_learns_of_a_nacked_publish(broker, channel):
     channel.confirm_delivery()
     rule = broker.faults.nack_publishes(after=2, times=1)
@@ -172,18 +103,21 @@ def test_pika_learns_of_a_nacked_publish(broker, channel):
     assert bodies(broker) == [b"1", b"2", b"4"]
 
 
-def test_pika_is_told_of_blocking_and_of_its_end(broker, connect):
+@pytest.mark.parametrize(
+    "lift", [lambda faults: faults.rules[0].remove(), lambda faults: faults.unblock()], ids=["remove", "unblock"]
+)
+def test_pika_is_told_of_blocking_and_of_its_end(broker, connect, lift):
     connection = connect()
     told = []
     connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
     connection.add_on_connection_unblocked_callback(lambda _, frame: told.append("go on"))
     channel = connection.channel()
-    rule = broker.faults.block_publishers()
+    broker.faults.block_publishers()
 
     channel.basic_publish("", "work", b"x")
     while not told:
         connection.process_data_events(PATIENCE)
-    rule.remove()
+    lift(broker.faults)
     while len(told) < 2:
         connection.process_data_events(PATIENCE)
 
@@ -243,140 +177,6 @@ def test_pika_hears_that_its_consumer_is_cancelled(broker, channel):
     assert len(cancelled) == 1
 
 
-def test_pika_is_given_a_message_twice_and_out_of_order(broker, channel):
-    broker.faults.redeliver(body=b"1", times=1)
-    broker.faults.reorder(3, times=3, optional=True)
-    for number in range(3):
-        broker.publish("", "work", b"%d" % number)
-
-    seen = []
-    for method, _, body in channel.consume("work", inactivity_timeout=PATIENCE):
-        seen.append((body, method.redelivered))
-        channel.basic_ack(method.delivery_tag)
-        if len(seen) == 4:
-            break
-
-    assert sorted(seen) == [(b"0", False), (b"1", False), (b"1", True), (b"2", False)]
-
-
-@pytest.mark.parametrize(
-    ("set_fault", "text"),
-    [
-        (
-            lambda faults: faults.reorder(3, seconds=60),
-            "2 deliveries from work held back by the fault reorder for 1 min",
-        ),
-        (lambda faults: faults.delay("basic.deliver", seconds=90, body=b"2"), "1 delivery from work held back by the"),
-    ],
-)
-def test_a_broker_is_not_idle_while_a_fault_keeps_messages_of_pika_back(broker, channel, set_fault, text):
-    broker.clock.hold()
-    set_fault(broker.faults)
-    channel.basic_consume("work", lambda *_: None, auto_ack=True)
-    broker.publish("", "work", b"1")
-    broker.publish("", "work", b"2")
-
-    with pytest.raises(WaitedTooLong, match=text):
-        broker.wait_idle(timeout=0.01)
-    broker.clock.advance(90)
-
-    broker.wait_idle()
-    broker.assert_delivered("work", times=2)
-
-
-def test_a_broker_waits_for_an_answer_to_pika_that_a_fault_keeps_back(broker, connect):
-    broker.clock.hold()
-    broker.faults.delay("basic.publish", seconds=60)
-    connect().channel().basic_publish("", "work", b"x")
-
-    with pytest.raises(WaitedTooLong, match=r"1 basic\.publish held back by the fault delay for 1 min 0 s more of"):
-        broker.wait_idle(timeout=0.01)
-    broker.clock.advance(60)
-
-    broker.wait_idle()
-    assert bodies(broker) == [b"x"]
-
-
-def test_time_leaps_to_the_end_of_what_a_fault_keeps_back_from_pika(broker, channel):
-    broker.faults.delay("basic.deliver", seconds=3600)
-    broker.publish("", "work", b"x")
-
-    with broker.clock.autojump():
-        _, _, body = next(channel.consume("work", auto_ack=True, inactivity_timeout=PATIENCE))
-
-    assert body == b"x"
-
-
-def test_pika_never_learns_that_a_confirmed_message_was_lost(broker, channel):
-    channel.confirm_delivery()
-    broker.faults.lose()
-
-    channel.basic_publish("", "work", b"x")
-
-    assert bodies(broker) == []
-    assert len(broker.trace.query("dropped", reason="fault")) == 1
-
-
-@pytest.mark.parametrize("size", [1, 7])
-def test_pika_puts_pieces_together(broker, channel, size):
-    broker.publish("", "work", b"x" * 100)
-    broker.faults.slice(size)
-
-    _, _, body = channel.basic_get("work", auto_ack=True)
-
-    assert body == b"x" * 100
-
-
-def test_pika_notices_a_wrong_octet(broker, channel):
-    # The first octet of a frame is its kind.
-    broker.faults.corrupt(1)
-
-    with pytest.raises(AMQPError):
-        channel.queue_declare("work", durable=True)
-
-
-def test_pika_loses_its_connection_in_the_middle_of_a_frame(broker, channel):
-    broker.faults.cut(6)
-
-    with pytest.raises(StreamLostError):
-        channel.queue_declare("work", durable=True)
-
-
-def test_pika_reads_to_an_end_after_a_publish_that_was_taken(broker, channel):
-    channel.confirm_delivery()
-    broker.faults.half_close(on="basic.publish")
-
-    with pytest.raises(StreamLostError):
-        channel.basic_publish("", "work", b"x")
-
-    assert bodies(broker) == [b"x"]
-
-
-def test_the_broker_hears_an_ack_of_py_amqp_over_the_half_of_a_connection_that_is_left(broker):
-    connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
-    connection.connect()
-    broker.publish("", "work", b"x")
-    message = connection.channel().basic_get("work")
-
-    broker.faults.half_close()
-    message.channel.basic_ack(message.delivery_tag)
-
-    broker.assert_acked("work", body=b"x", within=PATIENCE)
-    with pytest.raises(connection.recoverable_connection_errors):
-        connection.drain_events(timeout=PATIENCE)
-
-
-def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
-    broker.faults.restart(on="queue.declare")
-    connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
-    connection.connect()
-
-    with pytest.raises(connection.recoverable_connection_errors):
-        connection.channel().queue_declare("new", durable=True)
-
-    assert [queue.name for queue in broker.queues] == ["work"]
-
-
 def test_kombu_publishes_again_after_its_connection_was_lost(broker):
     rule = broker.faults.drop_connection(on="basic.publish")
 
@@ -394,3 +194,39 @@ def test_a_reset_forgets_the_faults(broker):
     broker.reset()
 
     assert broker.faults.rules == []
+
+
+def test_aio_pika_never_gets_an_answer_that_is_withheld(broker):
+    broker.faults.withhold("queue.declare-ok", channel=1)
+
+    async def main():
+        async with await aio_pika.connect(broker.url, timeout=PATIENCE) as connection:
+            channel, other = await connection.channel(), await connection.channel()
+            declaring = asyncio.ensure_future(channel.declare_queue("new", durable=True))
+            # What is answered later on the same connection has been read.
+            while not any(queue.name == "new" for queue in broker.queues):
+                await other.declare_queue("other", durable=True)
+            await other.declare_queue("other", durable=True)
+            is_answered = declaring.done()
+            declaring.cancel()
+            return is_answered
+
+    assert not asyncio.run(main())
+
+
+def test_aio_pika_waits_for_a_confirm_that_comes_with_the_brokers_time(broker):
+    broker.clock.hold()
+    broker.faults.delay_confirms(seconds=60)
+
+    async def main():
+        async with await aio_pika.connect(broker.url, timeout=PATIENCE) as connection:
+            channel = await connection.channel()
+            publishing = asyncio.ensure_future(channel.default_exchange.publish(aio_pika.Message(b"x"), "work"))
+            await broker.aio.assert_published("", within=PATIENCE)
+            await broker.aio.clock.advance(59)
+            is_early = publishing.done()
+            await broker.aio.clock.advance(1)
+            await asyncio.wait_for(publishing, PATIENCE)
+            return is_early
+
+    assert not asyncio.run(main())

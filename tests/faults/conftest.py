@@ -1,0 +1,48 @@
+"""A broker with a queue, and pika's connections to it, for tests of faults with real clients."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pika
+import pytest
+
+from leveret import Broker
+
+PATIENCE = 5
+
+
+@pytest.fixture
+def broker():
+    with Broker() as broker:
+        broker.declare_queue("work")
+        yield broker
+
+
+@pytest.fixture
+def connect(broker):
+    opened = []
+
+    def connect(**options):
+        parameters = pika.URLParameters(broker.url)
+        parameters.socket_timeout = PATIENCE
+        for name, value in options.items():
+            setattr(parameters, name, value)
+        opened.append(pika.BlockingConnection(parameters))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        if connection.is_open:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+
+@pytest.fixture
+def channel(connect):
+    return connect().channel()
+
+
+def bodies(broker):
+    """What is ready in the queue."""
+    return [message.body for message in broker.queue("work").ready]
