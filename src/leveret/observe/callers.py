@@ -7,13 +7,17 @@ client, stands between it and where its thread or task waits. Several may; then 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
 from types import FrameType
 from typing import Final
+
+from leveret.server import native
 
 _OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
@@ -25,14 +29,19 @@ _NAMED_LINES: Final = 3
 def waiting_line() -> str | None:
     """The line of the user's code that waits for a client just now, and the one that called it; None if none does."""
     own = sys._getframe()
-    lines: dict[str, None] = {}
-    for frame in sys._current_frames().values():
-        if frame is own:
-            continue
-        for waiting in _stacks(list(_outwards(frame))):
-            line = _line_behind_client(waiting)
-            if line is not None:
-                lines[line] = None
+    with _without_collection():
+        frames = [frame for frame in sys._current_frames().values() if frame is not own]
+        stacks = [waiting for frame in frames for waiting in _stacks(list(_outwards(frame)))]
+    lines = dict.fromkeys(line for line in map(_line_behind_client, stacks) if line is not None)
+    return " or ".join(list(lines)[:_NAMED_LINES]) or None
+
+
+def standing_line(thread: int) -> str | None:
+    """Where a thread, or what runs in its event loop, stands in the user's code, and the line that called that."""
+    with _without_collection():
+        frame = sys._current_frames().get(thread)
+        stacks = [] if frame is None else list(_stacks(list(_outwards(frame))))
+    lines = dict.fromkeys(line for stack in stacks if (line := _line(stack)) is not None)
     return " or ".join(list(lines)[:_NAMED_LINES]) or None
 
 
@@ -46,6 +55,51 @@ def calling_line() -> tuple[str, str | None]:
         elif place != "python":
             return call, _line(stack[index:])
     return call, None
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """This keeps garbage where it is while frames of other threads are looked at.
+
+    Before CPython 3.12 a collection may run within the look, and a finalizer within that lets the other thread go on:
+    its frame is gone when the look continues, and the process crashes or goes round in circles (seen on 3.11.7).
+    """
+    if sys.version_info >= (3, 12):
+        yield
+        return
+    with _looking.lock:
+        _looking.begin()
+        try:
+            yield
+        finally:
+            _looking.end()
+
+
+class _Looking:
+    """One thread looks at a time, or one would collect again while another still looks."""
+
+    def __init__(self) -> None:
+        self.lock = native.reentrant_lock()
+        self._is_to_collect_again = False
+
+    def begin(self) -> None:
+        self._is_to_collect_again = gc.isenabled()
+        gc.disable()
+
+    def end(self) -> None:
+        if self._is_to_collect_again:
+            self._is_to_collect_again = False
+            gc.enable()
+
+    def leave_behind(self) -> None:
+        """A forked child has no thread that would finish its parent's look."""
+        self.lock = native.reentrant_lock()
+        self.end()
+
+
+_looking = _Looking()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_looking.leave_behind)
 
 
 def _line_behind_client(stack: list[FrameType]) -> str | None:

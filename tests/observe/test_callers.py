@@ -1,0 +1,67 @@
+"""Looking at what other threads do must not disturb them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from types import FrameType
+
+import pytest
+
+from leveret.observe.callers import waiting_line
+
+
+@pytest.fixture
+def collecting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether garbage may be collected at each look."""
+    looks: list[bool] = []
+    frames_of_threads = sys._current_frames
+
+    def note() -> dict[int, FrameType]:
+        looks.append(gc.isenabled())
+        return frames_of_threads()
+
+    monkeypatch.setattr(sys, "_current_frames", note)
+    return looks
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="collections wait for the interpreter from 3.12 on")
+def test_no_garbage_is_collected_while_frames_of_other_threads_are_looked_at(collecting: list[bool]) -> None:
+    waiting_line()
+
+    assert collecting == [False]
+    assert gc.isenabled()
+
+
+def test_who_had_switched_collection_off_finds_it_off(collecting: list[bool]) -> None:
+    gc.disable()
+    try:
+        waiting_line()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+    assert collecting == [False]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_during_a_look_collects_garbage_and_can_look_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames_of_threads = sys._current_frames
+    children: list[int] = []
+
+    def fork() -> dict[int, FrameType]:
+        child = os.fork()
+        if child == 0:
+            monkeypatch.undo()
+            is_collecting = gc.isenabled()
+            waiting_line()
+            os._exit(7 if is_collecting else 8)
+        children.append(child)
+        return frames_of_threads()
+
+    monkeypatch.setattr(sys, "_current_frames", fork)
+    waiting_line()
+
+    (child,) = children
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
