@@ -16,12 +16,13 @@ from leveret.server import native
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
+    from leveret.observe.views import ConsumerView
 
 T = TypeVar("T")
 
 
 class Aio:
-    """This is `broker.aio`: `wait_idle`, `wait_for`, `clock.advance` and every `assert_...`, to be awaited."""
+    """This is `broker.aio`: every `wait_...`, every `assert_...` and `clock.advance`, to be awaited."""
 
     def __init__(self, broker: Broker) -> None:
         """These are the twins of that broker."""
@@ -35,6 +36,10 @@ class Aio:
     async def wait_for(self, kind: str, place: str, *, timeout: float = 5, **criteria: object) -> object:
         """This is `Broker.wait_for`."""
         return await elsewhere(partial(self._broker.wait_for, kind, place, timeout=timeout, **criteria))
+
+    async def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
+        """This is `Broker.wait_for_consumer`."""
+        return await elsewhere(partial(self._broker.wait_for_consumer, queue, timeout=timeout, vhost=vhost))
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         """This is the twin of an assertion of that name."""

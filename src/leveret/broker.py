@@ -286,6 +286,26 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         except AssertionError as error:
             raise WaitedTooLong(str(error)) from None
 
+    def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
+        """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
+
+        What a worker declares for itself can be published to from then on. WaitedTooLong shows who was there.
+        """
+        __tracebackhide__ = True
+        found: list[ConsumerView] = []
+
+        def look() -> bool:
+            known = self._engine.node.vhosts.get(vhost)
+            declared = None if known is None else known.queues.get(queue)
+            found[:] = (
+                [] if declared is None else [ConsumerView.of(one, self._engine.node) for one in declared.consumers]
+            )
+            return bool(found)
+
+        if self._engine.wait_until(look, timeout):
+            return found[0]
+        raise WaitedTooLong(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
+
     def _report(self) -> str:
         return self._engine.report()
 

@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 
+import aio_pika
+import pika
 import pytest
 
 from leveret import Broker, BrokerError, WaitedTooLong
@@ -55,6 +57,42 @@ def test_what_happens_on_other_threads_is_waited_for(broker: Broker, work) -> No
     assert broker.wait_for("published", "", routing_key="invoices").body == b"7"
     broker.wait_for("acked", "orders", body=b"7")
     broker.assert_published("", routing_key="invoices", body=b"7", within=5)
+
+
+def test_a_worker_that_still_has_to_declare_its_queue_is_waited_for(broker: Broker) -> None:
+    def consume() -> None:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("orders", durable=True)
+            channel.basic_consume("orders", lambda *_: channel.stop_consuming(), auto_ack=True, consumer_tag="taker")
+            channel.start_consuming()
+
+    worker = threading.Thread(target=consume)
+    worker.start()
+
+    assert broker.wait_for_consumer("orders").tag == "taker"
+    assert broker.publish("", "orders", b"x")
+    worker.join(5)
+
+
+def test_a_worker_that_does_not_come_is_not_waited_for_in_silence(broker: Broker) -> None:
+    broker.declare_queue("orders")
+
+    with pytest.raises(WaitedTooLong, match=r"(?s)nobody consumes from 'orders' after 0\.01 s.*orders  0      0"):
+        broker.wait_for_consumer("orders", timeout=0.01)
+
+
+@pytest.mark.asyncio
+async def test_a_coroutine_waits_for_a_worker_on_its_own_event_loop(broker: Broker) -> None:
+    async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        await message.ack()
+
+    async with await aio_pika.connect(broker.url) as connection:
+        queue = await (await connection.channel()).declare_queue("orders", durable=True)
+        consuming = asyncio.ensure_future(queue.consume(take))
+
+        assert (await broker.aio.wait_for_consumer("orders")).queue == "orders"
+        await consuming
 
 
 def test_what_does_not_happen_shows_the_state_of_the_broker(broker: Broker) -> None:
