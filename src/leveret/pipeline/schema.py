@@ -13,6 +13,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DateType,
@@ -115,6 +116,15 @@ HEADER: Final = _columns(
     started=_STRING,
 )
 
+# Key: ingest, file, run, worker. `problem` says why a file is refused.
+FILES: Final = StructType(
+    [
+        *_columns(ingest=_LONG, file=_STRING, day=_DATE).fields,
+        *HEADER.fields,
+        *_columns(events=_LONG, first_seq=_LONG, last_seq=_LONG, truncated=_BOOLEAN, problem=_STRING).fields,
+    ]
+)
+
 # Key: run, worker. `events` counts every kind, `files` those it was told in and `refused` those that could not be
 # used; `truncated` says that its end or a part is missing. The run "" counts files that do not say whose they are.
 RUNS: Final = StructType(
@@ -138,8 +148,19 @@ TESTS: Final = _columns(
     failures=_LONG,
 )
 
-# Key: day, run, worker, test, queue, msg, copy. Rows of one copy can be merged, so that an event that comes late never
-# needs an earlier row to be rewritten.
+# Key: run, worker, seq. What clients and tests did that was not about a message: small, and read often.
+CONTROL: Final = StructType(
+    [
+        EVENTS[name]
+        for name in (
+            *("day", "run", "worker", "seq", "ts", "kind", "test", "vhost", "conn", "chan", "exchange", "routing_key"),
+            *("queue", "consumer", "count", "reason", "attrs"),
+        )
+    ]
+)
+
+# Key: day, run, worker, test, vhost, queue, msg, copy. Rows of one copy can be merged, so that an event that comes late
+# never needs an earlier row to be rewritten.
 COPIES: Final = _columns(
     day=_DATE,
     run=_STRING,
@@ -153,13 +174,24 @@ COPIES: Final = _columns(
     size=_INT,
     enqueued_at=_LONG,
     enq_seq=_LONG,
+    enqueues=_LONG,
     first_delivered_at=_LONG,
     deliver_seq=_LONG,
+    # The flag of the first delivery, and how many deliveries had none.
+    first_redelivered=_BOOLEAN,
+    unflagged=_LONG,
     last_deliver_seq=_LONG,
+    # The consumer of the greatest number among those it was delivered to: with one delivery, that one's.
+    holder=_LONG,
+    # The first event by which a delivery could be over, and its kind.
+    settle_seq=_LONG,
+    settle_kind=_INT,
+    # The first end.
     settled_at=_LONG,
-    ack_seq=_LONG,
-    last_ack_seq=_LONG,
     end_seq=_LONG,
+    ack_seq=_LONG,
+    # The last time it came to be ready, and the last that happened to it.
+    ready_seq=_LONG,
     last_seq=_LONG,
     deliveries=_LONG,
     acks=_LONG,
@@ -179,24 +211,29 @@ MESSAGES: Final = _columns(
     run=_STRING,
     worker=_STRING,
     test=_STRING,
+    vhost=_STRING,
     msg=_LONG,
+    seq=_LONG,
     published_at=_LONG,
     exchange=_STRING,
     routing_key=_STRING,
+    # In confirm mode only.
+    publish_number=_LONG,
     copies=_LONG,
     returned=_BOOLEAN,
+    # Null: nobody said.
     confirmed=_BOOLEAN,
     hops=_LONG,
     outcome=_STRING,
     end_to_end_us=_LONG,
 )
 
-# Key: day, run, vhost, queue.
-QUEUE_STATS: Final = _columns(
-    day=_DATE,
-    run=_STRING,
-    vhost=_STRING,
-    queue=_STRING,
+# Key: day, run, vhost, queue, measure ("wait" or "process"), bucket.
+LATENCY_HIST: Final = _columns(
+    day=_DATE, run=_STRING, vhost=_STRING, queue=_STRING, measure=_STRING, bucket=_INT, n=_LONG
+)
+
+_QUEUE_COUNTS: Final = _columns(
     copies=_LONG,
     deliveries=_LONG,
     redeliveries=_LONG,
@@ -208,26 +245,89 @@ QUEUE_STATS: Final = _columns(
     dead_delivery_limit=_LONG,
     dropped=_LONG,
     max_depth=_LONG,
-    wait_hist=_HISTOGRAM,
-    process_hist=_HISTOGRAM,
 )
 
-# Key: day, run, queue, measure ("wait" or "process"), bucket.
-LATENCY_HIST: Final = _columns(
-    day=_DATE, run=_STRING, vhost=_STRING, queue=_STRING, measure=_STRING, bucket=_INT, n=_LONG
+# Key: day, run, worker, test, vhost, queue. `late` and `passed` count copies that younger ones were delivered before,
+# and that wait though younger ones were delivered.
+TEST_QUEUES: Final = StructType(
+    [
+        *_columns(day=_DATE, run=_STRING, worker=_STRING, test=_STRING, vhost=_STRING, queue=_STRING).fields,
+        *_QUEUE_COUNTS.fields,
+        *_columns(late=_LONG, passed=_LONG).fields,
+    ]
+)
+
+# Key: day, run, vhost, queue.
+QUEUE_STATS: Final = StructType(
+    [
+        *_columns(day=_DATE, run=_STRING, vhost=_STRING, queue=_STRING).fields,
+        *_QUEUE_COUNTS.fields,
+        *_columns(wait_hist=_HISTOGRAM, process_hist=_HISTOGRAM).fields,
+    ]
+)
+
+_CONSUMER_COUNTS: Final = _columns(
+    deliveries=_LONG, redeliveries=_LONG, acked=_LONG, nacked=_LONG, rejected=_LONG, max_unacked=_LONG
+)
+
+# Key: day, run, worker, test, vhost, queue, conn, chan, consumer. A consumer of null stands for gets.
+CONSUMERS: Final = StructType(
+    [
+        *_columns(day=_DATE, run=_STRING, worker=_STRING, test=_STRING, vhost=_STRING, queue=_STRING).fields,
+        *_columns(conn=_INT, chan=_INT, consumer=_STRING, holder=_LONG, first_seq=_LONG, last_seq=_LONG).fields,
+        *_CONSUMER_COUNTS.fields,
+    ]
+)
+
+# Key: day, run, vhost, queue, consumer.
+CONSUMER_STATS: Final = StructType(
+    [
+        *_columns(day=_DATE, run=_STRING, vhost=_STRING, queue=_STRING, consumer=_STRING).fields,
+        *_CONSUMER_COUNTS.fields,
+    ]
+)
+
+# Key: day, run, vhost, kind, exchange, routing_key, queue: what was published (queue null), enqueued and dead-lettered.
+ROUTES: Final = _columns(
+    day=_DATE,
+    run=_STRING,
+    vhost=_STRING,
+    kind=_STRING,
+    exchange=_STRING,
+    routing_key=_STRING,
+    queue=_STRING,
+    n=_LONG,
+)
+
+# Key: day, run, test, from_queue, reason, to_queue.
+RUN_LINEAGE: Final = _columns(
+    day=_DATE, run=_STRING, test=_STRING, from_queue=_STRING, reason=_STRING, to_queue=_STRING, n=_LONG
 )
 
 # Key: from_queue, reason, to_queue.
 LINEAGE: Final = _columns(from_queue=_STRING, reason=_STRING, to_queue=_STRING, n=_LONG, runs=_LONG, tests=_LONG)
+
+# Key: day, run, kind, name.
+RUN_COVERAGE: Final = _columns(day=_DATE, run=_STRING, kind=_STRING, name=_STRING, declared=_BOOLEAN, messages=_LONG)
 
 # Key: kind, name.
 COVERAGE: Final = _columns(
     kind=_STRING, name=_STRING, declared_in=_LONG, exercised_in=_LONG, messages=_LONG, never=_BOOLEAN
 )
 
+# What a queue's copies came to in a test, for `FINGERPRINTS.parts`.
+PART: Final = _columns(queue=_STRING, outcome=_STRING, n=_LONG, requeues=_LONG)
+
 # Key: run, test.
 FINGERPRINTS: Final = _columns(
-    day=_DATE, run=_STRING, test=_STRING, commit=_STRING, outcome=_STRING, fp=_STRING, order_fp=_STRING
+    day=_DATE,
+    run=_STRING,
+    test=_STRING,
+    commit=_STRING,
+    outcome=_STRING,
+    fp=_STRING,
+    order_fp=_STRING,
+    parts=ArrayType(PART, containsNull=False),
 )
 
 # Key: commit, test.
@@ -235,27 +335,29 @@ FLAKY: Final = _columns(
     commit=_STRING, test=_STRING, behaviours=_LONG, runs=_LONG, entropy=_DOUBLE, first_differing_queue=_STRING
 )
 
-# Key: run, queue, consumer.
-CONSUMER_STATS: Final = _columns(
+# Key: day, run, worker, test, fault, on: what a fault came with in the tests it struck in.
+FAULT_EFFECT: Final = _columns(
     day=_DATE,
     run=_STRING,
-    vhost=_STRING,
-    queue=_STRING,
-    consumer=_STRING,
-    deliveries=_LONG,
+    worker=_STRING,
+    test=_STRING,
+    fault=_STRING,
+    on=_STRING,
+    struck=_LONG,
+    outcome=_STRING,
+    copies=_LONG,
     redeliveries=_LONG,
-    acked=_LONG,
-    nacked=_LONG,
-    rejected=_LONG,
-    max_unacked=_LONG,
+    dead_letters=_LONG,
+    leaked=_LONG,
 )
 
-# Key: run, worker, test, queue, msg, copy, rule.
+# Key: run, worker, test, queue, msg, copy, rule. A violation of a message has neither queue nor copy.
 VIOLATIONS: Final = _columns(
     day=_DATE,
     run=_STRING,
     worker=_STRING,
     test=_STRING,
+    vhost=_STRING,
     queue=_STRING,
     msg=_LONG,
     copy=_LONG,
@@ -263,7 +365,7 @@ VIOLATIONS: Final = _columns(
     text=_STRING,
 )
 
-# Key: table, side, queue, position.
+# Key: side, queue, position. `difference` is the kind of it; null is what one does not have.
 RUN_DIFF: Final = _columns(side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING)
 PARITY_DIFF: Final = _columns(
     side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING
