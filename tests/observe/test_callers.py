@@ -5,16 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from types import FrameType
 
 import pytest
 
-from leveret.observe.callers import waiting_line
+from leveret.observe.callers import standing_line
 
 
 @pytest.fixture
 def collecting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether garbage may be collected at each look."""
+    """Whether garbage could be collected at each look."""
     looks: list[bool] = []
     frames_of_threads = sys._current_frames
 
@@ -26,9 +27,8 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return looks
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="collections wait for the interpreter from 3.12 on")
 def test_no_garbage_is_collected_while_frames_of_other_threads_are_looked_at(collecting: list[bool]) -> None:
-    waiting_line()
+    standing_line(threading.get_ident())
 
     assert collecting == [False]
     assert gc.isenabled()
@@ -37,7 +37,7 @@ def test_no_garbage_is_collected_while_frames_of_other_threads_are_looked_at(col
 def test_who_had_switched_collection_off_finds_it_off(collecting: list[bool]) -> None:
     gc.disable()
     try:
-        waiting_line()
+        standing_line(threading.get_ident())
         assert not gc.isenabled()
     finally:
         gc.enable()
@@ -55,13 +55,13 @@ def test_a_child_forked_during_a_look_collects_garbage_and_can_look_itself(monke
         if child == 0:
             monkeypatch.undo()
             is_collecting = gc.isenabled()
-            waiting_line()
+            standing_line(threading.get_ident())
             os._exit(7 if is_collecting else 8)
         children.append(child)
         return frames_of_threads()
 
     monkeypatch.setattr(sys, "_current_frames", fork)
-    waiting_line()
+    standing_line(threading.get_ident())
 
     (child,) = children
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
-from itertools import takewhile
+from itertools import accumulate, chain, repeat, starmap, takewhile
+from operator import itemgetter
 from types import FrameType
 from typing import Final
 
@@ -28,21 +29,13 @@ _NAMED_LINES: Final = 3
 
 def waiting_line() -> str | None:
     """The line of the user's code that waits for a client just now, and the one that called it; None if none does."""
-    own = sys._getframe()
-    with _without_collection():
-        frames = [frame for frame in sys._current_frames().values() if frame is not own]
-        stacks = [waiting for frame in frames for waiting in _stacks(list(_outwards(frame)))]
-    lines = dict.fromkeys(line for line in map(_line_behind_client, stacks) if line is not None)
-    return " or ".join(list(lines)[:_NAMED_LINES]) or None
+    own = native.thread_ident()
+    return _told(_line_behind_client(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
 
 
 def standing_line(thread: int) -> str | None:
     """Where a thread, or what runs in its event loop, stands in the user's code, and the line that called that."""
-    with _without_collection():
-        frame = sys._current_frames().get(thread)
-        stacks = [] if frame is None else list(_stacks(list(_outwards(frame))))
-    lines = dict.fromkeys(line for stack in stacks if (line := _line(stack)) is not None)
-    return " or ".join(list(lines)[:_NAMED_LINES]) or None
+    return _told(_line(stack) for stack in _stacks(thread))
 
 
 def calling_line() -> tuple[str, str | None]:
@@ -57,49 +50,9 @@ def calling_line() -> tuple[str, str | None]:
     return call, None
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """This keeps garbage where it is while frames of other threads are looked at.
-
-    Before CPython 3.12 a collection may run within the look, and a finalizer within that lets the other thread go on:
-    its frame is gone when the look continues, and the process crashes or goes round in circles (seen on 3.11.7).
-    """
-    if sys.version_info >= (3, 12):
-        yield
-        return
-    with _looking.lock:
-        _looking.begin()
-        try:
-            yield
-        finally:
-            _looking.end()
-
-
-class _Looking:
-    """One thread looks at a time, or one would collect again while another still looks."""
-
-    def __init__(self) -> None:
-        self.lock = native.reentrant_lock()
-        self._is_to_collect_again = False
-
-    def begin(self) -> None:
-        self._is_to_collect_again = gc.isenabled()
-        gc.disable()
-
-    def end(self) -> None:
-        if self._is_to_collect_again:
-            self._is_to_collect_again = False
-            gc.enable()
-
-    def leave_behind(self) -> None:
-        """A forked child has no thread that would finish its parent's look."""
-        self.lock = native.reentrant_lock()
-        self.end()
-
-
-_looking = _Looking()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_looking.leave_behind)
+def _told(lines: Iterable[str | None]) -> str | None:
+    known = dict.fromkeys(line for line in lines if line is not None)
+    return " or ".join(list(known)[:_NAMED_LINES]) or None
 
 
 def _line_behind_client(stack: list[FrameType]) -> str | None:
@@ -154,16 +107,69 @@ def _place(path: str) -> str:
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    # Another thread may run on while it is looked at. Python 3.11 then shows what lies in the place of a frame that is
-    # gone: the caller of a generator that has yielded meanwhile may be any object.
-    while isinstance(frame, FrameType):
+    while frame is not None:
         yield frame
         frame = frame.f_back
 
 
-def _stacks(stack: list[FrameType]) -> Iterator[list[FrameType]]:
+def _threads() -> list[int]:
+    return list(sys._current_frames())
+
+
+def _frames_of(thread: int) -> list[FrameType]:
+    """The frames of another thread, innermost first; none when it has ended.
+
+    One call, in which the interpreter stays with this thread: were the other one to run on between two frames, CPython
+    3.11 would follow a generator that has yielded meanwhile to whatever lies in its caller's place, and the process
+    crash or go round in circles.
+    """
+    frames: list[FrameType | None] = []
+    innermost = map(itemgetter(thread), starmap(sys._current_frames, [()]))
+    with suppress(KeyError, AttributeError), _looking:
+        # It ends with an error where the outermost frame is called by None.
+        frames.extend(accumulate(chain(innermost, repeat("f_back")), getattr))
+    return [frame for frame in frames if frame is not None]
+
+
+class _Looking:
+    """Garbage stays where it is during a look, and one thread looks at a time.
+
+    Before CPython 3.12 a collection may run within the look, and a finalizer within that lets the other thread go on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = native.reentrant_lock()
+        self._is_to_collect_again = False
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self._is_to_collect_again = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *exception: object) -> None:
+        self._collect_again()
+        self._lock.__exit__(*exception)
+
+    def leave_behind(self) -> None:
+        """A forked child has no thread that would finish its parent's look."""
+        self._lock = native.reentrant_lock()
+        self._collect_again()
+
+    def _collect_again(self) -> None:
+        if self._is_to_collect_again:
+            self._is_to_collect_again = False
+            gc.enable()
+
+
+_looking = _Looking()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_looking.leave_behind)
+
+
+def _stacks(thread: int) -> Iterator[list[FrameType]]:
     """What runs on a thread and, where an asyncio loop does, what that has put aside; innermost frame first."""
     asyncio = sys.modules.get("asyncio")
+    stack = _frames_of(thread)
     for index, frame in enumerate(stack):
         if asyncio is not None and frame.f_code.co_name == "run_forever":
             loop = frame.f_locals.get("self")
