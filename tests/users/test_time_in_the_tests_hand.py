@@ -33,7 +33,7 @@ def declare_delays(broker: Broker) -> None:
     broker.bind_queue("work", "delays", "work")
 
 
-def test_a_backoff_of_seven_days_neither_hangs_nor_hides(leveret: Broker) -> None:
+def test_dramatiq_57_a_backoff_of_seven_days_neither_hangs_nor_hides(leveret: Broker) -> None:
     """dramatiq#57: a failed task is retried after up to seven days, so the test looks as if it hung, without a word.
 
     dramatiq's worker keeps such a message and counts the days by Python's clock. leveret says who holds what; the days
@@ -68,7 +68,9 @@ def test_a_backoff_of_seven_days_neither_hangs_nor_hides(leveret: Broker) -> Non
     assert tries[1] - tries[0] > datetime.timedelta(days=3)
 
 
-def test_a_failing_task_with_backoff_does_not_slow_a_test(leveret: Broker, channel: BlockingChannel) -> None:
+def test_dramatiq_197_a_failing_task_with_backoff_does_not_slow_a_test(
+    leveret: Broker, channel: BlockingChannel
+) -> None:
     """dramatiq#197: a test that waits for a task to give up waits through every backoff of it."""
     declare_delays(leveret)
     given_up = []
@@ -91,7 +93,9 @@ def test_a_failing_task_with_backoff_does_not_slow_a_test(leveret: Broker, chann
     assert given_up == [b"x"]
 
 
-def test_work_scheduled_for_days_ahead_is_tested_by_jumps_in_time(leveret: Broker, channel: BlockingChannel) -> None:
+def test_messenger_test_66_work_scheduled_for_days_ahead_is_tested_by_jumps_in_time(
+    leveret: Broker, channel: BlockingChannel
+) -> None:
     """zenstruck/messenger-test#66: dispatch for in three days and in five, then look after each."""
     declare_delays(leveret)
     leveret.clock.hold()
@@ -106,7 +110,9 @@ def test_work_scheduled_for_days_ahead_is_tested_by_jumps_in_time(leveret: Broke
     assert channel.basic_get("work", auto_ack=True)[2] == b"in 5 days"
 
 
-def test_that_nothing_comes_is_known_without_waiting_for_it(leveret: Broker, channel: BlockingChannel) -> None:
+def test_pulsar_10078_that_nothing_comes_is_known_without_waiting_for_it(
+    leveret: Broker, channel: BlockingChannel
+) -> None:
     """apache/pulsar#10078: a test that relies on the time-out of a receive to say that nothing comes."""
     declare_delays(leveret)
     leveret.clock.hold()
@@ -117,7 +123,7 @@ def test_that_nothing_comes_is_known_without_waiting_for_it(leveret: Broker, cha
     leveret.assert_empty("work")
 
 
-def test_an_expired_message_is_dead_lettered_when_it_expires(leveret: Broker) -> None:
+def test_activemq_1626_an_expired_message_is_dead_lettered_when_it_expires(leveret: Broker) -> None:
     """apache/activemq#1626: a message that lives for 100 ms is waited for at the dead letters for 30 s."""
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
@@ -128,7 +134,7 @@ def test_an_expired_message_is_dead_lettered_when_it_expires(leveret: Broker) ->
     leveret.assert_dead_lettered("orders", to="dead", reason="expired", body=b"x")
 
 
-def test_a_deferred_message_comes_not_before_its_time_and_not_after(leveret: Broker) -> None:
+def test_nservicebus_4601_a_deferred_message_comes_not_before_its_time_and_not_after(leveret: Broker) -> None:
     """Particular/NServiceBus#4601: deferral can be tested in short time or reliably, not both, where the broker has
     a clock of its own."""
     declare_delays(leveret)
@@ -144,7 +150,9 @@ def test_a_deferred_message_comes_not_before_its_time_and_not_after(leveret: Bro
     assert arrived.at / 1_000_000 == pytest.approx(sent_at + 2)
 
 
-def test_a_lock_that_a_message_stands_for_is_freed_when_it_runs_out(leveret: Broker, channel: BlockingChannel) -> None:
+def test_celery_once_99_a_lock_that_a_message_stands_for_is_freed_when_it_runs_out(
+    leveret: Broker, channel: BlockingChannel
+) -> None:
     """celery-once#99: a task that may be queued once in an hour, and a test that has to see when it may be again.
 
     Here the lock is the broker's own: a queue for one message, which refuses a second one until the first is gone.
@@ -160,7 +168,7 @@ def test_a_lock_that_a_message_stands_for_is_freed_when_it_runs_out(leveret: Bro
     channel.basic_publish("", "lock", b"")
 
 
-def test_delayed_tasks_all_become_due(leveret: Broker) -> None:
+def test_taskbroker_309_delayed_tasks_all_become_due(leveret: Broker) -> None:
     """getsentry/taskbroker#309: write many delayed tasks, then look again every second until the last one is due."""
     declare_delays(leveret)
     leveret.clock.hold()
@@ -176,7 +184,7 @@ def test_delayed_tasks_all_become_due(leveret: Broker) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.leveret(rabbitmq="3.13", checks="unseen_channel_error=off")
-async def test_a_message_held_for_half_an_hour_closes_the_channel(leveret: Broker) -> None:
+async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(leveret: Broker) -> None:
     """aio-pika#288: a handler forgot to acknowledge; after 30 minutes RabbitMQ closed the channel, and what the
     application did then nobody could try."""
     async with await aio_pika.connect(leveret.url) as connection:
@@ -203,7 +211,7 @@ async def test_a_message_held_for_half_an_hour_closes_the_channel(leveret: Broke
 
 
 @pytest.mark.asyncio
-async def test_a_message_held_for_half_an_hour_costs_a_consumer_of_today(leveret: Broker) -> None:
+async def test_aio_pika_288_a_message_held_for_half_an_hour_costs_a_consumer_of_today(leveret: Broker) -> None:
     """aio-pika#288, on RabbitMQ 4.3: quorum queues only, and a client that can be told loses just its consumer."""
     async with await aio_pika.connect(leveret.url) as connection:
         channel = await connection.channel()
@@ -223,7 +231,7 @@ async def test_a_message_held_for_half_an_hour_costs_a_consumer_of_today(leveret
         assert leveret.consumers == []
 
 
-def test_a_reply_that_takes_two_seconds_takes_none(leveret: Broker, channel: BlockingChannel) -> None:
+def test_pytest_httpserver_a_reply_that_takes_two_seconds_takes_none(leveret: Broker, channel: BlockingChannel) -> None:
     """pytest-httpserver's documentation on a slow answer: "the test takes 2 seconds to complete"."""
     declare_delays(leveret)
     leveret.publish("delays", "work", b"late", headers={"x-delay": 2_000})
@@ -232,18 +240,3 @@ def test_a_reply_that_takes_two_seconds_takes_none(leveret: Broker, channel: Blo
         _, _, body = next(channel.consume("work", auto_ack=True, inactivity_timeout=1.5))
 
     assert body == b"late"
-
-
-@pytest.mark.parametrize("interval", [10, 60])
-def test_a_silent_client_is_found_out_after_three_intervals(leveret: Broker, interval: int) -> None:
-    """php-amqplib#354, #473 and #1227, node-amqp#424, amqprs#125, kourier#60: "how to test this (even manually)".
-
-    This is the half of it that the broker sees: the client does not beat, and no real second has to pass.
-    """
-    pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat={interval}"))
-
-    leveret.clock.advance(seconds=3 * interval - 1, heartbeats=True)
-    assert len(leveret.connections) == 1
-    leveret.clock.advance(seconds=interval, heartbeats=True)
-
-    assert leveret.connections == []

@@ -1,37 +1,16 @@
-"""What users have asked for in other projects, each shown solved, with their clients and by the name of the report.
-
-A message that disappears (nobody reported it), a reply that has to be canned, a message that was never acknowledged:
-the wishes behind these reports are older than this broker.
-"""
+"""A reply that has to be canned, a consumer that does what the test says: a peer that the test plays itself."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import uuid
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import aio_pika
 import kombu
-import pika
 import pytest
 
-from leveret import Broker, LeveretWarning
-
-PATIENCE = 5
-
-
-@contextmanager
-def told(broker: Broker) -> Iterator[list[str]]:
-    """What the checks say at the end of the block."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LeveretWarning)
-        yield texts
-        broker.check()
-    texts += [str(one.message) for one in caught if one.category is LeveretWarning]
+from tests.users.conftest import PATIENCE
 
 
 async def ask_with_aio_pika(url: str, queue: str, body: bytes, timeout: float = PATIENCE) -> bytes:
@@ -84,7 +63,7 @@ def test_faststream_2074_a_nacked_message_of_a_scripted_consumer_comes_back_inst
     assert consumer.next(timeout=1).redelivered
 
 
-def test_kombu_gets_a_canned_response_that_it_decodes(broker):
+def test_aio_pika_514_kombu_gets_a_canned_response_that_it_decodes(broker):
     broker.respond("prices", {"price": 42})
     replies = []
     with kombu.Connection(broker.url) as connection, connection.channel() as channel:
@@ -107,63 +86,3 @@ def test_aio_pika_317_an_exception_in_a_handler_of_the_test_fails_it(broker):
 
     with pytest.raises(AssertionError, match="another book"):
         broker.check()
-
-
-def test_aio_pika_78_a_message_published_nowhere_is_visible(broker):
-    async def publish() -> None:
-        connection = await aio_pika.connect(broker.url)
-        async with connection:
-            channel = await connection.channel(publisher_confirms=False)
-            await channel.default_exchange.publish(aio_pika.Message(b"1"), routing_key="nowhere", mandatory=False)
-
-    with told(broker) as texts:
-        asyncio.run(publish())
-
-    (text,) = texts
-    assert "unroutable: 1 message" in text
-    assert "'' 'nowhere' '1', published by" in text
-
-
-def test_nestjs_453_a_message_that_expires_silently_is_visible(broker, asker):
-    broker.declare_queue("orders")
-    asker.connection.channel().basic_publish("", "orders", b"1", pika.BasicProperties(expiration="1000"))
-    with told(broker) as texts:
-        broker.clock.advance(2)
-
-    (text,) = texts
-    assert "expired_into_nothing: 1 message" in text
-    assert "in queue 'orders'" in text
-
-
-def test_sarracenia_1169_messages_left_unacknowledged_are_named_at_the_end(broker, asker):
-    broker.declare_queue("orders")
-    broker.publish("", "orders", b"1")
-    asker.connection.channel().basic_get("orders")
-
-    with told(broker) as texts:
-        pass
-
-    (text,) = texts
-    assert "unacked_at_end: 1 message" in text
-
-
-def test_system_tests_4911_connections_not_disposed_of_are_named_where_one_asks_for_it():
-    broker = Broker(checks="connection_not_closed=warning").start()
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-
-    with told(broker) as texts:
-        broker.stop()
-
-    (text,) = texts
-    assert "connection_not_closed: 1 connection" in text
-    assert "opened at " in text
-    del connection
-
-
-def test_touchstone_52_a_failing_assertion_shows_exchange_and_key(broker):
-    broker.declare_exchange("orders")
-    broker.declare_queue("orders")
-    broker.publish("", "orders", b"1")
-
-    with pytest.raises(AssertionError, match=r"(?s)assert_published\('orders'.*''.*'orders'"):
-        broker.assert_published("orders", routing_key="orders", within=0.01)

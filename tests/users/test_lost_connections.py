@@ -1,0 +1,115 @@
+"""A connection that is lost, at the moment that hurts, and what a client makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+import pika
+import pytest
+from pika.exceptions import StreamLostError
+
+from tests.users.conftest import PATIENCE
+
+
+async def robust_consumer(url):
+    """A robust connection of aio-pika, what its consumer of `work` gets, and when it was restored."""
+    connection = await aio_pika.connect_robust(url, reconnect_interval=0.01, timeout=PATIENCE)
+    restored = asyncio.Event()
+    connection.reconnect_callbacks.add(lambda *_: restored.set())
+    queue = await (await connection.channel()).declare_queue("work", durable=True)
+    deliveries = asyncio.Queue()
+    await queue.consume(deliveries.put, no_ack=True)
+    return connection, deliveries, restored
+
+
+@pytest.mark.asyncio
+async def test_aio_pika_231_a_robust_consumer_goes_on_after_its_connection_was_lost_without_a_word(broker):
+    """aio-pika#231, #90 and #626. Its maintainer asked: "How can I reproduce the 'connection lost' part?\""""
+    connection, deliveries, restored = await robust_consumer(broker.url)
+
+    broker.faults.drop_connection()
+    await asyncio.wait_for(restored.wait(), PATIENCE)
+    broker.publish("", "work", b"after")
+
+    assert (await asyncio.wait_for(deliveries.get(), PATIENCE)).body == b"after"
+    await connection.close()
+
+
+@pytest.mark.asyncio
+async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_for_a_while(broker):
+    connection, deliveries, restored = await robust_consumer(broker.url)
+
+    attempts = broker.faults.refuse_connections(times=3)
+    broker.restart()
+    await asyncio.wait_for(restored.wait(), PATIENCE)
+    broker.publish("", "work", b"after")
+
+    assert attempts.fired == 3
+    assert (await asyncio.wait_for(deliveries.get(), PATIENCE)).body == b"after"
+    await connection.close()
+
+
+@pytest.mark.asyncio
+async def test_aio_pika_334_a_cancelled_consumer_that_is_not_recovered_is_seen_to_be_missing(broker):
+    """The report is open: aio-pika does not consume again, and says nothing. A test can show it in two lines."""
+    connection, deliveries, _ = await robust_consumer(broker.url)
+
+    broker.faults.cancel_consumers(queue="work")
+    await (await connection.channel()).declare_queue("other", durable=True)
+    broker.publish("", "work", b"unheard")
+
+    assert broker.consumers == []
+    assert [message.body for message in broker.queue("work").ready] == [b"unheard"]
+    assert deliveries.empty()
+    await connection.close()
+
+
+def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twice(broker, channel):
+    """rabbitmq-dotnet-client#1519 and #1522: the connection closed between a publish and its confirm."""
+    broker.declare_queue("work")
+    channel.confirm_delivery()
+    broker.faults.drop_connection(on="basic.ack", sent_by="broker")
+
+    with pytest.raises(StreamLostError):
+        channel.basic_publish("", "work", b"x")
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        connection.channel().basic_publish("", "work", b"x")
+
+    assert [message.body for message in broker.queue("work").ready] == [b"x", b"x"]
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda faults: faults.drop_connection(),
+        lambda faults: faults.half_close(),
+        lambda faults: faults.close_connection(320),
+        lambda faults: faults.close_channel(406),
+        lambda faults: faults.cancel_consumers(),
+        lambda faults: faults.restart(),
+    ],
+    ids=["connection lost", "half of it", "connection closed", "channel closed", "consumer cancelled", "restart"],
+)
+def test_message_cannon_12_a_consumer_comes_back_whatever_it_has_lost(broker, work, lose):
+    """message-cannon#12, gen_rmq#10, wire-server#4736 ("press enter"), osparc#4308, noddde#105, comq#221, RawRabbit#16,
+    perf-test#106: channels and connections that close, for a test of the consumer that has to come back."""
+    handled = []
+    work("jobs", lambda channel, body: handled.append(body))
+
+    lose(broker.faults)
+    broker.publish("", "jobs", b"after")
+
+    broker.wait_for("acked", "jobs", body=b"after")
+    assert handled == [b"after"]
+
+
+def test_message_cannon_12_a_job_is_done_again_when_its_ack_was_lost(broker, work):
+    handled = []
+    work("jobs", lambda channel, body: handled.append(body))
+    broker.faults.drop_connection(on="basic.ack")
+
+    broker.publish("", "jobs", b"x")
+
+    broker.wait_for("acked", "jobs", body=b"x")
+    assert handled == [b"x", b"x"]
