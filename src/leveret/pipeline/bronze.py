@@ -7,6 +7,7 @@ is told twice counts once. The folder a file is in must be one that Spark's exec
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -48,7 +49,11 @@ def read_runs(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
     """One row for each run and worker that these files and folders tell of. Raises NoTracesError as above."""
     files = inspect_all(find(paths))
     good = usable(files)
-    rows = [refusal_row(file, 0) for file in files if file.problem is not None]
+    rows = [
+        refusal_row(file.path, file.run, file.worker, file.day, file.is_truncated, file.problem)
+        for file in files
+        if file.problem is not None
+    ]
     if not good:
         return runs_of(spark.createDataFrame(rows, FILES), spark.createDataFrame([], EVENTS))
     stored = stored_events(spark, good)
@@ -116,15 +121,16 @@ def file_rows(files: Sequence[TraceFile], told: list[dict[str, Any]], ingest: in
     return rows
 
 
-def refusal_row(file: TraceFile, ingest: int) -> tuple[Any, ...]:
-    """The row of FILES for a file that is refused."""
-    header = [file.header.get(name) for name in _HEADER_FIELDS]
-    counts = (0, None, None, file.is_truncated, file.problem)
-    return (ingest, file.path, file.day, file.run, file.worker, *_typed(header), *counts)
+def refusal_row(
+    path: str, run: str, worker: str, day: date | str | None, is_truncated: bool, problem: str | None
+) -> tuple[Any, ...]:
+    """The row of FILES for a file that is refused; of its header no more than whose it is."""
+    known = date.fromisoformat(day) if isinstance(day, str) else day
+    return (0, path, known, run, worker, *[None] * len(_HEADER_FIELDS), 0, None, None, is_truncated, problem)
 
 
 def runs_of(files: DataFrame, events: DataFrame | None) -> DataFrame:
-    """RUNS of these rows of FILES. `events` are counted anew; None where no event is told twice.
+    """RUNS of these rows of FILES. `events` are those of the runs that may be told twice, each once.
 
     What a cut file lacks may stand in another: then the run is not truncated.
     """
@@ -142,7 +148,7 @@ def runs_of(files: DataFrame, events: DataFrame | None) -> DataFrame:
     if events is not None:
         counted = events.groupBy("run", "worker").agg(F.count(F.lit(1)).alias("counted"))
         rows = rows.join(counted, ["run", "worker"], "left")
-        rows = rows.withColumn("events", F.coalesce("counted", F.lit(0)).cast("long"))
+        rows = rows.withColumn("events", F.coalesce("counted", "events"))
     columns = [F.col(f"header.{name}") if name in _HEADER_FIELDS else F.col(name) for name in RUNS.fieldNames()]
     return rows.select(columns)
 
@@ -206,10 +212,15 @@ def _of_tables(spark: SparkSession, files: list[tuple[int, TraceFile]]) -> DataF
     return placed.select(STORED_EVENTS.fieldNames())
 
 
+def path_of(uri: str) -> str:
+    """The path of a file that Spark names so."""
+    return unquote(urlsplit(uri).path)
+
+
 def _by_uri(uris: Iterable[str], files: list[tuple[int, TraceFile]]) -> dict[str, tuple[int, TraceFile]]:
     """Spark names files by URIs, quoted in its own way, and local ones now with three slashes and now with one."""
     by_path = {file.path: (place, file) for place, file in files}
-    named = {uri: by_path[unquote(urlsplit(uri).path)] for uri in uris}
+    named = {uri: by_path[path_of(uri)] for uri in uris}
     return named | {"file:/" + uri.removeprefix("file:///"): of for uri, of in named.items() if "file:///" in uri}
 
 

@@ -94,6 +94,12 @@ def find(places: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
+def is_trace(path: Path, folder: Path) -> bool:
+    """Whether a file with this name, at any depth of this folder, is taken for a trace."""
+    parts = path.relative_to(folder).parts
+    return path.name.endswith(SUFFIXES) and not any(part.startswith((".", "_")) for part in parts)
+
+
 def inspect_all(paths: Sequence[Path], progress: Progress = lambda text: None) -> list[TraceFile]:
     """`inspect` each, several at once: what takes time is decompression, which lets other threads run."""
     with ThreadPoolExecutor() as pool:
@@ -193,10 +199,8 @@ def _is_cut_gzip(path: Path) -> bool:
 
 def _inside(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
-        if path.name.endswith(SUFFIXES) and path.is_file():
-            parts = path.relative_to(folder).parts
-            if not any(part.startswith((".", "_")) for part in parts):
-                yield path
+        if is_trace(path, folder) and path.is_file():
+            yield path
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,324 @@
+"""Keeping a warehouse up to date: new files become events, and the runs they tell of are answered anew.
+
+Each step computes from what counts, writes batches that nobody reads yet, and makes them count by one commit. So it may
+be killed anywhere and run again; files may come in any order, late, in pieces or twice; and one more run costs what its
+own events cost, however many were there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from leveret.pipeline import bronze
+from leveret.pipeline.gold import TABLES
+from leveret.pipeline.schema import FILES, RUNS, Table
+from leveret.pipeline.sources import Progress, TraceFile, find, inspect_all, is_trace
+from leveret.pipeline.warehouse import (
+    BATCH,
+    ConflictError,
+    FileState,
+    State,
+    Warehouse,
+    is_repeated,
+    latest_files,
+    only,
+    size_of,
+)
+
+# Rows a file of events should have, and rows of events that one task should turn into answers.
+_EVENTS_A_FILE: Final = 1_500_000
+_EVENTS_A_TASK: Final = 500_000
+# What an event takes, about, by the end of the file's name.
+_BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
+_SMALL_BATCH_BYTES: Final = 32 << 20
+_MOST_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What `ingest` did: the files that are new or have changed, and how many were there as they are."""
+
+    files: list[TraceFile]
+    unchanged: int
+
+    @property
+    def refused(self) -> list[TraceFile]:
+        """Those that cannot be used."""
+        return [file for file in self.files if file.problem is not None]
+
+    @property
+    def truncated(self) -> list[TraceFile]:
+        """Those that are used as far as they go."""
+        return [file for file in self.files if file.problem is None and file.is_truncated]
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+def ingest(
+    spark: SparkSession, places: Iterable[str | Path], warehouse: Warehouse, *, progress: Progress = _silent
+) -> Ingested:
+    """Take the events of new and changed files in these places into the warehouse.
+
+    Raises NoTracesError for a place without any trace.
+    """
+    found = find(places)
+    for _ in range(_MOST_ATTEMPTS):
+        state = warehouse.state()
+        changed = [path for path in found if not _is_known(path, state)]
+        files = inspect_all(changed, progress)
+        result = Ingested(files, len(found) - len(changed))
+        if not files:
+            return result
+        progress(f"reading {len(bronze.usable(files))} of {len(found)} files")
+        try:
+            _take_in(spark, files, warehouse, state)
+        except ConflictError:
+            continue
+        return result
+    raise ConflictError(f"{warehouse.folder} is changed by others all the time; let one process ingest")
+
+
+def update(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    *,
+    tables: Mapping[str, Table] = TABLES,
+    everything: bool = False,
+    progress: Progress = _silent,
+) -> list[str]:
+    """Answer the runs that are new or have changed, and return their names; with `everything`, all runs."""
+    stored = {name: table for name, table in tables.items() if not table.across_runs}
+    state = warehouse.state()
+    stale = list(state.runs) if everything else state.stale(["runs", *stored])
+    if not stale:
+        return []
+    batch = warehouse.new_batch(state)
+    events = warehouse.events(spark, state, stale)
+    count = sum(state.runs[name].events for name in stale)
+    frames = {"events": events, "runs": runs_of(spark, warehouse, state, stale)}
+    write = partial(_write_table, warehouse, batch, max(1, count // _EVENTS_A_TASK))
+    progress(f"{len(stale)} runs, {count} events: runs")
+    frames["runs"] = write("runs", frames["runs"])
+    for number, (name, table) in enumerate(stored.items(), start=1):
+        progress(f"{len(stale)} runs, {count} events: {name} ({number} of {len(stored)})")
+        built = table.build(*[frames[source] for source in table.reads])
+        frames[name] = write(name, built.select(table.columns.fieldNames()))
+    answered = {name: state.runs[name].revision for name in stale}
+    warehouse.commit({"kind": "update", "batch": batch, "tables": ["runs", *stored], "runs": answered})
+    return stale
+
+
+def runs_of(spark: SparkSession, warehouse: Warehouse, state: State, names: Sequence[str]) -> DataFrame:
+    """RUNS of these runs, from the files that tell of them."""
+    wanted = set(names)
+    refusals = [
+        bronze.refusal_row(path, file.run, file.worker, file.day, file.is_truncated, file.problem)
+        for path, file in state.files.items()
+        if file.problem is not None and file.run in wanted
+    ]
+    files = warehouse.files(spark, state, names)
+    if refusals:
+        files = files.unionByName(spark.createDataFrame(refusals, FILES))
+    repeated = [name for name in names if is_repeated(state.runs[name])]
+    return bronze.runs_of(files, warehouse.events(spark, state, repeated) if repeated else None)
+
+
+def read_table(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    name: str,
+    *,
+    runs: Iterable[str] | None = None,
+    tables: Mapping[str, Table] = TABLES,
+    state: State | None = None,
+) -> DataFrame:
+    """A table of the warehouse as it counts now, of these runs or of all: "events", "runs" or one of `tables`.
+
+    Raises KeyError for a table that does not exist.
+    """
+    state = state or warehouse.state()
+    names = None if runs is None else [run for run in runs if run in state.runs]
+    if name == "events":
+        return warehouse.events(spark, state, names)
+    if name == "runs":
+        return warehouse.rows(spark, state, "runs", RUNS, names)
+    table = tables[name]
+    if not table.across_runs:
+        return warehouse.rows(spark, state, name, table.columns, names)
+    sources = [read_table(spark, warehouse, read, runs=names, tables=tables, state=state) for read in table.reads]
+    return table.build(*sources)
+
+
+def stream(
+    spark: SparkSession,
+    place: str | Path,
+    warehouse: Warehouse,
+    checkpoint: str | Path,
+    *,
+    tables: Mapping[str, Table] = TABLES,
+    files_per_batch: int = 1000,
+) -> None:
+    """`ingest` and `update` as a Structured Streaming query over a folder: what is there now, then return.
+
+    The checkpoint knows which files were seen, so that even listing costs only what is new to Spark. Files have to be
+    put into the folder by renaming; one that changes afterwards is not seen again.
+    """
+    folder, source = str(warehouse.folder), str(Path(place).absolute())
+
+    def take_in(files: DataFrame, _: int) -> None:
+        session = files.sparkSession
+        paths = [Path(bronze.path_of(row[0])) for row in files.select("path").distinct().collect()]
+        named = [path for path in paths if is_trace(path, Path(source))]
+        if named:
+            ingest(session, named, Warehouse(folder))
+        update(session, Warehouse(folder), tables=tables)
+
+    listed = (
+        spark.readStream.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        # Counted from the newest file: a run that is uploaded late would be passed over.
+        .option("maxFileAge", "365d")
+        .option("maxFilesPerTrigger", files_per_batch)
+        .load(source)
+    )
+    query = (
+        listed.select("path")
+        .writeStream.foreachBatch(take_in)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def compact(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    *,
+    tables: Mapping[str, Table] = TABLES,
+    small_bytes: int = _SMALL_BATCH_BYTES,
+    progress: Progress = _silent,
+) -> int:
+    """Merge batches smaller than `small_bytes` into one, and return how many there were.
+
+    Raises ConflictError when somebody else changed the warehouse meanwhile; nothing is lost, and it can be run again.
+    """
+    state = warehouse.state()
+    segments = _small(warehouse, ["events"], state.segments(), small_bytes)
+    stored = {"runs": RUNS} | {name: table.columns for name, table in tables.items() if not table.across_runs}
+    answers = _small(warehouse, stored, state.answers, small_bytes)
+    if not segments and not answers:
+        return 0
+    batch = warehouse.new_batch(state)
+    names: list[str] = []
+    if segments:
+        progress(f"merging {len(segments)} batches of events")
+        _merge_events(spark, warehouse, state, segments, batch)
+    if answers:
+        names = [name for name in stored if all(name in state.answers[answer].tables for answer in answers)]
+        moved = [name for name, run in state.runs.items() if run.answer in set(answers)]
+        tasks = max(1, sum(state.runs[name].events for name in moved) // _EVENTS_A_TASK)
+        for name in names:
+            progress(f"merging {len(answers)} batches of {name}")
+            rows = warehouse.rows(spark, state, name, stored[name], moved)
+            _write_table(warehouse, batch, tasks, name, rows)
+    commit = {"kind": "compact", "batch": batch, "segments": segments, "answers": answers, "tables": names}
+    warehouse.commit(commit, after=state.number)
+    warehouse.write_state()
+    return len({*segments, *answers})
+
+
+def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, state: State) -> None:
+    batch = warehouse.new_batch(state)
+    used = bronze.usable(files)
+    told: list[dict[str, Any]] = []
+    if used:
+        place = warehouse.place("events", batch)
+        tasks = max(1, round(sum(_guessed_events(file) for file in used) / _EVENTS_A_FILE))
+        _write(bronze.stored_events(spark, used).coalesce(tasks), place)
+        told = bronze.told_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
+        rows = bronze.file_rows(used, told, state.number + 1)
+        _write(spark.createDataFrame(rows, FILES).coalesce(1), warehouse.place("files", batch))
+    commit = {
+        "kind": "ingest",
+        "batch": batch,
+        "files": {file.path: _told_of_file(file) for file in files},
+        "runs": _told_of_runs(used, told),
+    }
+    warehouse.commit(commit, after=state.number)
+
+
+def _merge_events(spark: SparkSession, warehouse: Warehouse, state: State, segments: list[str], batch: str) -> None:
+    merged = set(segments)
+    runs = [name for name, run in state.runs.items() if merged.intersection(run.segments)]
+    # Told twice, and all of it is here: from now on it is told once.
+    whole = [name for name in runs if is_repeated(state.runs[name]) and merged.issuperset(state.runs[name].segments)]
+    stored = warehouse.scan(spark, "events", segments, bronze.STORED_EVENTS)
+    kept = bronze.events_among(stored)
+    if whole:
+        others = [name for name in runs if name not in set(whole)]
+        again = bronze.without_repetitions(only(stored, whole, others))
+        kept = only(kept, others, whole).unionByName(again) if others else again
+    tasks = max(1, sum(state.runs[name].events for name in runs) // _EVENTS_A_FILE)
+    _write(kept.withColumn("file", F.lit(None).cast("int")).coalesce(tasks), warehouse.place("events", batch))
+    files = latest_files(warehouse.scan(spark, "files", segments, FILES))
+    _write(files.coalesce(1), warehouse.place("files", batch))
+
+
+def _small(warehouse: Warehouse, tables: Iterable[str], batches: Iterable[str], small_bytes: int) -> list[str]:
+    """The batches that are small in all these tables together; none when there is only one, and nothing to merge."""
+    named = list(tables)
+    small = [
+        batch for batch in batches if sum(size_of(Path(warehouse.place(table, batch))) for table in named) < small_bytes
+    ]
+    return small if len(small) > 1 else []
+
+
+def _write_table(warehouse: Warehouse, batch: str, tasks: int, name: str, rows: DataFrame) -> DataFrame:
+    """Write a batch of a table, and return it as it was written: what is built from it is not computed again."""
+    place = warehouse.place(name, batch)
+    _write(rows.withColumn(BATCH, F.lit(batch)).coalesce(tasks), place)
+    return rows.sparkSession.read.schema(rows.schema).parquet(place)
+
+
+def _write(rows: DataFrame, place: str) -> None:
+    rows.write.option("compression", "zstd").parquet(place)
+
+
+def _is_known(path: Path, state: State) -> bool:
+    known = state.files.get(str(path))
+    status = path.stat()
+    return known is not None and (known.size_bytes, known.modified_ns) == (status.st_size, status.st_mtime_ns)
+
+
+def _guessed_events(file: TraceFile) -> float:
+    return next(file.size_bytes / size for end, size in _BYTES_AN_EVENT.items() if file.path.endswith(end))
+
+
+def _told_of_file(file: TraceFile) -> dict[str, Any]:
+    day = file.day.isoformat() if file.day else None
+    told = FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
+    return asdict(told)
+
+
+def _told_of_runs(files: list[TraceFile], told: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of each run how many events were read, and how many files told of each worker."""
+    runs: dict[str, Any] = {}
+    for file in files:
+        # A header without any event makes its run known all the same.
+        if not file.is_parquet:
+            runs.setdefault(file.run, {"events": 0, "files": {}})["files"].setdefault(file.worker, 0)
+    for row in told:
+        run = runs.setdefault(row["run"], {"events": 0, "files": {}})
+        run["events"] += row["events"]
+        run["files"][row["worker"]] = run["files"].get(row["worker"], 0) + 1
+    return runs
