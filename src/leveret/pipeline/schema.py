@@ -58,7 +58,7 @@ _BOOLEAN: Final = BooleanType()
 _DOUBLE: Final = DoubleType()
 _DATE: Final = DateType()
 # How many values fell into each bucket of a logarithmic histogram.
-_HISTOGRAM: Final = MapType(IntegerType(), LongType(), valueContainsNull=False)
+_HISTOGRAM: Final = MapType(IntegerType(), LongType())
 
 # What a line of a trace may hold; null where it does not apply to the kind.
 LINE: Final = _columns(
