@@ -12,8 +12,9 @@ import pytest
 
 from leveret.model import dead_letter
 from leveret.model.consumer import Consumer
-from leveret.model.message import Death, QueueEntry
+from leveret.model.message import Death, Message, QueueEntry
 from leveret.model.queue import Queue
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table
 from tests.model.world import SECOND, Inbox, World, bodies, consume, discard, give_back, headers_of, inbox, take
 
@@ -305,8 +306,8 @@ def test_a_rejected_message_may_come_back_to_its_own_queue(world: World) -> None
 def test_a_cycle_is_a_known_queue_without_a_rejection_since(
     world: World, reason: str, history: list[tuple[str, str]], is_cycle: bool
 ) -> None:
-    message = world.message(b"1")
-    message.deaths = tuple(Death(queue, why, 1, 0, "", ("q",), None) for queue, why in history)
+    deaths = tuple(Death(queue, why, 1, 0, "", ("q",), None) for queue, why in history)
+    message = Message(1, "", "q", Properties(), b"\0\0", b"1", ("q",), deaths=deaths)
 
     assert dead_letter.closes_cycle(message, "q", reason) is is_cycle
 
@@ -358,9 +359,7 @@ def test_hidden_keys_route_a_dead_letter_and_are_not_recorded(world: World) -> N
     world.vhost.declare_exchange("dlx", "direct")
     queue, grave = world.queue(dead_letter_exchange="dlx"), world.queue("grave")
     world.bind("dlx", "grave", "hidden")
-    message = world.message(b"1")
-    message.routing_keys, message.hidden_keys = ("q", "hidden"), ("hidden",)
-    queue.enqueue(message)
+    queue.enqueue(Message(1, "", "q", Properties(), b"\0\0", b"1", ("q", "hidden"), hidden_keys=("hidden",)))
 
     discard(queue, *take(queue))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections import deque
+
 import pytest
 
 from leveret.model.message import Message, QueueEntry
@@ -16,15 +19,32 @@ MAKERS = {
 }
 
 
-def entry(position: int, priority: int = 0) -> QueueEntry:
+def entry(position: int, priority: int = 0, expires_at: int | None = None) -> QueueEntry:
     message = Message(position, "", "q", Properties(), b"\0\0", b"x" * position, ("q",))
-    made = QueueEntry(message, position, position, 0, position)
-    made.priority = priority
+    made = QueueEntry(message, position, position, 0)
+    made.priority, made.expires_at = priority, expires_at
     return made
+
+
+def picture(item: QueueEntry) -> tuple[object, ...]:
+    message = item.message
+    properties = message.properties.encode()
+    counts = (item.redelivered, item.acquired_count, item.delivery_count)
+    numbers = (item.copy, item.position, item.priority, item.enqueued_at, item.expires_at)
+    return (*numbers, *counts, message.id, message.head, message.body, properties)
 
 
 def positions(ready: Ready) -> list[int]:
     return [item.position for item in ready]
+
+
+def waiting_in(holder: object) -> list[object]:
+    """What the deques within hold, as the collector sees it."""
+    parts = gc.get_referents(holder)
+    if isinstance(holder, deque):
+        return [part for part in parts if part is not type(holder)]
+    inner = (deque, list, ReadyFifo, ReadyByPriority)
+    return [item for part in parts if isinstance(part, inner) for item in waiting_in(part)]
 
 
 @pytest.fixture(params=MAKERS)
@@ -53,24 +73,93 @@ def test_count_and_bytes_follow_what_comes_and_goes(ready: Ready) -> None:
     assert [*told, (len(ready), ready.size_bytes)] == [(2, 9), (3, 12), (0, 0)]
 
 
-def test_the_head_is_what_pop_takes(ready: Ready) -> None:
+def test_the_deadline_of_the_head_is_that_of_what_pop_takes(ready: Ready) -> None:
     for position, priority in ((0, 1), (1, 3), (2, 0)):
-        ready.append(entry(position, priority if not isinstance(ready, ReadyFifo) else 0))
-    try:
-        head = ready.head()
-    except IndexError:
-        pytest.fail("a head is there")
+        ready.append(entry(position, priority if not isinstance(ready, ReadyFifo) else 0, expires_at=10 + position))
 
-    assert ready.pop() is head
+    deadline = ready.head_deadline()
+
+    assert ready.pop().expires_at == deadline
 
 
 def test_an_empty_order_has_no_head(ready: Ready) -> None:
     with pytest.raises(IndexError):
-        ready.head()
-    with pytest.raises(IndexError):
         ready.pop()
-    assert ready.heads() == []
+    assert (ready.head_deadline(), ready.next_deadline(), ready.pop_expired(10)) == (None, None, [])
     assert not ready
+
+
+def test_deadlines_are_forgotten_with_the_last_entry(ready: Ready) -> None:
+    ready.append(entry(0, expires_at=5))
+    told = [ready.has_deadlines]
+
+    ready.pop()
+
+    assert [*told, ready.has_deadlines] == [True, False]
+
+
+def test_what_was_never_handed_out_is_nothing_the_collector_tracks(ready: Ready) -> None:
+    ready.append(entry(0, expires_at=5))
+    ready.append_message(entry(1).message, 1, 0)
+
+    # Tuples within tuples go first.
+    gc.collect()
+    gc.collect()
+
+    assert [gc.is_tracked(item) for item in waiting_in(ready)] == [False, False]
+
+
+def test_a_message_in_many_queues_waits_as_one_tuple() -> None:
+    first, second = ReadyFifo(), ReadyFifo()
+    message = entry(5).message
+
+    first.append_message(message, 1, 0)
+    second.append_message(message, 2, 0)
+
+    assert waiting_in(first)[0] is waiting_in(second)[0]
+    assert (positions(first), positions(second)) == ([1], [2])
+
+
+def test_a_message_comes_out_as_it_went_in(ready: Ready) -> None:
+    made = entry(7, expires_at=9)
+    ready.append(made)
+
+    (seen,) = ready
+    taken = ready.pop()
+
+    assert [picture(seen), picture(taken)] == [picture(made)] * 2
+
+
+def test_failed_deliveries_of_a_message_are_not_forgotten(ready: Ready) -> None:
+    made = entry(7)
+    made.delivery_count, made.redelivered = 3, True
+
+    ready.append(made)
+
+    assert picture(ready.pop()) == picture(made)
+
+
+def test_what_is_wanted_is_taken_out_wherever_it_stands(ready: Ready) -> None:
+    for position in range(6):
+        ready.append(entry(position))
+    ready.put_back([ready.pop(), ready.pop()])
+
+    taken = ready.take_out(lambda item: item.position % 2 == 1)
+
+    assert sorted(item.position for item in taken) == [1, 3, 5]
+    assert (positions(ready), len(ready), ready.size_bytes) == ([0, 2, 4], 3, 6)
+
+
+def test_a_long_queue_keeps_the_numbers_of_its_copies(ready: Ready) -> None:
+    for position in range(2000):
+        ready.append(entry(position))
+
+    taken = [ready.pop().copy for _ in range(1500)]
+    for position in range(2000, 2500):
+        ready.append(entry(position))
+
+    assert taken == list(range(1500))
+    assert positions(ready) == list(range(1500, 2500))
 
 
 def test_putting_nothing_back_changes_nothing(ready: Ready) -> None:
@@ -124,25 +213,25 @@ def test_returned_entries_come_first_in_order_of_return() -> None:
     assert positions(ready) == [2, 0, 1, 3]
 
 
-def test_heads_are_where_age_is_looked_at() -> None:
+def test_age_is_looked_at_in_some_places_only() -> None:
     plain, returns = ReadyByPriority(3), ReadyReturnsFirst(ReadyByPriority(3))
     for order in (plain, returns):
         for position, priority in ((0, 0), (1, 1), (2, 1), (3, 2)):
-            order.append(entry(position, priority))
+            order.append(entry(position, priority, expires_at=10 - position))
     returns.put_back([returns.pop()])
 
-    assert [item.position for item in plain.heads()] == [3]
-    assert [item.position for item in returns.heads()] == [3, 1, 0]
+    assert (plain.next_deadline(), returns.next_deadline()) == (7, 7)
+    assert [item.position for item in plain.pop_expired(20)] == [3]
+    assert [item.position for item in returns.pop_expired(20)] == [3, 1, 0]
+    assert (positions(returns), returns.size_bytes) == ([2], 2)
 
 
-def test_any_head_can_be_taken_out() -> None:
+def test_what_is_not_old_enough_stays() -> None:
     ready = ReadyReturnsFirst(ReadyByPriority(3))
-    for position, priority in ((0, 0), (1, 1)):
-        ready.append(entry(position, priority))
-    ready.put_back([ready.pop()])
+    for position, priority, expires_at in ((0, 0, 5), (1, 1, 6), (2, 2, None)):
+        ready.append(entry(position, priority, expires_at=expires_at))
 
-    for head in ready.heads():
-        ready.remove(head)
+    expired = ready.pop_expired(5)
 
-    assert not ready
-    assert ready.size_bytes == 0
+    assert [item.position for item in expired] == [0]
+    assert (positions(ready), ready.next_deadline()) == ([2, 1], 6)

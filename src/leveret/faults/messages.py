@@ -155,13 +155,9 @@ class Expire(Fault):
 
 
 def _expire(queue: Queue, occasion: Occasion) -> None:
-    expired = [entry for entry in queue.ready if entry.message is occasion.source]
-    kept = [entry for entry in queue.ready.clear() if entry not in expired]
-    for entry in kept:
-        if entry.is_returned:
-            queue.ready.put_back([entry])
-        else:
-            queue.ready.append(entry)
+    source = occasion.source
+    assert source is not None
+    expired = queue.ready.take_out(lambda entry: entry.message.is_same(source))
     for entry in expired:
         queue.tap_copy(events.EXPIRED, entry)
         dead_letter.send(queue, entry, dead_letter.EXPIRED)

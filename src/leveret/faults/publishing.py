@@ -45,7 +45,7 @@ def settle_lost(channel: Channel, message: Message, *, is_taken: bool) -> None:
     channel.tap(events.PUBLISHED, message, sequence)
     channel.vhost.lost(message, "fault")
     if confirms is not None and sequence is not None:
-        confirms.settle(sequence, message, is_taken=is_taken)
+        confirms.settle(sequence, message, is_taken)
         channel.connection.confirming[channel] = None
 
 
@@ -90,7 +90,7 @@ def _confirm(occasion: Occasion, channel: Channel) -> None:
         return
     assert channel.confirms is not None
     assert occasion.source is not None
-    channel.confirms.settle(occasion.sequence, occasion.source, is_taken=occasion.is_taken)
+    channel.confirms.settle(occasion.sequence, occasion.source, occasion.is_taken)
     # Told while it still counts as withheld, so that it covers no other.
     channel.flush_confirms()
     del channel.confirms.withheld[occasion.sequence]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
-    from leveret.model.message import QueueEntry
     from leveret.model.session import Subscriber
     from leveret.model.stored_queue import StoredQueue
 
@@ -75,15 +74,11 @@ class Consumer:
         self.turn = 0
 
     def has_room(self) -> bool:
-        """Whether it may be handed another entry now."""
+        """Whether it may be handed another entry now. Hot: once per delivery."""
         limit = self.prefetch_count
         if limit and self.unacked_count >= limit:
             return False
         return self.is_active and (self.no_ack or self.subscriber.has_room())
-
-    def deliver(self, entry: QueueEntry) -> None:
-        """Hand an entry out. Hot: once per delivered message."""
-        self.subscriber.deliver(self, entry)
 
 
 class ConsumerRing:
@@ -109,16 +104,25 @@ class ConsumerRing:
     def remove(self, consumer: Consumer) -> None:
         """Take a consumer out, if it stands in the ring."""
         if consumer.is_in_ring:
-            self._levels[consumer.priority].remove(consumer)
+            level = self._levels[consumer.priority]
+            if level[-1] is consumer:
+                level.pop()
+            else:
+                level.remove(consumer)
             consumer.is_in_ring = False
 
     def take(self) -> Consumer | None:
-        """The consumer whose turn it is, taken out; put it back with `add` if it still has room."""
+        """The consumer whose turn it is; its next one comes after those of its equals. Hot: once per delivery.
+
+        It stays in the ring: if it has no room left, it is found out when its turn comes.
+        """
         for level in self._levels.values():
             while level:
-                consumer = level.popleft()
-                consumer.is_in_ring = False
-                # A shared limit of the channel may have filled up meanwhile.
+                consumer = level[0]
+                # Its limit is reached, or a shared limit of the channel has filled up meanwhile.
                 if consumer.has_room():
+                    level.rotate(-1)
                     return consumer
+                level.popleft()
+                consumer.is_in_ring = False
         return None

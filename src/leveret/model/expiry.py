@@ -1,7 +1,7 @@
 """What dies of age: messages at the head of a queue, and queues that nobody uses.
 
 A queue has one timer for its heads and one for itself, never one per message. An entry expires only where RabbitMQ
-looks: at the head (see `Ready.heads`); one that an older, longer-lived entry hides stays and counts as ready.
+looks: at the head (see `Ready.pop_expired`); one that an older, longer-lived entry hides stays and counts as ready.
 """
 
 from __future__ import annotations
@@ -28,18 +28,13 @@ def deadline_of(queue: Queue, message: Message, now: int) -> int | None:
 
 def expire_heads(queue: Queue) -> None:
     """Let go of every head past its deadline, then wait for the next one."""
-    now = queue.node.now
-    ready = queue.ready
-    is_done = False
-    while not is_done:
-        is_done = True
-        for entry in ready.heads():
-            if entry.expires_at is not None and entry.expires_at <= now:
-                ready.remove(entry)
+    now, ready = queue.node.now, queue.ready
+    if ready.has_deadlines:
+        while expired := ready.pop_expired(now):
+            for entry in expired:
                 queue.tap_copy(events.EXPIRED, entry)
                 dead_letter.send(queue, entry, dead_letter.EXPIRED)
-                is_done = False
-    _arm(queue)
+    _arm(queue, ready.next_deadline() if ready.has_deadlines else None)
 
 
 def watch_disuse(queue: Queue) -> None:
@@ -56,9 +51,7 @@ def _on_disuse(queue: Queue) -> None:
     queue.delete("expired")
 
 
-def _arm(queue: Queue) -> None:
-    deadlines = [entry.expires_at for entry in queue.ready.heads() if entry.expires_at is not None]
-    deadline = min(deadlines, default=None)
+def _arm(queue: Queue, deadline: int | None) -> None:
     timer = queue.expiry_timer
     if timer is not None:
         if timer.action is not None and timer.deadline == deadline:

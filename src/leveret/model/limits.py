@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def would_overflow(queue: Queue, message: Message) -> bool:
     """Whether one more message would exceed a limit."""
-    return _is_over(queue, len(queue.ready) + 1, queue.ready.size_bytes + queue.size_of(message))
+    return _is_over(queue, queue.ready.count + 1, queue.size_of(message))
 
 
 def refuse(queue: Queue, message: Message) -> None:
@@ -39,11 +39,12 @@ def drop_from_head(queue: Queue) -> bool:
 
 def is_over(queue: Queue) -> bool:
     """Whether what is ready exceeds a limit."""
-    return _is_over(queue, len(queue.ready), queue.ready.size_bytes)
+    return _is_over(queue, queue.ready.count, 0)
 
 
-def _is_over(queue: Queue, count: int, size_bytes: int) -> bool:
+def _is_over(queue: Queue, count: int, further_bytes: int) -> bool:
     settings = queue.settings
     if settings.max_length is not None and count > settings.max_length:
         return True
-    return settings.max_length_bytes is not None and size_bytes > settings.max_length_bytes
+    limit = settings.max_length_bytes
+    return limit is not None and queue.ready.size_bytes + further_bytes > limit

@@ -14,6 +14,7 @@ from leveret.wire.properties import Properties
 from leveret.wire.values import Table
 
 PERSISTENT: Final = 2
+_new: Final = object.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +35,18 @@ class Death:
     published: Table | None = None
 
 
-class Message:
-    """A published message: where to, its properties and its body."""
+# What messages have in common that take the same way with the same properties, as plain data: exchange, routing key,
+# properties as they go out, routing keys, hidden keys, deaths, failed deliveries, size of the published properties.
+Head = tuple[str, str, bytes, tuple[str, ...], tuple[str, ...], tuple[Death, ...], int, int | None]
 
-    __slots__ = (
-        "body",
-        "deaths",
-        "exchange",
-        "failed_delivery_count",
-        "hidden_keys",
-        "id",
-        "properties",
-        "properties_octets",
-        "published_properties_size",
-        "routing_key",
-        "routing_keys",
-    )
+
+class Message:
+    """A published message: where to, its properties and its body.
+
+    Its head may be shared by many, and encoders know a kind of message again by it.
+    """
+
+    __slots__ = ("_properties", "body", "head", "id", "waiting")
 
     def __init__(
         self,
@@ -66,22 +63,98 @@ class Message:
         published_properties_size: int | None = None,
     ) -> None:
         self.id = message_id
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.properties = properties
-        # Flags and values as they go out: headers sorted, BCC gone (see properties_to_deliver).
-        self.properties_octets = properties_octets
+        self.head: Head = (
+            exchange,
+            routing_key,
+            properties_octets,
+            routing_keys,
+            hidden_keys,
+            deaths,
+            failed_delivery_count,
+            published_properties_size,
+        )
         self.body = body
-        # The publish key, then CC, then BCC: every one is tried by every exchange type.
-        self.routing_keys = routing_keys
-        # The BCC keys: they route, and are shown to nobody.
-        self.hidden_keys = hidden_keys
-        # Newest first. RabbitMQ 4 keeps this beside the headers: what a client publishes as x-death means nothing.
-        self.deaths = deaths
-        # Failed deliveries in the queues it died in, handed on to the next one.
-        self.failed_delivery_count = failed_delivery_count
-        # Of a dead letter; None where it is the size of `properties_octets`.
-        self.published_properties_size = published_properties_size
+        # None until somebody looks, where the message was made of its head.
+        self._properties: Properties | None = properties
+        # What stands for it in queues (see `ready`), once it waits in one.
+        self.waiting: tuple[int, bytes, int, Head, int | None] | None = None
+
+    @staticmethod
+    def of(message_id: int, head: Head, body: bytes) -> Message:
+        """A message of its head and body. Hot: once per message that has waited."""
+        message = _new(Message)
+        message.id = message_id
+        message.head = head
+        message.body = body
+        message._properties = message.waiting = None
+        return message
+
+    def repeated(self, message_id: int, body: bytes) -> Message:
+        """One more message like this one, but for its body. Hot: once per repeated publish."""
+        message = _new(Message)
+        message.id = message_id
+        message.head = self.head
+        message.body = body
+        message._properties = self._properties
+        message.waiting = None
+        return message
+
+    @property
+    def exchange(self) -> str:
+        """The exchange it was published to."""
+        return self.head[0]
+
+    @property
+    def routing_key(self) -> str:
+        """The key it was published with."""
+        return self.head[1]
+
+    @property
+    def properties(self) -> Properties:
+        """Its properties, as consumers get them."""
+        properties = self._properties
+        if properties is None:
+            properties = self._properties = Properties.decode(self.head[2])
+        return properties
+
+    @property
+    def properties_octets(self) -> bytes:
+        """Flags and values as they go out: headers sorted, BCC gone (see `publishing.delivered_headers`)."""
+        return self.head[2]
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """The publish key, then CC, then BCC: every one is tried by every exchange type."""
+        return self.head[3]
+
+    @property
+    def hidden_keys(self) -> tuple[str, ...]:
+        """The BCC keys: they route, and are shown to nobody."""
+        return self.head[4]
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        """Newest first. RabbitMQ 4 keeps this beside the headers: what a client publishes as x-death means nothing."""
+        return self.head[5]
+
+    @property
+    def failed_delivery_count(self) -> int:
+        """Failed deliveries in the queues it died in, handed on to the next one."""
+        return self.head[6]
+
+    @property
+    def published_properties_size(self) -> int | None:
+        """Of a dead letter; None where it is the size of `properties_octets`."""
+        return self.head[7]
+
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether it wants more of a plain queue than to be appended: to expire, or to count as failed before."""
+        return self.properties.expiration is not None or bool(self.head[6])
+
+    def is_same(self, other: Message) -> bool:
+        """Whether both are one publish, on the same way: not one of them a dead letter of the other."""
+        return self.id == other.id and self.head is other.head
 
     @property
     def counted_properties_size(self) -> int:
@@ -125,28 +198,22 @@ class QueueEntry:
         "delivery_count",
         "enqueued_at",
         "expires_at",
-        "is_returned",
         "message",
         "position",
         "priority",
         "redelivered",
-        "size_bytes",
     )
 
-    def __init__(self, message: Message, position: int, copy: int, enqueued_at: int, size_bytes: int) -> None:
+    def __init__(self, message: Message, position: int, copy: int, enqueued_at: int) -> None:
         self.message = message
-        # Order of arrival in the queue; a requeued classic message goes back to it.
+        # Order of arrival: the number of the copy, or the offset in a stream. A requeued classic message goes back to it.
         self.position = position
         # Names this one message in this one queue, in the whole broker.
         self.copy = copy
         self.enqueued_at = enqueued_at
-        # What counts towards a limit in bytes.
-        self.size_bytes = size_bytes
         self.expires_at: int | None = None
         self.priority = 0
         self.redelivered = False
-        # Whether it stands among the returned ones of a quorum queue.
-        self.is_returned = False
         # How often it was handed out before, and how often such a delivery failed (semantics: reject and a lost channel
         # fail, nack and recover do not).
         self.acquired_count = 0

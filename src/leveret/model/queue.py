@@ -43,7 +43,6 @@ class Queue(StoredQueue):
         "is_held",
         "is_plain",
         "last_ordinal",
-        "next_position",
         "ready",
         "ring",
         "unacked",
@@ -77,7 +76,6 @@ class Queue(StoredQueue):
         self.ring = ConsumerRing()
         self.exclusive_consumer: Consumer | None = None
         self.active_consumer: Consumer | None = None
-        self.next_position = 0
         self.last_ordinal = 0
         # Nothing is handed out for the moment; see `hold`.
         self.is_held = False
@@ -93,10 +91,8 @@ class Queue(StoredQueue):
     def new_entry(self, message: Message) -> QueueEntry:
         """Give a message its place at the end of this queue, without enqueueing it."""
         node = self.node
-        position = self.next_position
-        self.next_position = position + 1
-        node.last_copy += 1
-        entry = QueueEntry(message, position, node.last_copy, node.now, self.size_of(message))
+        node.last_copy = copy = node.last_copy + 1
+        entry = QueueEntry(message, copy, copy, node.now)
         if message.failed_delivery_count:
             entry.delivery_count = message.failed_delivery_count
             entry.redelivered = self.type.shows_failed_deaths(node.compat)
@@ -121,20 +117,23 @@ class Queue(StoredQueue):
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, or refuse it (False) when full. Hot: once per message and queue."""
-        if not self.is_plain or message.failed_delivery_count or message.properties.expiration is not None:
+        if not self.is_plain or message.asks_for_more:
             return self._enqueue_by_the_rules(message, src_copy)
+        return self.take_in(message, src_copy)
+
+    def take_in(self, message: Message, src_copy: int | None = None) -> bool:
+        """Take a message in that wants no more of this plain queue. Hot: once per message and queue."""
         node = self.node
         copy = node.last_copy = node.last_copy + 1
-        position = self.next_position
-        self.next_position = position + 1
-        entry = QueueEntry(message, position, copy, node.now, len(message.body))
-        self._tap_enqueued(entry, src_copy)
-        if not self.ready:
+        tap = self.hooks.tap
+        if tap is not None:
+            tap((events.ENQUEUED, node.now, self.vhost.name, self.name, message, copy, src_copy, None))
+        if self.consumers and not self.ready.count:
             consumer = self.ring.take()
             if consumer is not None:
-                self._hand_out(entry, consumer)
+                self._hand_out(QueueEntry(message, copy, copy, node.now), consumer)
                 return True
-        self.ready.append(entry)
+        self.ready.append_message(message, copy, node.now)
         return True
 
     def _enqueue_by_the_rules(self, message: Message, src_copy: int | None) -> bool:
@@ -147,7 +146,10 @@ class Queue(StoredQueue):
         if settings.message_ttl_us is not None or message.properties.expiration is not None:
             entry.expires_at = expiry.deadline_of(self, message, entry.enqueued_at)
         entry.priority = self.priority_of(message)
-        self._tap_enqueued(entry, src_copy)
+        tap = self.hooks.tap
+        if tap is not None:
+            where = (self.vhost.name, self.name)
+            tap((events.ENQUEUED, entry.enqueued_at, *where, message, entry.copy, src_copy, entry.expires_at))
         if not self.ready:
             consumer = self.ring.take()
             if consumer is not None:
@@ -160,12 +162,6 @@ class Queue(StoredQueue):
         if has_new_head or (entry.expires_at is not None and self.may_be_head(entry)):
             expiry.expire_heads(self)
         return True
-
-    def _tap_enqueued(self, entry: QueueEntry, src_copy: int | None) -> None:
-        tap = self.hooks.tap
-        if tap is not None:
-            where = (self.vhost.name, self.name)
-            tap((events.ENQUEUED, entry.enqueued_at, *where, entry.message, entry.copy, src_copy, entry.expires_at))
 
     @property
     def _has_no_rules(self) -> bool:
@@ -190,8 +186,8 @@ class Queue(StoredQueue):
         """Hand out what waits while a consumer has room."""
         ready, ring = self.ready, self.ring
         looks_first = self.type.name != "classic"
-        while ready and not self.is_held:
-            if looks_first and ready.head().expires_at is not None:
+        while ready.count and not self.is_held:
+            if looks_first and ready.has_deadlines and ready.head_deadline() is not None:
                 expiry.expire_heads(self)
                 if not ready:
                     return
@@ -199,7 +195,7 @@ class Queue(StoredQueue):
             if consumer is None:
                 return
             self._hand_out(ready.pop(), consumer)
-            if not looks_first and ready and ready.head().expires_at is not None:
+            if not looks_first and ready.has_deadlines and ready.head_deadline() is not None:
                 # Fetch, then drop_expired_msgs (rabbit_amqqueue_process, seen on 4.3).
                 expiry.expire_heads(self)
 
@@ -222,9 +218,10 @@ class Queue(StoredQueue):
             if self.consumer_timeout is not None:
                 self.consumer_timeout.watch(entry, consumer.subscriber, consumer)
         consumer.subscriber.deliver(consumer, entry)
-        limit = consumer.prefetch_count
-        if self.keeps_full_consumers_in_turn or not limit or consumer.unacked_count < limit:
-            self.ring.add(consumer)
+        if not self.keeps_full_consumers_in_turn:
+            limit = consumer.prefetch_count
+            if limit and consumer.unacked_count >= limit:
+                self.ring.remove(consumer)
 
     def refuse_get(self) -> None:
         """Refuse basic.get where the type does not allow it."""
@@ -257,7 +254,7 @@ class Queue(StoredQueue):
     def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """End a delivery: the message is done. Hot: once per acknowledged message."""
         self._let_go(entry, consumer)
-        if self.ready:
+        if self.ready.count:
             self.deliver_ready()
 
     def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
@@ -304,6 +301,7 @@ class Queue(StoredQueue):
         entry.redelivered = False
 
     def _let_go(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        # Hot: once per settled delivery.
         self.unacked.pop(entry.copy, None)
         if self.consumer_timeout is not None:
             self.consumer_timeout.forget(entry.copy)
@@ -415,11 +413,8 @@ class Queue(StoredQueue):
         """Lose every message that is not persistent: the node restarts."""
         if self.keeps_every_message:
             return
-        for entry in self.ready.clear():
-            if entry.message.is_persistent:
-                self.ready.append(entry)
-            else:
-                self.tap_dropped(entry, "restart")
+        for entry in self.ready.take_out(lambda entry: not entry.message.is_persistent):
+            self.tap_dropped(entry, "restart")
         expiry.expire_heads(self)
 
     def used(self) -> None:

@@ -21,7 +21,7 @@ from leveret.model.queue_types import QueueType
 from leveret.model.settings import QueueSettings
 from leveret.model.stored_queue import StoredQueue
 from leveret.model.stream_filter import StreamFilter, refuse_invalid_value
-from leveret.model.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog, stored_size
+from leveret.model.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
 from leveret.model.stream_message import refuse_unstorable, stored
 from leveret.trace import events
 from leveret.wire.values import Table
@@ -123,7 +123,7 @@ class Stream(StoredQueue):
             self._drop_outdated()
         node.last_copy += 1
         message = stored(message, log.next_offset, node.compat)
-        entry = QueueEntry(message, log.next_offset, node.last_copy, node.now, stored_size(message))
+        entry = QueueEntry(message, log.next_offset, node.last_copy, node.now)
         log.append(entry)
         self.tap_copy(events.ENQUEUED, entry, src_copy, None)
         for reader in list(self._waiting.values()):

@@ -83,7 +83,7 @@ class StreamLog:
         newest = self._segments[-1]
         assert entry.position == newest.next_offset, f"offset {entry.position} does not follow"
         newest.entries.append(entry)
-        newest.size_bytes += entry.size_bytes
+        newest.size_bytes += stored_size(entry.message)
         self._count += 1
 
     def at(self, offset: int) -> QueueEntry | None:

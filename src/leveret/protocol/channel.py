@@ -342,8 +342,8 @@ class Channel:
     def _tap_confirms(self, answer: Answer) -> None:
         method, outcomes = answer
         kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
-        for outcome in outcomes:
-            self.tap(kind, outcome.message, outcome.sequence, method.multiple)
+        for sequence, _, message in outcomes:
+            self.tap(kind, message, sequence, method.multiple)
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:

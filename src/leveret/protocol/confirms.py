@@ -6,18 +6,15 @@ Outcomes are collected while a batch of input is handled and sent at its end: ne
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import NamedTuple
 
 from leveret.model.message import Message
 from leveret.wire.methods import BasicAck, BasicNack
 
-
-class Outcome(NamedTuple):
-    """What became of one publish: taken by all its queues, or refused by one."""
-
-    sequence: int
-    is_taken: bool
-    message: Message
+# What became of one publish: its number, whether all its queues took it, and the message. A plain tuple, since there is
+# one for every publish.
+Outcome = tuple[int, bool, Message]
 
 
 class Answer(NamedTuple):
@@ -30,7 +27,7 @@ class Answer(NamedTuple):
 class Confirms:
     """The confirms of one channel in confirm mode."""
 
-    __slots__ = ("_outcomes", "last_sequence", "withheld")
+    __slots__ = ("_has_refused", "_outcomes", "last_sequence", "withheld")
 
     def __init__(self) -> None:
         # The number of the last publish; the first one after confirm.select is 1.
@@ -39,36 +36,39 @@ class Confirms:
         self.withheld: dict[int, None] = {}
         # Settled and not yet told, in order of publishing.
         self._outcomes: list[Outcome] = []
+        # Whether one of them was refused.
+        self._has_refused = False
 
     def next_sequence(self) -> int:
         """The number of a new publish."""
         self.last_sequence += 1
         return self.last_sequence
 
-    def settle(self, sequence: int, message: Message, *, is_taken: bool) -> None:
-        """A publish was taken by all its queues, or refused by one."""
-        self._outcomes.append(Outcome(sequence, is_taken, message))
+    def settle(self, sequence: int, message: Message, is_taken: bool) -> None:
+        """A publish was taken by all its queues, or refused by one. Hot: once per publish."""
+        self._outcomes.append((sequence, is_taken, message))
+        if not is_taken:
+            self._has_refused = True
 
     def take(self) -> list[Answer]:
         """What the publisher is owed, and nothing owed afterwards."""
         outcomes, self._outcomes = self._outcomes, []
+        has_refused, self._has_refused = self._has_refused, False
         if self.withheld:
             return [Answer(_alone(outcome), [outcome]) for outcome in outcomes]
-        answers: list[Answer] = []
-        start = 0
-        for end in range(1, len(outcomes) + 1):
-            if end < len(outcomes) and outcomes[end].is_taken is outcomes[start].is_taken:
-                continue
-            run = outcomes[start:end] if start or end < len(outcomes) else outcomes
-            answers.append(Answer(_together(run), run))
-            start = end
-        return answers
+        if not has_refused:
+            return [Answer(_together(outcomes), outcomes)] if outcomes else []
+        return [
+            Answer(_together(run), run)
+            for run in (list(group) for _, group in groupby(outcomes, key=lambda outcome: outcome[1]))
+        ]
 
 
 def _alone(outcome: Outcome) -> BasicAck | BasicNack:
-    return BasicAck(outcome.sequence, False) if outcome.is_taken else BasicNack(outcome.sequence, False, True)
+    sequence, is_taken, _ = outcome
+    return BasicAck(sequence, False) if is_taken else BasicNack(sequence, False, True)
 
 
 def _together(run: list[Outcome]) -> BasicAck | BasicNack:
-    last = run[-1]
-    return BasicAck(last.sequence, len(run) > 1) if last.is_taken else BasicNack(last.sequence, True, True)
+    sequence, is_taken, _ = run[-1]
+    return BasicAck(sequence, len(run) > 1) if is_taken else BasicNack(sequence, True, True)

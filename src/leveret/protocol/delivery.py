@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from leveret.model.message import Message
+from leveret.model.message import Head, Message
 from leveret.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 from leveret.wire.frames import HEADER, wrap
 from leveret.wire.methods import BasicDeliver
@@ -25,18 +25,18 @@ class DeliveryEncoder:
     """The octets of deliveries to one consumer.
 
     A consumer is given the same kind of message again and again: what lies before and behind the delivery tag, up to
-    the body, is kept from the last one and used while address, properties and size are the same.
+    the body, is kept from the last one and used while head and size are the same.
     """
 
-    __slots__ = ("_address", "_back", "_channel_number", "_frame_max", "_front", "_head", "_properties", "_size")
+    __slots__ = ("_back", "_body_limit", "_channel_number", "_frame_max", "_front", "_head", "_known", "_size")
 
     def __init__(self, consumer_tag: str, channel_number: int, frame_max: int) -> None:
         self._head = _ID.pack(BasicDeliver.ID) + encode_short_string(consumer_tag)
         self._channel_number = channel_number
         self._frame_max = frame_max
-        # Of the last delivery; no message has a size below 0.
-        self._address = ("", "")
-        self._properties = b""
+        self._body_limit = frame_max - FRAME_OVERHEAD
+        # What the last delivery had in common with those before and behind it, and the size of its body.
+        self._known: Head | None = None
         self._size = -1
         # The method frame before the delivery tag; and what follows the flag, up to the body.
         self._front = b""
@@ -47,19 +47,19 @@ class DeliveryEncoder:
 
         `properties_octets` stand in for the message's own where a queue adds headers to a delivery.
         """
-        properties = message.properties_octets if properties_octets is None else properties_octets
         body = message.body
         size = len(body)
-        if not 0 < size <= self._frame_max - FRAME_OVERHEAD:
-            method = self._method(tag, redelivered, message)
-            return method + content(message, self._channel_number, self._frame_max, properties)
-        is_known = self._size == size and self._address == (message.exchange, message.routing_key)
-        if not is_known or self._properties != properties:
-            self._learn(message, properties, size)
+        if message.head is not self._known or size != self._size or properties_octets is not None:
+            if not 0 < size <= self._body_limit:
+                method = self._method(tag, redelivered, message)
+                return method + content(message, self._channel_number, self._frame_max, properties_octets)
+            self._learn(message, size, properties_octets)
         return b"".join((self._front, _TAG.pack(tag, redelivered), self._back, body, FRAME_END_OCTET))
 
-    def _learn(self, message: Message, properties: bytes, size: int) -> None:
-        self._address, self._properties, self._size = (message.exchange, message.routing_key), properties, size
+    def _learn(self, message: Message, size: int, properties_octets: bytes | None) -> None:
+        # Properties of one delivery alone say nothing about the next.
+        self._known, self._size = (message.head if properties_octets is None else None), size
+        properties = message.properties_octets if properties_octets is None else properties_octets
         number, address = self._channel_number, _address(message)
         self._front = HEADER.pack(FRAME_METHOD, number, len(self._head) + _TAG.size + len(address)) + self._head
         header = HEADER.pack(FRAME_HEADER, number, _CONTENT_HEADER.size + len(properties))

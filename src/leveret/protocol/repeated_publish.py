@@ -9,11 +9,12 @@ mode. Whatever does not match goes the plain road; both give the same octets (a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
-from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
 from leveret.model.message import Message
+from leveret.model.queue import Queue
 from leveret.model.stored_queue import StoredQueue
 from leveret.protocol.assembler import Content
 from leveret.protocol.state import ChannelState
@@ -33,27 +34,29 @@ class RepeatedPublish:
     """What one publish of a channel came to, and the octets by which its repetition is known."""
 
     __slots__ = (
-        "_body_head_at",
         "_channel",
+        "_entrances",
         "_front",
         "_message",
-        "_properties_at",
+        "_prefix",
         "_properties_end",
-        "_queues",
+        "_size",
         "_versions",
     )
 
     def __init__(self, channel: Channel, content: Content, message: Message, queues: tuple[StoredQueue, ...]) -> None:
         self._channel = channel
         self._message = message
-        self._queues = queues
+        self._entrances = tuple(_entrance(queue, message) for queue in queues)
         octets = content.properties_octets
         head = HEADER.pack(FRAME_HEADER, channel.number, 12 + len(octets)) + _CLASS_AND_WEIGHT.pack(CLASS_BASIC, 0)
-        # The method frame and the head of the header frame; then the body's size; then the properties and frame end.
+        # The method frame and the head of the header frame; then comes the body's size, then the properties.
         self._front = wrap(FRAME_METHOD, channel.number, content.method_octets) + head
-        self._properties_at = len(self._front) + _BODY_SIZE.size
         self._properties_end = octets + FRAME_END_OCTET
-        self._body_head_at = self._properties_at + len(self._properties_end)
+        # Everything before a body of the size seen last; bodies are often of one size.
+        self._size = 0
+        self._prefix = b""
+        self._learn(len(content.body))
         self._versions = _versions(channel)
 
     def is_still_true(self) -> bool:
@@ -71,40 +74,50 @@ class RepeatedPublish:
     def take_from(self, reader: FrameReader) -> bool:
         """Take all repetitions that stand next in the stream; whether there was one. Hot: a loop over publishes."""
         octets, start = reader.unread()
-        at, length, frame_max = start, len(octets), reader.frame_max
-        front, properties_end = self._front, self._properties_end
-        try:
-            while octets.startswith(front, at) and octets.startswith(properties_end, at + self._properties_at):
-                size = _BODY_SIZE.unpack_from(octets, at + len(front))[0]
-                body_at = at + self._body_head_at + HEADER.size
-                end = body_at + size
-                if not 0 < size <= frame_max or end >= length or octets[end] != FRAME_END:
+        at, length = start, len(octets)
+        prefix, size, put = self._prefix, self._size, self._put
+        while True:
+            if not octets.startswith(prefix, at):
+                if not self._has_other_size(octets, at, reader.frame_max):
                     break
-                if HEADER.unpack_from(octets, at + self._body_head_at) != (FRAME_BODY, self._channel.number, size):
-                    break
-                self._put(octets[body_at:end])
-                at = end + 1
-        except StructError:
-            # The rest has not come yet.
-            pass
+                prefix, size = self._prefix, self._size
+            body_at = at + len(prefix)
+            end = body_at + size
+            if end >= length or octets[end] != FRAME_END:
+                # The rest has not come yet, or is for the plain road to refuse.
+                break
+            put(octets[body_at:end])
+            at = end + 1
         reader.skip_to(at)
-        return at > start
+        if at == start:
+            return False
+        if self._channel.confirms is not None:
+            self._channel.connection.confirming[self._channel] = None
+        return True
+
+    def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
+        """Whether this is a repetition with one body frame of another size; what stands before the body is learnt."""
+        front = self._front
+        size_at = at + len(front)
+        if not octets.startswith(front, at) or len(octets) < size_at + _BODY_SIZE.size:
+            return False
+        size: int = _BODY_SIZE.unpack_from(octets, size_at)[0]
+        if not 0 < size <= frame_max:
+            return False
+        self._learn(size)
+        return octets.startswith(self._prefix, at)
+
+    def _learn(self, size: int) -> None:
+        body_head = HEADER.pack(FRAME_BODY, self._channel.number, size)
+        self._size = size
+        self._prefix = self._front + _BODY_SIZE.pack(size) + self._properties_end + body_head
 
     def _put(self, body: bytes) -> None:
         # Hot: once per repeated publish. What happens here is what `handlers.basic.publish` does with a routed message.
-        channel, known = self._channel, self._message
+        channel = self._channel
         node = channel.node
         node.last_message_id = message_id = node.last_message_id + 1
-        message = Message(
-            message_id,
-            known.exchange,
-            known.routing_key,
-            known.properties,
-            known.properties_octets,
-            body,
-            known.routing_keys,
-            known.hidden_keys,
-        )
+        message = self._message.repeated(message_id, body)
         confirms = channel.confirms
         sequence = None
         if confirms is not None:
@@ -114,14 +127,20 @@ class RepeatedPublish:
             connection = channel.connection
             tap((events.PUBLISHED, node.now, channel.vhost.name, connection.number, channel.number, message, sequence))
         is_taken = True
-        for queue in self._queues:
-            if not queue.enqueue(message):
+        for enter in self._entrances:
+            if not enter(message):
                 is_taken = False
-        if confirms is not None and sequence is not None:
-            confirms.settle(sequence, message, is_taken=is_taken)
-            channel.connection.confirming[channel] = None
+        if sequence is not None and confirms is not None:
+            confirms.settle(sequence, message, is_taken)
         if node.work:
             node.run_work()
+
+
+def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]:
+    """How the repetitions of a message get into a queue; a change of the queue's rules ends what is remembered."""
+    if isinstance(queue, Queue) and queue.is_plain and not message.asks_for_more:
+        return queue.take_in
+    return queue.enqueue
 
 
 def remembered(channel: Channel, content: Content, message: Message, exchange: Exchange) -> RepeatedPublish | None:

@@ -75,7 +75,7 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
         is_taken = not published.is_refused
         goes_wrong = channel.connection.faults.confirm
         if goes_wrong is None or not goes_wrong(channel, message, sequence, is_taken):
-            confirms.settle(sequence, message, is_taken=is_taken)
+            confirms.settle(sequence, message, is_taken)
             channel.connection.confirming[channel] = None
     channel.connection.repeated_publish = remembered(channel, content, message, exchange)
 
