@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_leveret import recording
 from pytest_leveret.markers import checked_names
 from pytest_leveret.options import Settings, read_general_settings, read_levels
 
@@ -29,8 +30,9 @@ def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
     options = {word: setting.value for word, setting in settings.items()} | overrides
     if "checks" in settings and "checks" in overrides:
         options["checks"] = f"{settings['checks'].value} {read_levels(overrides['checks'])}"
-    if "permit" in options:
-        options["permit"] = checked_names(options["permit"])
+    for word in ("permit", "trace_redact"):
+        if word in options:
+            options[word] = checked_names(options[word])
     try:
         return Broker(**options).start()
     except ValueError as error:
@@ -58,12 +60,14 @@ def refuse_unusable(config: pytest.Config) -> None:
 def add_to_test(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker was started for a test."""
     item.stash.setdefault(_STARTED, []).append(broker)
+    recording.begin(item, broker)
     _begin(broker, item.nodeid)
 
 
 def add_to_session(session: pytest.Session, broker: Broker) -> None:
     """Note the broker that serves many tests."""
     session.stash[_SESSION] = broker
+    recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
 
 
@@ -91,6 +95,7 @@ def note_start(item: pytest.Item) -> None:
     item.session.stash[_CURRENT] = item.nodeid
     shared = session_broker(item)
     if shared is not None:
+        recording.begin(item, shared)
         _begin(shared, item.nodeid)
 
 

@@ -6,6 +6,7 @@ knows ends the test before it starts: a slip of the pen must not run a test on a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -15,8 +16,8 @@ from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_n
 
 NAME: Final = "leveret"
 LINE: Final = (
-    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', checks='unroutable=error', "
-    "host='127.0.0.1'): "
+    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', trace='traces', "
+    "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', host='127.0.0.1'): "
     "which broker the fixtures `leveret` and `make_leveret` give this test; every word may be left out, "
     "those of test, class and module are merged and the closest wins."
 )
@@ -43,6 +44,9 @@ def merged(word: str, setting: Setting, closer: Setting | None) -> Setting:
     """What counts when a closer place says the same word: it alone, but of levels of checks each the closest."""
     if closer is None:
         return setting
+    if word == "trace_redact":
+        # What is hidden for all tests is hidden for this one.
+        return Setting({*setting.value, *closer.value}, f"{setting.origin}, {closer.origin}")
     if word != "checks":
         return closer
     return Setting(f"{setting.value} {closer.value}", f"{setting.origin}, {closer.origin}")
@@ -85,17 +89,19 @@ def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
 def _checked(word: str, value: object) -> object:
     if word not in WORDS:
         raise WrongMarker(f"the marker leveret has no word {word!r}{_suggestion(word)}")
-    if word == "permit":
+    if word in ("permit", "trace_redact"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-            raise WrongMarker(f"permit={value!r} is not a set of names")
+            raise WrongMarker(f"{word}={value!r} is not a set of names")
         return names
     if word == "checks":
         try:
             return read_levels(value)
         except ValueError as error:
             raise WrongMarker(f"checks={value!r}: {error}") from None
-    wanted = int if word == "seed" else str
+    if word == "trace" and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    wanted = {"seed": int, "trace_bodies": bool}.get(word, str)
     if not isinstance(value, wanted):
         raise WrongMarker(f"{word}={value!r} is no {wanted.__name__}")
     return value

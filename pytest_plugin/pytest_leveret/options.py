@@ -27,7 +27,7 @@ class Option:
     @property
     def flag(self) -> str:
         """Its name on the command line."""
-        return f"--leveret-{self.word}"
+        return f"--leveret-{self.word.replace('_', '-')}"
 
     @property
     def variable(self) -> str:
@@ -79,6 +79,17 @@ def _age(version: str) -> list[int]:
     return [int(part) if part.isdecimal() else 0 for part in version.split(".")]
 
 
+def read_switch(text: str) -> bool:
+    """Whether a text says yes."""
+    if text.lower() not in _SWITCHES:
+        raise ValueError(f"{text!r} is neither yes nor no")
+    return _SWITCHES[text.lower()]
+
+
+_SWITCHES: Final = {
+    **dict.fromkeys(("yes", "true", "on", "1"), True),
+    **dict.fromkeys(("no", "false", "off", "0"), False),
+}
 _VERSIONS: Final = (
     "the RabbitMQ version the broker behaves as (default: 4.3); several, as in 3.13,4.3, rehearse an upgrade"
 )
@@ -88,6 +99,9 @@ OPTIONS: Final = (
     Option("permit", "FEATURES", "deprecated features to allow though that version denies them", read_names),
     Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", int),
     Option("record", "LEVEL", "what is recorded for assertions and reports: ring or off (default: ring)", str),
+    Option("trace", "DIR", "write everything that happens to a trace file in this directory", os.path.abspath),
+    Option("trace_bodies", "YES_OR_NO", "write the bodies of messages to it too (default: no)", read_switch),
+    Option("trace_redact", "NAMES", "further headers whose values are not written to it", read_names),
     Option("checks", "LEVELS", "levels of strict checks, as unroutable=error or expired_into_nothing=off", read_levels),
     Option("host", "ADDRESS", "the address the broker listens on (default: 127.0.0.1)", str),
 )
@@ -125,6 +139,8 @@ def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     if text:
         return text, option.variable
     text = config.getini(option.ini)
+    if text and option.word == "trace":
+        text = config.rootpath / text
     return (str(text), f"ini option {option.ini}") if text else None
 
 

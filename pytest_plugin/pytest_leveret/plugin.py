@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_leveret import brokers, faults, markers, options, rehearsal, report
+from pytest_leveret import brokers, faults, markers, options, recording, rehearsal, report
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse options that no broker takes."""
     config.addinivalue_line("markers", markers.LINE)
     config.addinivalue_line("markers", faults.LINE)
+    config.pluginmanager.register(recording.Recording(), "leveret-recording")
     brokers.refuse_unusable(config)
     rehearsal.plan_report(config)
 
@@ -72,6 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that cannot be meant before anything of the test runs."""
+    recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
     brokers.note_start(item)
 

@@ -29,8 +29,10 @@ from leveret.observe.views import BindingView, ChannelView, ConnectionView, Cons
 from leveret.operator import Operator
 from leveret.scripted.peers import Peers
 from leveret.timekeeper import Timekeeper
+from leveret.trace.writer import TraceOptions
 
 if TYPE_CHECKING:
+    from os import PathLike
     from ssl import SSLContext
 
     from leveret.faults import FaultPlan
@@ -57,6 +59,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         permit: Iterable[str] = (),
         seed: int = 0,
         record: Level = "ring",
+        trace: str | PathLike[str] | None = None,
+        trace_bodies: bool = False,
+        trace_redact: Iterable[str] = (),
         checks: Wanted = (),
         users: Mapping[str, str] | None = None,
         plugins: Iterable[str] = (),
@@ -70,6 +75,10 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled. With
         `tls` there is a second port that speaks TLS: with the server's context given, or with certificates made for the
         test (True; see `certificates`).
+
+        `trace` is a directory: everything that happens is written there, to one file for all brokers of the process
+        (see docs/recording.md). `trace_bodies` writes bodies too, and `trace_redact` names further headers whose values
+        are not written.
         """
         # What clients have to trust and may show, where the broker made its own certificates.
         self.certificates: Authority | None = None
@@ -88,6 +97,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
             seed=seed,
             permit=features,
             record=record,
+            trace=None if trace is None else TraceOptions.of(trace, bodies=trace_bodies, redact=trace_redact),
             users=users or {},
             plugins=frozenset(plugins),
             tls=tls or None,
@@ -105,7 +115,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         self._tls_port: int | None = None
 
     def start(self) -> Self:
-        """Open the port; OSError when it cannot be had."""
+        """Open the port; OSError when it cannot be had, ValueError for a directory no trace can be written to."""
         if self._engine.loop.is_running:
             raise BrokerError(f"this broker runs already, on port {self._port}")
         if self._engine.tls is None:

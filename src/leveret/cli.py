@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import BrokerError
+from leveret.pipeline.command import add_to as add_pipeline_to
 from leveret.server import native
 
 if TYPE_CHECKING:
@@ -83,6 +84,15 @@ def _parser() -> argparse.ArgumentParser:
         "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
     )
     _add_tls(serve)
+    serve.add_argument("--trace", metavar="DIR", help="write everything that happens to a trace file in a directory")
+    serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only what they hash to")
+    serve.add_argument(
+        "--trace-redact",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a header whose value is not written, beside those that are secret by name; may be repeated",
+    )
     serve.add_argument("--seed", type=int, default=0, help="seed of generated names (default: 0)")
     serve.set_defaults(run=_serve)
     parity = commands.add_parser(
@@ -93,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parity.add_argument("--version", metavar="VERSION", help="of one version, as in 4.0 (default: all)")
     parity.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
     parity.set_defaults(run=_print_parity)
+    add_pipeline_to(commands)
     return parser
 
 
@@ -119,6 +130,9 @@ def _serve(options: argparse.Namespace) -> int:
         seed=options.seed,
         users=users,
         record="off",
+        trace=options.trace,
+        trace_bodies=options.trace_bodies,
+        trace_redact=options.trace_redact,
         plugins=options.plugin,
         tls=_server_context(options),
         tls_port=options.tls_port,
@@ -136,7 +150,17 @@ def _serve(options: argparse.Namespace) -> int:
         if options.tls_cert is not None:
             print(broker.tls_url, flush=True)
         end.acquire()
+    if options.trace is not None:
+        _print_traces()
     return 0
+
+
+def _print_traces() -> None:
+    from leveret.trace.run import close_files
+
+    with suppress(BrokenPipeError):
+        for path in close_files():
+            print(path, flush=True)
 
 
 def _print_parity(options: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ from leveret.server.loop import Loop
 from leveret.server.transport import Conversation
 from leveret.trace import events
 from leveret.trace.recorder import Level, Recorder
+from leveret.trace.writer import TraceOptions, Writer
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -55,6 +56,7 @@ class Engine:
         seed: int,
         permit: frozenset[str],
         record: Level,
+        trace: TraceOptions | None = None,
         users: Mapping[str, str],
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,
@@ -69,10 +71,10 @@ class Engine:
         # The ports in use: the plain one, then that of TLS.
         self._addresses: list[Address] = []
         self.lock = native.reentrant_lock()
-        self.recorder = Recorder(record)
         # The broker's clock, which a test may hold, and that of heartbeats, which only skips.
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
+        self.recorder = Recorder(record, writer=None if trace is None else self._new_writer(trace))
         # Why autojump gave up, for whoever waits or moves time next.
         self.time_error: BrokerError | None = None
         # How often the test called: it looked, acted or began to wait.
@@ -82,13 +84,15 @@ class Engine:
         self.faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
         self.node = self._new_node()
         self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
+        if self.recorder.writer is not None:
+            self.loop.after_turn = self.recorder.writer.turned
 
     def _new_node(self) -> Node:
         node = Node(
             compat=self.compat,
             dice=random.Random(self.seed),
             now=self.clock.now(),
-            hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.is_on else None),
+            hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.tap is not None else None),
             permit=self.permit,
         )
         if EVENT_EXCHANGE in self.plugins:
@@ -98,6 +102,10 @@ class Engine:
             node.access.set_permission("/", name)
         self.faults.attach(node)
         return node
+
+    def _new_writer(self, trace: TraceOptions) -> Writer:
+        facts = {"broker": f"leveret {_own_version()}", "profile": self.compat.version, "seed": self.seed}
+        return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)
 
     def _connect(self, peer: Address, local: Address) -> Conversation:
         self._connection_count += 1
@@ -114,10 +122,23 @@ class Engine:
         return Connection(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
 
     def start(self, host: str, *ports: int) -> list[Address]:
-        """This opens ports, the second of them for TLS, and returns their addresses; OSError when one cannot be had."""
+        """This opens ports, the second of them for TLS, and returns their addresses.
+
+        OSError when one cannot be had, ValueError when there can be no trace file where it is wanted.
+        """
         self.refuse_strangers()
+        self._open_trace()
         self._open([(host, port) for port in ports], self.loop.start)
         return self._addresses
+
+    def _open_trace(self) -> None:
+        writer = self.recorder.writer
+        if writer is None:
+            return
+        try:
+            writer.open()
+        except OSError as error:
+            raise ValueError(f"trace={writer.directory!r}: no file can be written there: {error.strerror}") from None
 
     def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
         listeners: list[Listener] = []
@@ -146,6 +167,9 @@ class Engine:
     def stop(self) -> None:
         """This closes the port and every connection; what is left can still be looked at."""
         self.loop.stop(self._shut_down)
+        if self.recorder.writer is not None and not self.loop.is_abandoned:
+            with self.lock:
+                self.recorder.writer.close()
 
     def _shut_down(self) -> None:
         for session in list(self.node.connections.values()):
@@ -158,7 +182,7 @@ class Engine:
     def _begin_anew(self) -> None:
         self._shut_down()
         self.loop.reset_all()
-        self.recorder.clear()
+        self.recorder.begin_anew()
         self.clock.release()
         self.time_error = None
         self._connection_count = 0
@@ -304,6 +328,16 @@ class Engine:
         with self.lock:
             title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
             return report_text(self.node, self.recorder, title) + self.faults.report()
+
+
+def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("leveret")
+    except PackageNotFoundError:
+        # Run from its source.
+        return "unreleased"
 
 
 def _nothing() -> None:

@@ -16,6 +16,7 @@ from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
+    from leveret.trace.trace_file import TraceFile
 
 
 class Harness:
@@ -34,6 +35,16 @@ class Harness:
     def end_test(self, node_id: str, outcome: str, duration: float) -> None:
         """This writes into the trace how a test ended, after `duration` seconds."""
         self._tap(events.TEST_END, node_id, outcome, round(duration, 6))
+
+    @property
+    def trace_file(self) -> TraceFile | None:
+        """This is the trace file the broker writes to, with everything in it that has happened by now."""
+        writer = self._engine.recorder.writer
+        if writer is None or not self._is_ours:
+            return None
+        with self._engine.lock:
+            writer.write()
+            return writer.open()
 
     def _tap(self, kind: str, *fields: object) -> None:
         if self._is_ours:

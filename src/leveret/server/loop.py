@@ -89,6 +89,8 @@ class Loop:
         self.dirty: list[Conversation] = []
         self._requests: deque[Request[object]] = deque()
         self._listeners: dict[int, Listener] = {}
+        # Done at the end of a turn, with the seconds there are to sleep; it returns those that may be slept.
+        self.after_turn: Callable[[float | None], float | None] | None = None
         self._last_act: Callable[[], None] | None = None
         self._is_stopping = False
         self._is_ended = False
@@ -212,6 +214,8 @@ class Loop:
             with lock:
                 self._turn(events)
                 timeout = self._seconds_to_sleep()
+                if self.after_turn is not None:
+                    timeout = self._guarded_after(self.after_turn, timeout)
             turns.complete()
             events = wait(timeout)
 
@@ -240,6 +244,13 @@ class Loop:
             self.host.advance(self._clock.now(), wall_now)
         except Exception as error:
             self.host.internal_errors.append(error)
+
+    def _guarded_after(self, act: Callable[[float | None], float | None], timeout: float | None) -> float | None:
+        try:
+            return act(timeout)
+        except Exception as error:
+            self.host.internal_errors.append(error)
+            return timeout
 
     def _guarded_work(self) -> None:
         try:

@@ -144,13 +144,39 @@ class TracedMessage(Protocol):
         """The key it was published with."""
 
     @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """That key, and those of the headers CC and BCC."""
+
+    @property
+    def properties(self) -> TracedProperties:
+        """What it says of itself."""
+
+    @property
     def body(self) -> bytes:
         """Its content."""
 
 
+class TracedProperties(Protocol):
+    """What the trace needs to know of a message's properties."""
+
+    @property
+    def message_id(self) -> str | None:
+        """The publisher's name for the message."""
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The publisher's name for what it belongs to."""
+
+    def to_python(self) -> dict[str, object]:
+        """Those that are present, by name."""
+
+
 @runtime_checkable
-class _PlainValue(Protocol):
-    def to_python(self) -> object: ...
+class PlainValue(Protocol):
+    """A value of the wire that has an ordinary one, as a field table has."""
+
+    def to_python(self) -> object:
+        """The ordinary value."""
 
 
 class Event:
@@ -279,7 +305,7 @@ def _is_telling(name: str, value: object) -> bool:
 def _show(name: str, value: object) -> str:
     if name != "message":
         # A field table would show its wire types, which say little in a report.
-        plain = value.to_python() if isinstance(value, _PlainValue) else value
+        plain = value.to_python() if isinstance(value, PlainValue) else value
         return f"{name}={plain!r}"
     message = Event((PUBLISHED, 0, "/", None, None, value, None)).message
     return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {preview(message.body)})"

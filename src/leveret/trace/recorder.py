@@ -1,8 +1,9 @@
 """The recorder: the tap that keeps what happened, so that assertions and reports can ask later.
 
-The tap is the bound `append` of a bounded deque, so recording costs the hot path the tuple and nothing else. That
-something fell out at the far end is known without counting: a mark stands before the first event, and whatever pushes
-an event out has pushed out the mark first. How far a reader has come is known the same way, by the last tuple it saw.
+The tap is the bound `append` of a bounded deque, so recording costs the hot path the tuple and nothing else; where a
+trace file is written it is that of the writer's list, and the deque gets what was written. That something fell out at
+the far end is known without counting: a mark stands before the first event, and whatever pushes an event out has pushed
+out the mark first. How far a reader has come is known the same way, by the last tuple it saw.
 
 It takes no lock: whoever reads holds the broker's.
 """
@@ -12,10 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from leveret.hooks import RawEvent, Tap
 from leveret.trace.events import KINDS, POSITIONS, Event
+
+if TYPE_CHECKING:
+    from leveret.trace.writer import Writer
 
 Level = Literal["off", "ring"]
 
@@ -24,11 +28,11 @@ _BEGINNING: Final[RawEvent] = ("beginning",)
 
 
 class Recorder:
-    """This recorder keeps the last `size` events at level "ring" and nothing at level "off"."""
+    """This recorder keeps the last `size` events at level "ring" and nothing at level "off"; a writer keeps all."""
 
-    __slots__ = ("_ring", "level", "size", "tap")
+    __slots__ = ("_ring", "level", "size", "tap", "writer")
 
-    def __init__(self, level: Level = "ring", size: int = 100_000) -> None:
+    def __init__(self, level: Level = "ring", size: int = 100_000, writer: Writer | None = None) -> None:
         if level not in _LEVELS:
             raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}")
         if size < 1:
@@ -39,33 +43,58 @@ class Recorder:
         # "dropped" is said exactly when something was.
         self._ring: Final[deque[RawEvent]] = deque((_BEGINNING,), maxlen=size + 1)
         # What goes into `Hooks.tap`: None when nothing is recorded, so that the core does not even make the tuple.
-        self.tap: Final[Tap | None] = self._ring.append if level == "ring" else None
+        self.tap: Tap | None = self._ring.append if level == "ring" else None
+        if writer is not None:
+            writer.ring = self._ring if level == "ring" else None
+            self.tap = writer.tap
+        # Of the trace file, None where none is written.
+        self.writer: Final = writer
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is recorded."""
-        return self.tap is not None
+        """Whether anything is kept to be asked for."""
+        return self.level == "ring"
+
+    @property
+    def path(self) -> str | None:
+        """The trace file of the process, None where none is written; compressed when the process or the run ends."""
+        return None if self.writer is None else self.writer.open().path
 
     @property
     def has_dropped(self) -> bool:
         """Whether events were pushed out by newer ones since the beginning or the last `clear`."""
+        self._catch_up()
         return self._ring[0] is not _BEGINNING
 
     def __len__(self) -> int:
+        self._catch_up()
         return len(self._ring) - 1
 
     def clear(self) -> None:
         """Forget what was recorded; what happens from here on is complete again."""
+        self._catch_up()
         self._ring.clear()
         self._ring.append(_BEGINNING)
 
+    def begin_anew(self) -> None:
+        """The broker was reset: forget what was recorded; it numbers from 1 again."""
+        if self.writer is not None:
+            self.writer.begin_anew()
+        self.clear()
+
+    def _catch_up(self) -> None:
+        if self.writer is not None:
+            self.writer.write()
+
     def raw(self) -> list[RawEvent]:
         """The recorded tuples, oldest first."""
+        self._catch_up()
         return list(self._ring)[1:]
 
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
         """The tuples recorded after the one given, oldest first; all of them for None or for one that is gone."""
-        newer = list(takewhile(lambda raw: raw is not last_seen, islice(reversed(self._ring), len(self))))
+        count = len(self)
+        newer = list(takewhile(lambda raw: raw is not last_seen, islice(reversed(self._ring), count)))
         newer.reverse()
         return newer
 

@@ -1,0 +1,230 @@
+"""Lines of a trace file: the events of one broker as text.
+
+What is written most is written by a template of its own, from parts that repeat and are kept: names are escaped once,
+and so is everything that one turn of the broker, one channel and one queue have in common. Other kinds go by their row.
+Nothing here is asked while the broker works; it is handed many events at a time.
+
+What differs from line to line stands first, so that the rest compresses well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as quoted
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.trace import events
+from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, row_text
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+    from leveret.trace.events import TracedMessage
+    from leveret.trace.redaction import Redaction
+
+# Of kept parts: names that are made up without end must not fill the memory.
+_KEPT_MAX: Final = 4096
+
+# What of the properties stands in `attrs`, as a key to keep its text by.
+_TOLD: Final = attrgetter(
+    *("headers", "content_type", "delivery_mode", "content_encoding", "priority", "reply_to", "expiration"),
+    *("timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
+
+# (raw event, sequence number, the times with the name of that number behind them, the line's end): a line.
+Template = Callable[[Any, int, str, str], str]
+
+
+class Lines:
+    """This writes the lines of one broker."""
+
+    def __init__(self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
+        self._rows: Final = Rows(numbering, redaction, keeps_bodies=keeps_bodies)
+        # The test that runs, by what the broker was told.
+        self.test: str | None = None
+        # Parts that repeat, by what they are made of.
+        self._places: Final[dict[tuple[object, ...], str]] = {}
+        self._addresses: Final[dict[tuple[str, str], str]] = {}
+        self._told: Final[dict[object, str]] = {}
+        self._templates: dict[object, Template] = self._new_templates()
+
+    def begin_anew(self, numbering: Numbering) -> None:
+        """The broker numbers from 1 again."""
+        self._rows.numbering = numbering
+        self._places.clear()
+        self._templates = self._new_templates()
+
+    def write(self, raw_events: Iterable[RawEvent], wall: int, next_seq: Callable[[], int]) -> list[str]:
+        """The lines of these events, which happened at one go; each ends the line."""
+        # Hot: a loop over events.
+        templates, test = self._templates, self.test
+        lines: list[str] = []
+        add = lines.append
+        last_at: object = None
+        turn, end = "", _end_text(test)
+        for raw in raw_events:
+            kind, at = raw[0], raw[1]
+            template = templates.get(kind)
+            if template is not None:
+                if at is not last_at:
+                    last_at = at
+                    turn = f',"ts":{at},"wall":{wall},"seq":'
+                add(template(raw, next_seq(), turn, end))
+            elif kind == events.TEST_START:
+                test = str(raw[2])
+                end = _end_text(test)
+            elif kind != events.TEST_END:
+                add(f"{row_text(self._rows.row(raw, next_seq(), wall, test))}\n")
+        self.test = test
+        self._forget_too_much()
+        return lines
+
+    def _new_templates(self) -> dict[object, Template]:
+        return {
+            events.PUBLISHED: self._new_published(),
+            events.CONFIRMED: self._new_confirmed(),
+            events.ENQUEUED: self._new_enqueued(),
+            events.DELIVERED: self._new_delivered(),
+            **{kind: self._new_settled(kind) for kind in (events.ACKED, events.NACKED, events.REJECTED)},
+            **{kind: self._new_moved(kind) for kind in (events.REQUEUED, events.PURGED)},
+        }
+
+    def _new_published(self) -> Template:
+        base, places, addresses, told = self._rows.numbering.base, self._places, self._addresses, self._told
+        is_kept = not self._rows.keeps_bodies
+
+        def published(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, conn, chan, message, tag = raw
+            place = places.get((vhost, conn, chan)) or self._channel_text(vhost, conn, chan)
+            address = addresses.get((message.exchange, message.routing_key)) or self._address_text(message)
+            properties, body = message.properties, message.body
+            name, correlation = properties.message_id, properties.correlation_id
+            attrs = None
+            if is_kept and len(message.routing_keys) == 1:
+                attrs = told.get(_TOLD(properties))
+            if attrs is None:
+                attrs = self._attrs_text(message)
+            number = "" if tag is None else f',"tag":{tag}'
+            named = "" if name is None else f',"message_id":{quoted(name)}'
+            if correlation is not None:
+                named = f'{named},"correlation_id":{quoted(correlation)}'
+            return (
+                f'{{"kind":"published"{turn}{seq},"msg":{message.id + base}{number},'
+                f'"body_hash":"{blake2b(body, digest_size=HASH_OCTETS).hexdigest()}","size":{len(body)}{named}'
+                f"{place}{address}{attrs}{end}"
+            )
+
+        return published
+
+    def _new_confirmed(self) -> Template:
+        base, places = self._rows.numbering.base, self._places
+
+        def confirmed(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, conn, chan, message, tag, multiple = raw
+            place = places.get((vhost, conn, chan)) or self._channel_text(vhost, conn, chan)
+            flag = "true" if multiple else "false"
+            numbers = f'{seq},"msg":{message.id + base},"tag":{tag}'
+            return f'{{"kind":"confirmed"{turn}{numbers},"multiple":{flag}{place}{end}'
+
+        return confirmed
+
+    def _new_enqueued(self) -> Template:
+        base, places, addresses = self._rows.numbering.base, self._places, self._addresses
+
+        def enqueued(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, queue, message, copy, src_copy, expires = raw
+            place = places.get((vhost, queue)) or self._queue_text(vhost, queue)
+            address = addresses.get((message.exchange, message.routing_key)) or self._address_text(message)
+            rest = "" if expires is None else f',"expires":{expires}'
+            attrs = ""
+            if src_copy is not None:
+                rest, attrs = f'{rest},"src_copy":{src_copy + base}', self._attrs_text(message)
+            return (
+                f'{{"kind":"enqueued"{turn}{seq},"msg":{message.id + base},"copy":{copy + base},'
+                f'"size":{len(message.body)}{rest}{place}{address}{attrs}{end}'
+            )
+
+        return enqueued
+
+    def _new_delivered(self) -> Template:
+        base, places, addresses = self._rows.numbering.base, self._places, self._addresses
+
+        def delivered(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, conn, chan, queue, message, copy, consumer, tag, redelivered, count = raw
+            key = (vhost, conn, chan, queue, consumer)
+            place = places.get(key) or self._consumer_text(*key)
+            address = addresses.get((message.exchange, message.routing_key)) or self._address_text(message)
+            flag = "true" if redelivered else "false"
+            return (
+                f'{{"kind":"delivered"{turn}{seq},"msg":{message.id + base},"copy":{copy + base},"tag":{tag},'
+                f'"redelivered":{flag},"count":{count}{place}{address}{end}'
+            )
+
+        return delivered
+
+    def _new_settled(self, kind: str) -> Template:
+        base, places = self._rows.numbering.base, self._places
+        has_reason = "reason" in events.FIELDS[kind]
+
+        def settled(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, conn, chan, queue, message, copy, tag, multiple = raw[:10]
+            place = places.get((vhost, conn, chan, queue)) or self._queue_text(vhost, queue, conn, chan)
+            flag = "true" if multiple else "false"
+            why = f',"reason":{quoted(raw[10])}' if has_reason and raw[10] is not None else ""
+            return (
+                f'{{"kind":"{kind}"{turn}{seq},"msg":{message.id + base},"copy":{copy + base},"tag":{tag},'
+                f'"multiple":{flag}{why}{place}{end}'
+            )
+
+        return settled
+
+    def _new_moved(self, kind: str) -> Template:
+        base, places = self._rows.numbering.base, self._places
+
+        def moved(raw: Any, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, queue, message, copy, reason = raw
+            place = places.get((vhost, queue)) or self._queue_text(vhost, queue)
+            numbers = f'{seq},"msg":{message.id + base},"copy":{copy + base}'
+            return f'{{"kind":"{kind}"{turn}{numbers},"reason":{quoted(reason)}{place}{end}'
+
+        return moved
+
+    def _channel_text(self, vhost: str, conn: int | None, chan: int | None) -> str:
+        number = self._rows.numbering.connection(conn)
+        connection = "" if number is None else f',"conn":{number}'
+        channel = "" if chan is None else f',"chan":{chan}'
+        text = self._places[vhost, conn, chan] = f',"vhost":{quoted(vhost)}{connection}{channel}'
+        return text
+
+    def _queue_text(self, vhost: str, queue: str, *client: int | None) -> str:
+        where = self._channel_text(vhost, *(client or (None, None)))
+        text = f'{where},"queue":{quoted(queue)}'
+        self._places[(vhost, *client, queue)] = text
+        return text
+
+    def _consumer_text(self, vhost: str, conn: int | None, chan: int | None, queue: str, consumer: str) -> str:
+        text = f'{self._queue_text(vhost, queue, conn, chan)},"consumer":{quoted(consumer)}'
+        self._places[vhost, conn, chan, queue, consumer] = text
+        return text
+
+    def _address_text(self, message: TracedMessage) -> str:
+        exchange, key = message.exchange, message.routing_key
+        text = self._addresses[exchange, key] = f',"exchange":{quoted(exchange)},"routing_key":{quoted(key)}'
+        return text
+
+    def _attrs_text(self, message: TracedMessage) -> str:
+        attrs = self._rows.told(message)
+        text = f',"attrs":{quoted(attrs_text(attrs))}' if attrs else ""
+        if len(message.routing_keys) == 1 and not self._rows.keeps_bodies:
+            self._told[_TOLD(message.properties)] = text
+        return text
+
+    def _forget_too_much(self) -> None:
+        for kept in (self._places, self._addresses, self._told):
+            if len(kept) > _KEPT_MAX:
+                kept.clear()
+
+
+def _end_text(test: str | None) -> str:
+    return "}\n" if test is None else f',"test":{quoted(test)}}}\n'

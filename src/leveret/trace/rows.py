@@ -1,0 +1,154 @@
+"""A raw event as a row of the schema: the columns that apply to it, by name.
+
+This is what an event means in a file, for every kind alike. `lines` writes the frequent kinds without making a row; a
+property test holds both to the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, cast
+
+from leveret.trace import events
+from leveret.trace.events import FIELDS, PlainValue, TracedMessage
+from leveret.trace.redaction import Redaction, body_text, plain
+from leveret.trace.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from leveret.hooks import RawEvent
+
+Row = dict[str, object]
+
+# Kinds whose row says where the message was published to, or as a dead letter went.
+ADDRESSED: Final = (
+    events.PUBLISHED,
+    events.RETURNED,
+    events.ENQUEUED,
+    events.DELIVERED,
+    events.GOT,
+    events.DROPPED,
+)
+HASH_OCTETS: Final = 8
+# Messages of one broker are numbered below this.
+NODE_SPAN: Final = 1_000_000_000
+
+
+class Numbering:
+    """How the numbers of one broker become numbers that are unique in a file.
+
+    Brokers number messages and copies from 1, and so does one that was reset. Messages and copies get the broker's own
+    ordinal in front (the third broker's message 7 is 2000000007), connections the file's next number.
+    """
+
+    __slots__ = ("_connections", "_next_connection", "base")
+
+    def __init__(self, ordinal: int, next_connection: Callable[[], int]) -> None:
+        # What is added to messages and copies.
+        self.base: Final = ordinal * NODE_SPAN
+        self._next_connection = next_connection
+        self._connections: dict[int, int] = {}
+
+    def connection(self, number: int | None) -> int | None:
+        """The number of a connection in the file."""
+        if number is None:
+            return None
+        known = self._connections.get(number)
+        if known is None:
+            known = self._connections[number] = self._next_connection()
+        return known
+
+
+class Rows:
+    """This makes rows of one broker's events."""
+
+    __slots__ = ("keeps_bodies", "numbering", "redaction")
+
+    def __init__(self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
+        self.numbering = numbering
+        self.redaction: Final = redaction
+        self.keeps_bodies: Final = keeps_bodies
+
+    def row(self, raw: RawEvent, seq: int, wall: int, test: str | None) -> Row:
+        """The row of one event."""
+        kind = cast("str", raw[0])
+        row: Row = {"kind": kind, "ts": raw[1], "wall": wall, "seq": seq}
+        attrs: dict[str, object] = {}
+        for name, value in zip(FIELDS[kind], raw[2:], strict=True):
+            if name == "message":
+                self._add_message(kind, cast("TracedMessage", value), raw, row, attrs)
+            elif name in COLUMNS:
+                row[name] = value
+            elif value is not None:
+                attrs[name] = self._attribute(value)
+        self._number(row)
+        if attrs.get("destination_kind") == "queue":
+            row["queue"] = attrs["destination"]
+        if attrs:
+            row["attrs"] = attrs_text(attrs)
+        row["test"] = test
+        return {name: value for name, value in row.items() if value is not None}
+
+    def _number(self, row: Row) -> None:
+        for name in ("copy", "src_copy"):
+            if row.get(name) is not None:
+                row[name] = cast("int", row[name]) + self.numbering.base
+        if row.get("conn") is not None:
+            row["conn"] = self.numbering.connection(cast("int", row["conn"]))
+
+    def _attribute(self, value: object) -> object:
+        if isinstance(value, PlainValue):
+            value = value.to_python()
+        return self.redaction.shown(value) if isinstance(value, Mapping) else plain(value)
+
+    def _add_message(
+        self, kind: str, message: TracedMessage, raw: RawEvent, row: Row, attrs: dict[str, object]
+    ) -> None:
+        row["msg"] = message.id + self.numbering.base
+        if kind in ADDRESSED:
+            row["exchange"], row["routing_key"] = message.exchange, message.routing_key
+        if kind in (events.PUBLISHED, events.ENQUEUED):
+            row["size"] = len(message.body)
+        if kind == events.PUBLISHED:
+            row["body_hash"] = body_hash(message.body)
+            row["message_id"] = message.properties.message_id
+            row["correlation_id"] = message.properties.correlation_id
+            attrs.update(self.told(message))
+        elif kind == events.ENQUEUED and raw[_SRC_COPY] is not None:
+            attrs.update(self.told(message))
+
+    def told(self, message: TracedMessage) -> dict[str, object]:
+        """What is said of a message beside its columns: properties, further routing keys, and the body if wanted."""
+        properties = message.properties.to_python()
+        for column in ("message_id", "correlation_id"):
+            properties.pop(column, None)
+        attrs: dict[str, object] = {}
+        if properties:
+            headers = properties.pop("headers", None)
+            attrs["properties"] = plain(properties)
+            if isinstance(headers, Mapping):
+                attrs["properties"] = {**properties, "headers": self.redaction.shown(headers)}
+        if len(message.routing_keys) > 1:
+            attrs["routing_keys"] = list(message.routing_keys)
+        if self.keeps_bodies:
+            attrs["body"] = body_text(message.body)
+        return attrs
+
+
+_SRC_COPY: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
+
+
+def body_hash(body: bytes) -> str:
+    """A body by what it is and not by what it says: blake2b of 64 bits, in hexadecimal digits."""
+    return blake2b(body, digest_size=HASH_OCTETS).hexdigest()
+
+
+def attrs_text(attrs: Mapping[str, object]) -> str:
+    """The column `attrs`: a JSON object in a string."""
+    return json.dumps(attrs, separators=(",", ":"))
+
+
+def row_text(row: Mapping[str, object]) -> str:
+    """A row as it stands in a line, without the line's end; ASCII."""
+    return json.dumps(row, separators=(",", ":"))
