@@ -1,0 +1,82 @@
+"""Reading a queue as a batch: what it holds when the reading begins.
+
+Spark evaluates a DataFrame as often as it likes and repeats tasks, and never says that it is done with one. So the
+default is to look only: the messages go back. `ack=on_read` takes them away as they are read, whatever becomes of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from leveret.spark.amqp.deliveries import Delivery, delivery_tag
+from leveret.spark.amqp.link import Link
+from leveret.spark.amqp.options import BatchReadOptions
+from leveret.spark.amqp.rows import ROWS_PER_RECORD_BATCH, record_batches
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+_GAP_S: Final = 0.1
+# A queue that says it has messages and gives none for so long gives them to somebody else.
+_PATIENCE_S: Final = 10.0
+
+
+class AmqpBatchReader(DataSourceReader):
+    """A queue as it is now."""
+
+    def __init__(self, options: BatchReadOptions, columns: list[str]) -> None:
+        self.options = options
+        self.columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One: a queue has one head. Raises LinkError where the task would."""
+        link = Link(self.options.endpoint)
+        try:
+            link.queue_counts(self.options.queue)
+        finally:
+            link.close()
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows, in a task."""
+        link = Link(self.options.endpoint)
+        try:
+            yield from self._rows(link)
+        finally:
+            link.close()
+
+    def _rows(self, link: Link) -> Iterator[RecordBatch]:
+        queue = self.options.queue
+        target, _ = link.queue_counts(queue)
+        if self.options.max_messages is not None:
+            target = min(target, self.options.max_messages)
+        read = 0
+        while read < target:
+            wanted = min(ROWS_PER_RECORD_BATCH, target - read)
+            if self.options.ack == "requeue" or read == 0:
+                # Each has room of its own: nothing is acknowledged, so a consumer that is full stays so.
+                link.consume(queue, wanted, exclusive=False)
+            messages = self._take(link, wanted)
+            if not messages:
+                return
+            if self.options.ack == "on_read":
+                link.ack_up_to(delivery_tag(messages[-1]), queue)
+            yield from record_batches(messages, self.columns, queue, read)
+            read += len(messages)
+
+    def _take(self, link: Link, wanted: int) -> list[Delivery]:
+        messages: list[Delivery] = []
+        deadline = time.monotonic() + _PATIENCE_S
+        while len(messages) < wanted and time.monotonic() < deadline:
+            arrived = link.take(wanted - len(messages), _GAP_S)
+            if not arrived:
+                ready, _ = link.queue_counts(self.options.queue)
+                arrived = link.take(wanted - len(messages), 0.0)
+                if not ready and not arrived:
+                    break
+            messages += arrived
+        return messages

@@ -1,0 +1,204 @@
+"""Rows as publishes: what a DataFrame's columns say of each message, and its octets.
+
+The columns are those a queue is read with (`body`, `exchange`, `routing_key`, the properties, `headers`), so what was
+read can be written; `value` may stand for `body`. A column that is null, or is not there, leaves it to the option.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from leveret.spark.amqp.errors import OptionError
+from leveret.spark.amqp.options import WriteOptions
+from leveret.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
+from leveret.wire.frames import wrap
+from leveret.wire.properties import PROPERTY_NAMES
+from leveret.wire.values import Table, encode_short_string
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+CHANNEL: Final = 1
+_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"
+_HEADER: Final = Struct(">HHQH")
+_TIMESTAMP: Final = Struct(">Q")
+_PERSISTENT: Final = 2
+
+_TEXT: Final = (StringType,)
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_COLUMN_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "body": (BinaryType, StringType),
+    "value": (BinaryType, StringType),
+    "exchange": _TEXT,
+    "routing_key": _TEXT,
+    "mandatory": (BooleanType,),
+    "content_type": _TEXT,
+    "content_encoding": _TEXT,
+    "headers": (StringType, MapType),
+    "delivery_mode": _WHOLE,
+    "priority": _WHOLE,
+    "correlation_id": _TEXT,
+    "reply_to": _TEXT,
+    "expiration": _TEXT,
+    "message_id": _TEXT,
+    "timestamp": (TimestampType,),
+    "type": _TEXT,
+    "user_id": _TEXT,
+    "app_id": _TEXT,
+    "cluster_id": _TEXT,
+}
+# Of a message that was read: where it came from, not where it goes.
+_PASSED_OVER: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
+
+
+def check_columns(schema: StructType, options: WriteOptions) -> None:
+    """Find what is wrong with a DataFrame that is to be written; raises OptionError."""
+    names = schema.fieldNames()
+    for field in schema.fields:
+        if field.name in _PASSED_OVER:
+            continue
+        kinds = _COLUMN_TYPES.get(field.name)
+        if kinds is None:
+            raise OptionError(
+                f"column {field.name!r} is nothing a message has: it is made of {', '.join(_COLUMN_TYPES)}; put the "
+                "rest into the body, as with to_json(struct(...))"
+            )
+        if not isinstance(field.dataType, kinds):
+            wanted = " or ".join(kind.typeName() for kind in kinds)
+            raise OptionError(f"column {field.name} has to be {wanted}, not {field.dataType.simpleString()}")
+    if ("body" in names) == ("value" in names):
+        raise OptionError("a DataFrame to write needs the column body (or value, as other sinks call it), and not both")
+    if options.exchange is None and options.routing_key is None and not {"exchange", "routing_key"} & set(names):
+        raise OptionError(
+            "where to? Set the option queue, or exchange and routingKey, or have the columns exchange and routing_key"
+        )
+    if (options.on_return == "column") != ("mandatory" in names):
+        raise OptionError("onReturn=column and the boolean column mandatory need each other")
+
+
+class ContentEncoder:
+    """Makes publishes of rows; one for each task."""
+
+    def __init__(self, options: WriteOptions, frame_max: int, id_prefix: str) -> None:
+        self._options = options
+        self._body_max = frame_max - FRAME_OVERHEAD
+        self._id_prefix = id_prefix
+        self._count = 0
+        self._method = lru_cache(maxsize=4096)(_method_frame)
+
+    def encode(self, batch: RecordBatch) -> Iterator[bytes]:
+        """The frames of each row's publish. Raises OptionError for a value that no message can have."""
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name not in _PASSED_OVER}
+        bodies = columns.pop("body", None) or columns.pop("value", [])
+        routes = self._routes(columns, len(bodies))
+        properties = [
+            (flag, name, columns[name], _ENCODERS[name])
+            for flag, name in _FLAGS
+            if name in columns or self._default(name, columns, len(bodies))
+        ]
+        for row, body in enumerate(bodies):
+            octets = body.encode() if isinstance(body, str) else (body or b"")
+            yield routes[row] + self._header(row, properties, len(octets)) + self._body(octets)
+
+    def _default(self, name: str, columns: dict[str, list[Any]], count: int) -> bool:
+        """Fill in a property that every message has, whether the DataFrame names it or not."""
+        if name == "message_id" or (name == "delivery_mode" and self._options.persistent):
+            columns[name] = [None] * count
+            return True
+        return False
+
+    def _routes(self, columns: dict[str, list[Any]], count: int) -> list[bytes]:
+        options = self._options
+        nowhere = [None] * count
+        exchanges, routing_keys = columns.get("exchange", nowhere), columns.get("routing_key", nowhere)
+        mandatory = columns.get("mandatory") or [options.on_return == "fail"] * count
+        own = options.exchange or "", options.routing_key or ""
+        return [
+            self._method(
+                own[0] if exchange is None else exchange, own[1] if routing_key is None else routing_key, bool(wanted)
+            )
+            for exchange, routing_key, wanted in zip(exchanges, routing_keys, mandatory, strict=True)
+        ]
+
+    def _header(self, row: int, properties: Sequence[tuple[int, str, list[Any], Any]], size: int) -> bytes:
+        flags = 0
+        parts = [b""]
+        for flag, name, values, encode in properties:
+            value = values[row]
+            if value is None:
+                if name == "message_id":
+                    value = f"{self._id_prefix}/{self._count}"
+                elif name == "delivery_mode" and self._options.persistent:
+                    value = _PERSISTENT
+                else:
+                    continue
+            flags |= flag
+            try:
+                parts.append(encode(value))
+            except (ValueError, TypeError) as error:
+                raise OptionError(f"column {name} holds what no message can have: {value!r} ({error})") from error
+        self._count += 1
+        parts[0] = _HEADER.pack(CLASS_BASIC, 0, size, flags)
+        return wrap(FRAME_HEADER, CHANNEL, b"".join(parts))
+
+    def _body(self, body: bytes) -> bytes:
+        if len(body) <= self._body_max:
+            return wrap(FRAME_BODY, CHANNEL, body) if body else b""
+        return b"".join(
+            [wrap(FRAME_BODY, CHANNEL, body[at : at + self._body_max]) for at in range(0, len(body), self._body_max)]
+        )
+
+
+def _method_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:
+    try:
+        route = encode_short_string(exchange) + encode_short_string(routing_key)
+    except ValueError as error:
+        raise OptionError(f"exchange {exchange!r} or routing key {routing_key!r} is too long ({error})") from error
+    return wrap(FRAME_METHOD, CHANNEL, _PUBLISH + route + (b"\x01" if mandatory else b"\x00"))
+
+
+def _octet(value: int) -> bytes:
+    if not 0 <= value <= 255:
+        raise ValueError("not from 0 to 255")
+    return b"%c" % value
+
+
+def _time(value: datetime) -> bytes:
+    return _TIMESTAMP.pack(int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()))
+
+
+def _headers(value: str | Sequence[tuple[str, Any]] | Mapping[str, Any]) -> bytes:
+    headers = json.loads(value) if isinstance(value, str) else dict(value)
+    if not isinstance(headers, dict):
+        raise ValueError("headers are a JSON object")
+    return Table.from_python(headers).encode()
+
+
+_ENCODERS: Final[dict[str, Callable[[Any], bytes]]] = {
+    **dict.fromkeys(PROPERTY_NAMES, encode_short_string),
+    "headers": _headers,
+    "delivery_mode": _octet,
+    "priority": _octet,
+    "timestamp": _time,
+}
+# The flag of each property, in the order of the wire.
+_FLAGS: Final = tuple((0x8000 >> position, name) for position, name in enumerate(PROPERTY_NAMES))

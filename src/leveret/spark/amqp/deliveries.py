@@ -1,0 +1,133 @@
+"""Deliveries as octets: taken out of a connection's stream before pika reads it, and told apart by what they hold.
+
+pika makes several objects of every delivery, which costs more than everything else a job does with it. So the stream is
+looked at first: the three kinds of frames of a delivery are kept as they came, everything else goes on to pika. A
+delivery is decoded where its batch is read, in the tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+from leveret.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
+from leveret.wire.frames import HEADER, wrap
+
+# The payload of basic.deliver behind class and method, that of the content header, the body.
+Delivery = tuple[bytes, bytes, bytes]
+
+_DELIVER: Final = b"\x00\x3c\x00\x3c"
+_KINDS: Final = (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
+_HEARTBEAT: Final = wrap(FRAME_HEARTBEAT, 0, b"")
+_BODY_SIZE: Final = Struct(">Q")
+_TAG: Final = Struct(">Q")
+_FLAGS: Final = Struct(">H")
+_SIZE: Final = Struct(">I")
+# In a content header: class, weight and body size stand before the flags.
+FLAGS_AT: Final = 12
+_HAS_HEADERS: Final = 0x2000
+# Of pika's attention: it ends a connection on which it sees nothing for the time of a heartbeat.
+_SIGN_OF_LIFE_S: Final = 1.0
+
+
+class DeliveryTap:
+    """The stream of one connection with one channel: deliveries go to `keep`, the rest to `pass_on`."""
+
+    def __init__(self, pass_on: Callable[[bytes], None], keep: Callable[[list[Delivery]], None]) -> None:
+        self._pass_on = pass_on
+        self._keep = keep
+        self._rest = b""
+        # Of the delivery that is not complete: its method, its header, the parts of its body and what they lack.
+        self._method: bytes | None = None
+        self._header = b""
+        self._body: list[bytes] = []
+        self._missing = 0
+        self._passed_at = 0.0
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived. Hot: three frames for each message."""
+        octets = self._rest + data if self._rest else data
+        end_of_all = len(octets)
+        at = 0
+        kept: list[Delivery] = []
+        passed: list[bytes] = []
+        unpack = HEADER.unpack_from
+        while end_of_all - at >= FRAME_OVERHEAD:
+            kind, _, size = unpack(octets, at)
+            if kind not in _KINDS:
+                # Not AMQP 0-9-1: pika knows what to say of it.
+                passed.append(octets[at:])
+                at = end_of_all
+                break
+            end = at + FRAME_OVERHEAD + size
+            if end > end_of_all:
+                break
+            if kind == FRAME_METHOD and octets.startswith(_DELIVER, at + 7):
+                self._method = octets[at + 11 : end - 1]
+            elif self._method is None or kind in (FRAME_HEARTBEAT, FRAME_METHOD):
+                passed.append(octets[at:end])
+            elif kind == FRAME_HEADER:
+                self._header = octets[at + 7 : end - 1]
+                (self._missing,) = _BODY_SIZE.unpack_from(self._header, 4)
+                if not self._missing:
+                    kept.append((self._method, self._header, b""))
+                    self._method = None
+            elif size == self._missing and not self._body:
+                kept.append((self._method, self._header, octets[at + 7 : end - 1]))
+                self._method = None
+            else:
+                self._body.append(octets[at + 7 : end - 1])
+                self._missing -= size
+                if not self._missing:
+                    kept.append((self._method, self._header, b"".join(self._body)))
+                    self._method, self._body = None, []
+            at = end
+        self._rest = octets[at:]
+        if kept:
+            self._keep(kept)
+        now = time.monotonic()
+        if not passed and now - self._passed_at > _SIGN_OF_LIFE_S:
+            passed.append(_HEARTBEAT)
+        if passed:
+            self._passed_at = now
+            self._pass_on(b"".join(passed))
+
+
+def delivery_tag(delivery: Delivery) -> int:
+    """Its tag."""
+    method = delivery[0]
+    tag: int = _TAG.unpack_from(method, method[0] + 1)[0]
+    return tag
+
+
+def is_redelivered(delivery: Delivery) -> bool:
+    """Whether the broker says that it may have been delivered before."""
+    method = delivery[0]
+    return bool(method[method[0] + 9])
+
+
+def identities(deliveries: Sequence[Delivery]) -> list[bytes]:
+    """Eight octets for each message, the same at every delivery of it: of exchange, routing key, properties and body.
+
+    Not of its headers: a quorum queue counts deliveries there.
+    """
+    found = []
+    for method, header, body in deliveries:
+        identity = blake2b(method[method[0] + 10 :], digest_size=8)
+        identity.update(_without_headers(header) if header[FLAGS_AT] & 0x20 else header)
+        identity.update(body)
+        found.append(identity.digest())
+    return found
+
+
+def _without_headers(header: bytes) -> bytes:
+    (flags,) = _FLAGS.unpack_from(header, FLAGS_AT)
+    at = FLAGS_AT + 2
+    for flag in (0x8000, 0x4000):
+        if flags & flag:
+            at += 1 + header[at]
+    after = at + 4 + _SIZE.unpack_from(header, at)[0]
+    return header[:FLAGS_AT] + _FLAGS.pack(flags & ~_HAS_HEADERS) + header[FLAGS_AT + 2 : at] + header[after:]

@@ -1,0 +1,227 @@
+"""The messages a streaming query has taken from its queue and not yet acknowledged. It lives on the driver.
+
+A batch is acknowledged when Spark asks for an offset behind it: then the batch is in the commit log, while Spark's
+`commit` never comes for the last one. After a crash, or on a new connection, the broker hands out again what was not
+acknowledged, in its order; the offsets of the checkpoint tell what of it Spark has had:
+
+- a batch that was committed, all of it: acknowledged and dropped;
+- a batch that was planned and not committed: replayed, when all of it comes; else (another consumer has taken some of
+  it) replayed as empty, and what there is of it comes with a later batch. A sink that has had the batch skips the
+  replay, so a replay must not hold anything else.
+
+Part of a committed batch is not dropped: after an empty replay nobody knows whether the sink has had it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from leveret.spark.amqp.deliveries import Delivery, delivery_tag, identities, is_redelivered
+from leveret.spark.amqp.errors import LinkLostError
+from leveret.spark.amqp.link import Link
+from leveret.spark.amqp.offsets import Offset
+from leveret.spark.amqp.options import StreamReadOptions
+
+T = TypeVar("T")
+
+# Without an arrival for so long, the queue is asked whether it has more.
+_GAP_S: Final = 0.1
+# What a crash left is waited for longer than what is new.
+_RECOVERY_S: Final = 30.0
+# A reader that was killed holds its messages until the broker has noticed.
+_FORMER_READER_S: Final = 5.0
+_PAUSE_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A batch that Spark was told of and has not committed as far as we know."""
+
+    start: Offset
+    end: Offset
+    messages: list[Delivery]
+    # The connection its delivery tags belong to.
+    link: Link | None
+
+
+class Intake:
+    """One queue, as one query reads it."""
+
+    def __init__(self, options: StreamReadOptions) -> None:
+        self._options = options
+        self._link: Link | None = None
+        self._is_consuming = False
+        # Whether what the last committed batch may have left on this connection is settled.
+        self._is_clear = False
+        self._plan: Plan | None = None
+        # Identities of the last batch: where its messages come again in the next, they do not tell batches apart.
+        self._last: frozenset[bytes] = frozenset()
+        # How many messages a query with the trigger availableNow has still to take; None for every other.
+        self._left: int | None = None
+        self._stopped = threading.Event()
+
+    def set_target(self) -> None:
+        """Take no more than what the queue holds now."""
+        self._left = self._persistently(lambda: self._opened().queue_counts(self._options.queue)[0])
+
+    def next_offset(self, start: Offset, limit: int) -> Offset:
+        """Settle everything up to `start`, and plan a batch behind it; `start` itself when there is nothing more."""
+        return self._persistently(lambda: self._next_offset(start, limit))
+
+    def messages_between(self, start: Offset, end: Offset) -> list[Delivery]:
+        """Those of a batch: the planned one, or one that was planned before a crash."""
+        if self._plan is None or self._plan.end != end:
+            self._plan = self._persistently(lambda: self._replan(start, end))
+        return self._plan.messages
+
+    def close(self) -> None:
+        """Give back what was not acknowledged."""
+        self._stopped.set()
+        self._leave_link()
+
+    def _persistently(self, act: Callable[[], T]) -> T:
+        """Do something that can be done again on a new connection when the old one is lost."""
+        deadline: float | None = None
+        was_open = self._link is not None
+        while True:
+            try:
+                return act()
+            except LinkLostError:
+                self._leave_link()
+                deadline = deadline or time.monotonic() + (self._options.reconnect_s if was_open else 0.0)
+                if time.monotonic() >= deadline or self._stopped.wait(_PAUSE_S):
+                    raise
+
+    def _next_offset(self, start: Offset, limit: int) -> Offset:
+        plan = self._plan
+        if plan is not None and plan.start == start:
+            return plan.end
+        self._settle(start)
+        if self._left is not None:
+            limit = min(limit, self._left)
+        messages = self._take(min(limit, self._options.prefetch), self._options.max_batch_wait_s)
+        if not messages:
+            return start
+        if self._options.ack == "auto":
+            self._ack(messages)
+        self._count_down(messages)
+        found = identities(messages)
+        unique = frozenset(found)
+        end = start.after(found, distinct=len(unique) == len(found) and unique.isdisjoint(self._last))
+        self._last = unique
+        self._plan = Plan(start, end, messages, self._link)
+        return end
+
+    def _settle(self, start: Offset) -> None:
+        """Acknowledge the batch that ends at `start`: Spark has committed it."""
+        plan = self._plan
+        if plan is not None and plan.end == start:
+            if not plan.messages:
+                # An empty replay: what comes of that batch now has to be read.
+                self._is_clear = True
+            elif plan.link is self._opened():
+                if self._options.ack == "commit":
+                    self._ack(plan.messages)
+                self._is_clear = True
+        if not self._is_clear:
+            self._drop_committed(start)
+            self._is_clear = True
+        self._plan = None
+
+    def _drop_committed(self, start: Offset) -> None:
+        """Acknowledge the batch that ends at `start` if the broker hands it out again."""
+        if not start.count or not start.distinct or self._options.ack != "commit":
+            return
+        link = self._consuming(start.count)
+        head = self._take(1, _RECOVERY_S)
+        if head and is_redelivered(head[0]) and identities(head)[0].hex() == start.first:
+            head += self._take(start.count - 1, _RECOVERY_S)
+            if start.is_of(identities(head)):
+                self._ack(head)
+                if self._plan is None:
+                    self._count_down(head)
+                return
+        link.put_back(head)
+
+    def _replan(self, start: Offset, end: Offset) -> Plan:
+        """Plan again a batch that was planned and not committed."""
+        if self._is_consuming:
+            # Opened anew, so that the head of the queue is the first that comes.
+            self._leave_link()
+        messages: list[Delivery] = []
+        if self._options.ack == "commit":
+            self._consuming(end.count)
+            messages = self._take(end.count, _RECOVERY_S)
+        # All before it was acknowledged before it was planned.
+        self._is_clear = True
+        found = identities(messages)
+        if end.is_of(found):
+            self._count_down(messages)
+            self._last = frozenset(found)
+            return Plan(start, end, messages, self._link)
+        self._leave_link()
+        return Plan(start, end, [], None)
+
+    def _take(self, limit: int, patience_s: float) -> list[Delivery]:
+        """Messages from the head of the queue: so many, or fewer if it has no more or they do not come in time."""
+        link = self._consuming()
+        messages: list[Delivery] = []
+        deadline = time.monotonic() + patience_s
+        look_at = 0.0
+        while len(messages) < limit:
+            arrived = link.take(limit - len(messages), _GAP_S)
+            messages += arrived
+            now = time.monotonic()
+            if arrived and (now < look_at or len(messages) == limit):
+                continue
+            look_at = now + _GAP_S
+            ready, _ = link.queue_counts(self._options.queue)
+            # What was ready before the answer has arrived before it, or waits for room that only an ack makes.
+            arrived = link.take(limit - len(messages), 0.0)
+            messages += arrived
+            if (not ready and not arrived) or now >= deadline:
+                break
+        return messages
+
+    def _ack(self, messages: list[Delivery]) -> None:
+        assert self._link is not None
+        self._link.ack_up_to(delivery_tag(messages[-1]), self._options.queue)
+
+    def _count_down(self, messages: list[Delivery]) -> None:
+        if self._left is not None:
+            self._left = max(0, self._left - len(messages))
+
+    def _opened(self) -> Link:
+        """The connection, made anew when it was lost. Nothing is delivered on it yet."""
+        if self._link is not None and self._link.failure is not None:
+            self._leave_link()
+        if self._link is None:
+            link = Link(self._options.endpoint)
+            self._link = link
+            self._await_former_reader(link)
+        return self._link
+
+    def _await_former_reader(self, link: Link) -> None:
+        deadline = time.monotonic() + _FORMER_READER_S
+        while link.queue_counts(self._options.queue)[1] and time.monotonic() < deadline:
+            if self._stopped.wait(_PAUSE_S):
+                return
+
+    def _consuming(self, room: int = 0) -> Link:
+        """The connection with the queue's messages coming, and room for so many of them."""
+        link = self._opened()
+        if not self._is_consuming:
+            options = self._options
+            link.consume(options.queue, max(options.prefetch, room), exclusive=options.exclusive)
+            self._is_consuming = True
+        return link
+
+    def _leave_link(self) -> None:
+        link, self._link = self._link, None
+        self._is_consuming = self._is_clear = False
+        if link is not None:
+            link.close()

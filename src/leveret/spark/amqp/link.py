@@ -1,0 +1,335 @@
+"""A connection with one channel, on a thread of its own.
+
+So heartbeats go on however long a batch takes. Whoever holds the link asks and waits; deliveries gather meanwhile. A
+link that failed stays failed: every question raises what it failed of.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Any, Final
+
+import pika
+from pika.adapters.select_connection import IOLoop
+from pika.adapters.utils.selector_ioloop_adapter import SelectorIOServicesAdapter
+from pika.channel import Channel
+from pika.exceptions import (
+    ChannelClosedByBroker,
+    ConnectionClosedByBroker,
+    ProbableAccessDeniedError,
+    ProbableAuthenticationError,
+)
+
+from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
+from leveret.spark.amqp.errors import LinkError, LinkLostError
+from leveret.spark.amqp.options import Endpoint
+from leveret.wire.constants import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LOCKED
+
+# The longest a broker that lives may take to answer.
+ANSWER_S: Final = 60.0
+_REFUSALS: Final = (NOT_FOUND, ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_LOCKED)
+
+
+class Link:
+    """One connection to a broker, open from the beginning; raises LinkError when it cannot be."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._changed = threading.Condition()
+        self._deliveries: deque[Delivery] = deque()
+        self._failure: LinkError | None = None
+        self._blocked_because = ""
+        self._pending: list[Future[Any]] = []
+        self._channel: Channel | None = None
+        self._services = _Services(self._keep)
+        self._connection: pika.SelectConnection | None = None
+        opened: Future[Any] = self._promise()
+        # What pika would log is raised here; a program that wants it all the same has set up logging.
+        logging.getLogger("pika").addHandler(logging.NullHandler())
+        self._thread = threading.Thread(target=self._run, args=(opened,), name="leveret-amqp", daemon=True)
+        self._thread.start()
+        try:
+            self._answer_to(opened, f"an answer of {endpoint.place}")
+        except LinkError:
+            self.close()
+            raise
+
+    @property
+    def failure(self) -> LinkError | None:
+        """Why nothing more can be asked of it, None while it works."""
+        return self._failure
+
+    @property
+    def blocked_because(self) -> str:
+        """What the broker gives as the reason for not reading what is published; empty while it reads."""
+        return self._blocked_because
+
+    @property
+    def frame_max(self) -> int:
+        """Octets a frame may have in all."""
+        assert self._connection is not None
+        size: int = self._connection.params.frame_max
+        return size
+
+    def queue_counts(self, queue: str) -> tuple[int, int]:
+        """Messages ready and consumers of a queue. What was sent before this has been handled when it returns."""
+        answer = self._ask(lambda channel, done: channel.queue_declare(queue, passive=True, callback=done))
+        return answer.method.message_count, answer.method.consumer_count
+
+    def consume(self, queue: str, prefetch: int, *, exclusive: bool) -> None:
+        """Have the queue's messages delivered from now on, at most `prefetch` unacknowledged at a time.
+
+        A further consumer has room of its own.
+        """
+        self._ask(lambda channel, done: channel.basic_qos(prefetch_count=prefetch, callback=done))
+        self._ask(lambda channel, done: channel.basic_consume(queue, _never, exclusive=exclusive, callback=done))
+
+    def take(self, limit: int, timeout_s: float) -> list[Delivery]:
+        """Deliveries that are here, the oldest first; waits for one. Raises LinkLostError once there are none."""
+        with self._changed:
+            if not self._deliveries:
+                self._changed.wait_for(lambda: self._deliveries or self._failure, timeout_s)
+            if not self._deliveries:
+                self._raise_failure()
+            count = min(limit, len(self._deliveries))
+            return [self._deliveries.popleft() for _ in range(count)]
+
+    def put_back(self, deliveries: list[Delivery]) -> None:
+        """Have them taken again, before all others."""
+        with self._changed:
+            self._deliveries.extendleft(reversed(deliveries))
+
+    def ack_up_to(self, delivery_tag: int, queue: str) -> None:
+        """Acknowledge a delivery and all before it, and wait until the broker has heard of it.
+
+        Without an answer the acknowledgement could be lost with this process, which may be killed at any time.
+        """
+        self._act(lambda channel: channel.basic_ack(delivery_tag, multiple=True))
+        self.queue_counts(queue)
+
+    def confirm(
+        self,
+        on_confirm: Callable[[int, bool, bool], None],
+        on_return: Callable[[pika.spec.Basic.Return, pika.BasicProperties], None],
+    ) -> None:
+        """Have publishes confirmed: `on_confirm(tag, multiple, is_ack)` and `on_return`, on the link's thread."""
+
+        def told(frame: Any) -> None:
+            method = frame.method
+            on_confirm(method.delivery_tag, method.multiple, isinstance(method, pika.spec.Basic.Ack))
+
+        self._act(
+            lambda channel: channel.add_on_return_callback(
+                lambda _, method, properties, __: on_return(method, properties)
+            )
+        )
+        self._ask(lambda channel, done: channel.confirm_delivery(told, callback=done))
+
+    def send(self, octets: bytes) -> None:
+        """Send whole frames, made elsewhere. Raises when the link has failed."""
+        self._act(lambda _: self._services.write(octets))
+
+    def close(self) -> None:
+        """Say goodbye; what is unacknowledged goes back to its queue."""
+        with suppress(RuntimeError):
+            self._services.loop.add_callback_threadsafe(self._leave)
+        self._thread.join(timeout=5)
+
+    def _keep(self, deliveries: list[Delivery]) -> None:
+        """Deliveries have arrived; on the link's thread."""
+        with self._changed:
+            self._deliveries.extend(deliveries)
+            self._changed.notify_all()
+
+    def _run(self, opened: Future[Any]) -> None:
+        """The thread."""
+        try:
+            self._connection = pika.SelectConnection(
+                self.endpoint.parameters(),
+                on_open_callback=lambda connection: self._on_open(connection, opened),
+                on_open_error_callback=lambda _, error: self._fail(_said_at_opening(error, self.endpoint)),
+                on_close_callback=lambda _, error: self._fail(_said_at_closing(error, self.endpoint)),
+                custom_ioloop=self._services.loop,
+            )
+            self._services.loop.run()
+        except Exception as error:
+            self._fail(LinkLostError(f"the connection to {self.endpoint.place} failed: {error!r}"))
+        finally:
+            self._fail(LinkLostError(f"the connection to {self.endpoint.place} is closed"))
+            self._services.loop.close()
+
+    def _on_open(self, connection: pika.SelectConnection, opened: Future[Any]) -> None:
+        connection.add_on_connection_blocked_callback(lambda _, frame: self._block(frame.method.reason))
+        connection.add_on_connection_unblocked_callback(lambda *_: self._block(""))
+        connection.channel(on_open_callback=lambda channel: self._on_channel(channel, opened))
+
+    def _on_channel(self, channel: Channel, opened: Future[Any]) -> None:
+        self._channel = channel
+        channel.add_on_close_callback(lambda _, error: self._fail(_said_at_closing(error, self.endpoint)))
+        channel.add_on_cancel_callback(
+            lambda _: self._fail(LinkError("the broker has cancelled the consumer: the queue was deleted or moved"))
+        )
+        self._kept_promise(opened, channel)
+
+    def _block(self, reason: str) -> None:
+        self._blocked_because = reason
+
+    def _leave(self) -> None:
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            self._services.loop.stop()
+        elif not connection.is_closing:
+            connection.close()
+
+    def _fail(self, failure: LinkError) -> None:
+        """The first reason stands. On the link's thread."""
+        with self._changed:
+            if self._failure is None:
+                self._failure = failure
+            pending, self._pending = self._pending, []
+            self._changed.notify_all()
+        for promise in pending:
+            promise.set_exception(self._failure)
+        self._leave()
+
+    def _promise(self) -> Future[Any]:
+        promise: Future[Any] = Future()
+        with self._changed:
+            self._raise_failure()
+            self._pending.append(promise)
+        return promise
+
+    def _kept_promise(self, promise: Future[Any], answer: object) -> None:
+        with self._changed:
+            if promise not in self._pending:
+                return
+            self._pending.remove(promise)
+        promise.set_result(answer)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _ask(self, ask: Callable[[Channel, Callable[[Any], None]], object]) -> Any:
+        """Call a method of the channel on the link's thread, and wait for the broker's answer to it."""
+        promise = self._promise()
+        self._on_thread(lambda channel: ask(channel, lambda frame: self._kept_promise(promise, frame)))
+        return self._answer_to(promise, f"an answer of {self.endpoint.place}")
+
+    def _act(self, act: Callable[[Channel], object]) -> None:
+        """Call a method of the channel on the link's thread; the broker does not answer it."""
+        self._raise_failure()
+        self._on_thread(act)
+
+    def _on_thread(self, act: Callable[[Channel], object]) -> None:
+        def run() -> None:
+            if self._failure is not None:
+                return
+            assert self._channel is not None
+            try:
+                act(self._channel)
+            except Exception as error:
+                self._fail(LinkLostError(f"the connection to {self.endpoint.place} failed: {error!r}"))
+
+        try:
+            self._services.loop.add_callback_threadsafe(run)
+        except RuntimeError:
+            self._raise_failure()
+
+    def _answer_to(self, promise: Future[Any], what: str) -> Any:
+        try:
+            return promise.result(ANSWER_S)
+        except FutureTimeoutError:
+            raise LinkLostError(f"waited {ANSWER_S:.0f} s in vain for {what}") from None
+
+
+class _Services:
+    """pika's loop, with a tap on the octets of the one connection that is made in it."""
+
+    def __init__(self, keep: Callable[[list[Delivery]], None]) -> None:
+        self._keep = keep
+        self._transport: Any = None
+        self.loop = SelectorIOServicesAdapter(IOLoop())
+        self._make_stream = self.loop.create_streaming_connection
+        self.loop.create_streaming_connection = self._make_tapped_stream
+
+    def write(self, octets: bytes) -> None:
+        """Send octets between two frames of pika's own."""
+        self._transport.write(octets)
+
+    def _make_tapped_stream(
+        self, protocol_factory: Callable[[], Any], sock: Any, on_done: Callable[[Any], None], *tls: Any, **named: Any
+    ) -> Any:
+        """As pika's own; its protocol hears what the tap leaves."""
+
+        def tapped() -> Any:
+            protocol = protocol_factory()
+            protocol.data_received = DeliveryTap(protocol.data_received, self._keep).feed
+            return protocol
+
+        def done(result: Any) -> None:
+            if not isinstance(result, BaseException):
+                self._transport = result[0]
+            on_done(result)
+
+        return self._make_stream(tapped, sock, done, *tls, **named)
+
+
+def _never(*_: object) -> None:
+    """pika wants a callback for deliveries; the tap lets none through."""
+    raise AssertionError("a delivery has passed the tap")
+
+
+def _said_at_opening(error: BaseException, endpoint: Endpoint) -> LinkError:
+    """Why a connection could not be opened, and what to do about it."""
+    causes = _causes(error)
+    for cause in causes:
+        if isinstance(cause, ProbableAuthenticationError) or _has_code(cause, ACCESS_REFUSED):
+            return LinkError(
+                f"{endpoint.place} refuses the login of user {endpoint.user!r}: check the user and the password, "
+                f"in the option url or in the options user and password ({cause})"
+            )
+        if isinstance(cause, ProbableAccessDeniedError) or _has_code(cause, NOT_ALLOWED):
+            return LinkError(
+                f"{endpoint.place} has no virtual host {endpoint.vhost!r} that user {endpoint.user!r} may use: it is "
+                f"the path of the option url, with / written as %2F ({cause})"
+            )
+        if isinstance(cause, socket.gaierror):
+            return LinkLostError(f"the host of {endpoint.place} is not known here ({cause}): check the option url")
+    text = next((str(cause) for cause in reversed(causes) if str(cause)), repr(error))
+    return LinkLostError(f"no broker answers at {endpoint.place} ({text}): is it running, and is that its AMQP port?")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and those it was made of: pika wraps one for each step of connecting."""
+    found: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, BaseException) and one not in found:
+            found.append(one)
+            waiting += [*one.args, *getattr(one, "exceptions", ()), getattr(one, "exception", None), one.__cause__]
+    return found
+
+
+def _has_code(error: BaseException, code: int) -> bool:
+    return isinstance(error, ConnectionClosedByBroker) and error.reply_code == code
+
+
+def _said_at_closing(error: BaseException, endpoint: Endpoint) -> LinkError:
+    """Why a channel or a connection ended."""
+    if not isinstance(error, ChannelClosedByBroker | ConnectionClosedByBroker):
+        return LinkLostError(f"the connection to {endpoint.place} is lost: {error}")
+    said = f"{endpoint.place} says {error.reply_code} {error.reply_text}"
+    if error.reply_code == NOT_FOUND:
+        return LinkError(f"{said}: nothing is declared by this format, so declare it before the job starts")
+    if error.reply_code in _REFUSALS:
+        return LinkError(said)
+    return LinkLostError(said)

@@ -1,0 +1,277 @@
+"""The options of `format("amqp")`: each is one row here, with what it may be; a mistake is told where it was made.
+
+Names are compared without regard to case, since Spark lower-cases them on its way. docs/spark-amqp.md lists every row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+import pika
+
+from leveret.spark.amqp.errors import OptionError
+
+T = TypeVar("T")
+
+PREFETCH_MAX: Final = 65535
+
+STREAM_READ: Final = "readStream"
+BATCH_READ: Final = "read"
+WRITE: Final = "write"
+
+# Whose option it is. Reading a stream, reading a batch, and writing (both ways) share what both name.
+OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "url": (STREAM_READ, BATCH_READ, WRITE),
+    "user": (STREAM_READ, BATCH_READ, WRITE),
+    "password": (STREAM_READ, BATCH_READ, WRITE),
+    "connectionName": (STREAM_READ, BATCH_READ, WRITE),
+    "queue": (STREAM_READ, BATCH_READ, WRITE),
+    "ack": (STREAM_READ, BATCH_READ),
+    "exclusive": (STREAM_READ,),
+    "maxMessagesPerBatch": (STREAM_READ,),
+    "maxBatchWaitSeconds": (STREAM_READ,),
+    "messagesPerPartition": (STREAM_READ,),
+    "prefetch": (STREAM_READ,),
+    "reconnectSeconds": (STREAM_READ,),
+    "maxMessages": (BATCH_READ,),
+    "exchange": (WRITE,),
+    "routingKey": (WRITE,),
+    "onReturn": (WRITE,),
+    "persistent": (WRITE,),
+    "confirmWindow": (WRITE,),
+    "confirmTimeoutSeconds": (WRITE,),
+}
+# Spark hands its own to the sink as well.
+_OF_SPARK: Final = ("checkpointlocation",)
+_SPELLING: Final = {name.lower(): name for name in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A broker, and who logs in there."""
+
+    url: str = field(repr=False)
+    connection_name: str
+
+    def parameters(self) -> pika.connection.Parameters:
+        """What pika connects with."""
+        parameters = pika.URLParameters(self.url)
+        parameters.client_properties = {"connection_name": self.connection_name}
+        return parameters
+
+    @property
+    def place(self) -> str:
+        """Host and port, for texts."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port or (5671 if parts.scheme == 'amqps' else 5672)}"
+
+    @property
+    def user(self) -> str:
+        """Who logs in."""
+        return unquote(urlsplit(self.url).username or "guest")
+
+    @property
+    def vhost(self) -> str:
+        """The virtual host: "/" where the URL names none."""
+        return unquote(urlsplit(self.url).path[1:]) or "/"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReadOptions:
+    """How a stream is read."""
+
+    endpoint: Endpoint
+    queue: str
+    # "commit": when Spark has committed the batch; "auto": when it is read, before Spark has it.
+    ack: str
+    exclusive: bool
+    max_messages_per_batch: int
+    max_batch_wait_s: float
+    messages_per_partition: int
+    prefetch: int
+    reconnect_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReadOptions:
+    """How a batch is read."""
+
+    endpoint: Endpoint
+    queue: str
+    # "requeue": never; "on_read": as it is read.
+    ack: str
+    # None: what is ready when the reading begins.
+    max_messages: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How messages are published."""
+
+    endpoint: Endpoint
+    exchange: str | None
+    routing_key: str | None
+    # "fail", "ignore", or "column": as the row's column `mandatory` says.
+    on_return: str
+    persistent: bool
+    confirm_window: int
+    confirm_timeout_s: float
+
+
+def check_reading(options: Mapping[str, str]) -> None:
+    """Find what is wrong with options whichever way a queue will be read; raises OptionError."""
+    _required(_known(options, STREAM_READ, BATCH_READ), "queue", "the queue to read")
+    _endpoint(options)
+
+
+def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
+    """Those of `readStream`; raises OptionError."""
+    given = _known(options, STREAM_READ)
+    queue = _required(given, "queue", "the queue to read")
+    batch = _number(given, "maxMessagesPerBatch", 10_000, PREFETCH_MAX)
+    return StreamReadOptions(
+        endpoint=_endpoint(given),
+        queue=queue,
+        ack=_choice(given, "ack", ("commit", "auto"), {"requeue": BATCH_READ, "on_read": BATCH_READ}),
+        exclusive=_boolean(given, "exclusive", default=False),
+        max_messages_per_batch=batch,
+        max_batch_wait_s=_seconds(given, "maxBatchWaitSeconds", 5.0),
+        messages_per_partition=_number(given, "messagesPerPartition", 10_000, 10_000_000),
+        prefetch=max(batch, _number(given, "prefetch", min(2 * batch, PREFETCH_MAX), PREFETCH_MAX)),
+        reconnect_s=_seconds(given, "reconnectSeconds", 30.0),
+    )
+
+
+def batch_read_options(options: Mapping[str, str]) -> BatchReadOptions:
+    """Those of `read`; raises OptionError."""
+    given = _known(options, BATCH_READ)
+    return BatchReadOptions(
+        endpoint=_endpoint(given),
+        queue=_required(given, "queue", "the queue to read"),
+        ack=_choice(given, "ack", ("requeue", "on_read"), {"commit": STREAM_READ, "auto": STREAM_READ}),
+        max_messages=_number(given, "maxMessages", 1, 2**40) if "maxmessages" in given else None,
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Those of `write` and `writeStream`; raises OptionError."""
+    given = _known(options, WRITE)
+    exchange, routing_key, queue = given.get("exchange"), given.get("routingkey"), given.get("queue")
+    if queue is not None:
+        if exchange is not None or routing_key is not None:
+            raise OptionError(
+                "option queue says all (the default exchange, the queue's name as routing key): "
+                "leave out exchange and routingKey, or leave out queue"
+            )
+        exchange, routing_key = "", queue
+    return WriteOptions(
+        endpoint=_endpoint(given),
+        exchange=exchange,
+        routing_key=routing_key,
+        on_return=_choice(given, "onReturn", ("fail", "ignore", "column"), {}),
+        persistent=_boolean(given, "persistent", default=True),
+        confirm_window=_number(given, "confirmWindow", 2000, 1_000_000),
+        confirm_timeout_s=_seconds(given, "confirmTimeoutSeconds", 30.0),
+    )
+
+
+def _known(options: Mapping[str, str], *ways: str) -> dict[str, str]:
+    """The options by their lower-cased names, when all are those of one of the ways."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name in _OF_SPARK:
+            continue
+        if name not in _SPELLING:
+            raise OptionError(f"format amqp has no option {name!r}{_suggestion(name)}")
+        spelled = _SPELLING[name]
+        if not set(ways) & set(OPTIONS[spelled]):
+            raise OptionError(
+                f"option {spelled} is one of {' and '.join(OPTIONS[spelled])}, not of {' or '.join(ways)}"
+            )
+    return given
+
+
+def _suggestion(name: str) -> str:
+    near = difflib.get_close_matches(name, _SPELLING, n=1, cutoff=0.6)
+    if near:
+        return f": did you mean {_SPELLING[near[0]]!r}?"
+    return f"; there are {', '.join(sorted(OPTIONS, key=str.lower))}"
+
+
+def _required(given: Mapping[str, str], name: str, meaning: str) -> str:
+    value = given.get(name.lower())
+    if not value:
+        raise OptionError(f"format amqp needs the option {name!r}: {meaning}")
+    return value
+
+
+def _endpoint(options: Mapping[str, str]) -> Endpoint:
+    given = {name.lower(): value for name, value in options.items()}
+    url = _required(given, "url", "the broker's, as in amqp://guest:guest@localhost:5672/%2F")
+    parts = _parts_of(url)
+    if "user" in given or "password" in given:
+        own = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+        user, password = given.get("user", own[0]), given.get("password", own[1])
+        host = parts.netloc.rpartition("@")[2]
+        parts = parts._replace(netloc=f"{quote(user, safe='')}:{quote(password, safe='')}@{host}")
+    endpoint = Endpoint(parts.geturl(), given.get("connectionname") or "leveret.spark")
+    _understood(endpoint.parameters, "option url")
+    return endpoint
+
+
+def _parts_of(url: str) -> SplitResult:
+    parts = _understood(lambda: urlsplit(url), "option url")
+    _understood(lambda: parts.port, "option url")
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+        raise OptionError(
+            f"option url begins with {parts.scheme or 'nothing'}://, not with amqp:// or amqps:// and a host, "
+            "as in amqp://guest:guest@localhost:5672/%2F"
+        )
+    return parts
+
+
+def _understood(read: Callable[[], T], what: str) -> T:
+    try:
+        return read()
+    except (ValueError, TypeError) as error:
+        raise OptionError(f"{what} cannot be understood: {error}") from error
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
+    """One of the choices, the first of which is the default; `elsewhere` are those of another way."""
+    value = given.get(name.lower(), choices[0]).lower()
+    if value in elsewhere:
+        raise OptionError(f"{name}={value} is for {elsewhere[value]}; here it is one of {', '.join(choices)}")
+    if value not in choices:
+        raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = given.get(name.lower(), str(default)).lower()
+    if value not in ("true", "false"):
+        raise OptionError(f"option {name}: {value!r} is neither true nor false")
+    return value == "true"
+
+
+def _number(given: Mapping[str, str], name: str, default: int, largest: int) -> int:
+    value = given.get(name.lower(), str(default))
+    number = int(value) if value.isascii() and value.isdigit() else 0
+    if not 1 <= number <= largest:
+        raise OptionError(f"option {name}: {value!r} is not a whole number from 1 to {largest}")
+    return number
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    value = given.get(name.lower(), str(default))
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise OptionError(f"option {name}: {value!r} is not a number of seconds")
+    return seconds
