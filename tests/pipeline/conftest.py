@@ -1,25 +1,15 @@
-"""One Spark session for all of them: starting one takes seconds."""
+"""What the tests of the pipeline share: one Spark session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from leveret.pipeline.session import local_session
+from tests.spark_session import keep_on_one_worker, spark
+
+__all__ = ["spark"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them run on one worker of pytest-xdist, so that they share the session."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = local_session("test")
-    yield session
-    session.stop()
+    keep_on_one_worker(items, Path(__file__).parent)

@@ -1,0 +1,25 @@
+"""One Spark session for all tests that need one: starting one takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from leveret.pipeline.session import local_session
+
+
+def keep_on_one_worker(items: list[pytest.Item], folder: Path) -> None:
+    """All tests below a folder run on one worker of pytest-xdist, so that they share the session."""
+    for item in items:
+        if folder in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = local_session("test")
+    yield session
+    session.stop()
