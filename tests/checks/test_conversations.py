@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
+import aiormq
 import pika
 import pytest
 
@@ -78,6 +79,29 @@ def test_automatic_acks_on_a_connection_that_broke_are_told(broker, connect, fou
     assert "1 message of 'orders.work' went to worker, then connection lost" in text
 
 
+def test_automatic_acks_are_told_when_a_consumer_was_lost_in_the_midst_of_them(broker, connect, found):
+    connection = connect(broker, "worker")
+    connection.channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
+    broker.faults.drop_connection(on="basic.deliver", body=b"2", when="after")
+
+    broker.publish("", "orders.work", b"1")
+    broker.publish("", "orders.work", b"2")
+
+    text = found(broker)["auto_ack_lost"]
+    assert "2 messages of 'orders.work' went to worker, then " in text
+    assert "broker.allow(\"auto_ack_lost\", queue='orders.work')" in text
+
+
+def test_what_was_acknowledged_by_hand_comes_back_and_is_not_told_as_lost(broker, connect, found):
+    connect(broker).channel().basic_consume("orders.work", lambda *_: None)
+    broker.faults.drop_connection(on="basic.deliver", when="after")
+
+    broker.publish("", "orders.work", b"1")
+
+    assert "auto_ack_lost" not in found(broker)
+    assert len(broker.queue("orders.work").ready) == 1
+
+
 def test_an_orderly_end_of_a_consumer_with_automatic_acks_is_fine(broker, connect, found):
     connection = connect(broker)
     connection.channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
@@ -123,6 +147,41 @@ def test_a_declaration_with_other_arguments_is_told_with_its_line(broker, connec
 
     assert "inequivalent arg 'x-max-length' for queue 'orders.work'" in text
     assert "test_conversations.py" in text
+
+
+def test_an_exchange_declared_with_another_type_is_told(broker, connect, found):
+    channel = connect(broker).channel()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.exchange_declare("orders", "fanout", durable=True)
+
+    assert "inequivalent arg 'type' for exchange 'orders'" in found(broker)["redeclared_differently"]
+
+
+def test_a_redeclaration_that_the_test_asserts_is_meant(broker, connect, found):
+    channel = connect(broker).channel()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare("orders.work", durable=True, arguments={"x-max-length": 1})
+
+    broker.assert_refused(406, text="inequivalent arg")
+
+    assert "redeclared_differently" not in found(broker)
+
+
+def test_an_error_that_a_client_waited_for_was_heard(broker, connect, found):
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        connect(broker).channel().basic_consume("nowhere", lambda *_: None)
+
+    assert "unseen_channel_error" not in found(broker)
+
+
+@pytest.mark.asyncio
+async def test_an_ack_of_aiormq_that_closes_its_channel_is_told_though_a_line_was_inside_the_client(broker, found):
+    connection = await aiormq.connect(broker.url)
+    channel = await connection.channel()
+    await channel.basic_ack(99)
+    await connection.close()
+
+    assert "PRECONDITION_FAILED - unknown delivery tag 99" in found(broker)["unseen_channel_error"]
 
 
 def test_an_ack_of_a_message_nobody_has_is_told_when_nobody_hears_of_it(broker, found, lonely_ack):

@@ -32,10 +32,10 @@ _LOST_BY: Final = {
     "maxlen": "overflowed_into_nothing",
 }
 _NO_ACK: Final = "no_ack"
-# Refusals of what has no answer to wait for: acks, publishes, and deliveries held too long.
-_UNANSWERED: Final = (
-    "unknown delivery tag",
-    "delivery acknowledgement on channel",
+# Refusals of what nobody ever waits for: acks, and deliveries held too long.
+_NEVER_ANSWERED: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
+# Of what somebody may wait for or not: publishes, which are answered in confirm mode alone.
+_SELDOM_ANSWERED: Final = (
     "no exchange '",
     "cannot publish to internal exchange",
     "message size",
@@ -144,7 +144,7 @@ class Ledger:
         if _INEQUIVALENT in event.text:
             line = "" if event.caller is None else f", at {event.caller}"
             self._find("redeclared_differently", event, text + line, client=event.client, refusal=text)
-        elif event.caller is None and any(text in event.text for text in _UNANSWERED):
+        elif _is_unheard(event):
             line = "" if event.opener is None else f", on the connection opened at {event.opener}"
             self._find("unseen_channel_error", event, text + line, client=event.client, refusal=text)
 
@@ -255,3 +255,10 @@ class Ledger:
 
     def _client(self, number: int | None) -> str:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")
+
+
+def _is_unheard(event: Event) -> bool:
+    """Whether no call of a client was there to hear of a refusal, as far as can be told."""
+    if any(text in event.text for text in _NEVER_ANSWERED):
+        return True
+    return event.caller is None and any(text in event.text for text in _SELDOM_ANSWERED)
