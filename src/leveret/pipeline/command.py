@@ -1,0 +1,248 @@
+"""The commands `leveret pipeline ...` and `leveret spark ...`.
+
+Their options can be read and their help printed without PySpark; what they do is imported when they do it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leveret.spark.doctor import INSTALL, examine
+from leveret.spark.jvm import JavaStartError, NoJavaError, Profile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from leveret.pipeline.incremental import Ingested
+    from leveret.pipeline.warehouse import Warehouse
+
+# From here on the JVM for large work earns its slower start.
+_MANY_EVENTS: Final = 1_000_000
+_BYTES_OF_MANY_EVENTS: Final = 15 * _MANY_EVENTS
+
+_PIPELINE: Final = """\
+examples:
+  leveret pipeline update traces/ --warehouse warehouse/
+      take in what is new in traces/, and bring all tables up to date
+  leveret pipeline ingest traces/ run7.jsonl.gz --warehouse warehouse/
+      take in the events alone
+  leveret pipeline compact --warehouse warehouse/
+      merge what many updates have written; `vacuum` then removes what is no longer used
+
+A run may come in several files, late, in any order, and a file again when it has grown. A command that was killed is
+run again.
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both commands to the parser of the command line."""
+    _add_pipeline(commands)
+    _add_spark(commands)
+
+
+def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    pipeline = commands.add_parser(
+        "pipeline",
+        help="tables from the traces of many runs, on Spark",
+        description="Tables from the traces of many runs, on Spark.",
+        epilog=_PIPELINE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    steps = pipeline.add_subparsers(title="steps", dest="step", required=True)
+    ingest = _step(steps, "ingest", "take in the events of new and changed traces", _ingest)
+    ingest.add_argument("places", nargs="+", metavar="PLACE", help="a folder of traces, or a trace")
+    update = _step(steps, "update", "bring all tables up to date", _update)
+    update.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
+    update.add_argument("--all", action="store_true", help="compute all runs anew, not only what has changed")
+    _step(steps, "compact", "merge what many updates have written", _compact)
+    vacuum = _step(steps, "vacuum", "remove what is no longer used", _vacuum, needs_spark=False)
+    vacuum.add_argument(
+        "--older-than", type=float, default=24.0, metavar="HOURS", help="leave what is younger (default: 24)"
+    )
+
+
+def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    spark = commands.add_parser(
+        "spark", help="whether Spark starts here, and faster", description="Whether Spark starts here, and faster."
+    )
+    steps = spark.add_subparsers(title="steps", dest="step", required=True)
+    doctor = steps.add_parser("doctor", help="say what there is to start Spark with, and start it")
+    doctor.set_defaults(run=_guarded(_doctor, needs_spark=False))
+    warm = steps.add_parser("warm", help="make the cache from which small work starts in a third of the time")
+    warm.set_defaults(run=_guarded(_warm))
+    bundle = steps.add_parser("bundle", help="write leveret into a zip for spark-submit --py-files")
+    bundle.add_argument("target", nargs="?", default="leveret.zip", metavar="FILE", help="(default: leveret.zip)")
+    bundle.set_defaults(run=_guarded(_bundle, needs_spark=False))
+
+
+def _step(
+    steps: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    purpose: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    needs_spark: bool = True,
+) -> argparse.ArgumentParser:
+    step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+    step.add_argument("--warehouse", "-w", required=True, type=Path, metavar="DIR", help="the folder of the tables")
+    if needs_spark:
+        step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
+        step.add_argument("--memory", metavar="SIZE", help="of the JVM, as in 4g (default: 1g, or 2g for large work)")
+    step.set_defaults(run=_guarded(run))
+    return step
+
+
+def _guarded(run: Callable[[argparse.Namespace], int], needs_spark: bool = True) -> Callable[[argparse.Namespace], int]:
+    """What can be expected to go wrong is said in a line, and is exit code 2."""
+
+    def guarded(options: argparse.Namespace) -> int:
+        if needs_spark and find_spec("pyspark") is None:
+            return _refuse(f"the pipeline runs on Spark, and pyspark is not installed: {INSTALL}")
+        try:
+            return run(options)
+        except (NoJavaError, JavaStartError, OSError, ValueError) as error:
+            return _refuse(str(error))
+
+    return guarded
+
+
+def _refuse(text: str) -> int:
+    print(f"leveret: {text}", file=sys.stderr)
+    return 2
+
+
+def _progress(text: str) -> None:
+    print(f"leveret: {text}", file=sys.stderr, flush=True)
+
+
+def _ingest(options: argparse.Namespace) -> int:
+    from leveret.pipeline.warehouse import Warehouse
+
+    size_bytes = _size_of(options.places)
+    with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
+        return _take_in(spark, options, Warehouse(options.warehouse))
+
+
+def _update(options: argparse.Namespace) -> int:
+    from leveret.pipeline.incremental import update
+    from leveret.pipeline.warehouse import Warehouse
+
+    warehouse = Warehouse(options.warehouse) if options.places else _existing(options)
+    with _session(options, _profile(options, warehouse)) as spark:
+        code = _take_in(spark, options, warehouse) if options.places else 0
+        answered = update(spark, warehouse, everything=options.all, progress=_progress)
+        print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
+        return code
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from leveret.pipeline.incremental import compact
+    from leveret.pipeline.warehouse import ConflictError
+
+    warehouse = _existing(options)
+    with _session(options, _profile(options, warehouse)) as spark:
+        try:
+            merged = compact(spark, warehouse, progress=_progress)
+        except ConflictError as error:
+            return _refuse(f"{error}; nothing is lost: run it again")
+    print(f"{merged} batches merged into one" if merged else "there was nothing to merge")
+    return 0
+
+
+def _vacuum(options: argparse.Namespace) -> int:
+    batches, size_bytes = _existing(options).vacuum(older_than_s=options.older_than * 3600)
+    print(f"{batches} unused batches removed, {size_bytes} bytes")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    is_well = True
+    for finding in examine():
+        print(f"{finding.verdict:5}  {finding.text}")
+        is_well &= finding.verdict != "wrong"
+    if not is_well:
+        return 1
+    from time import perf_counter
+
+    from leveret.pipeline.session import session
+
+    began = perf_counter()
+    with session("small") as spark:
+        spark.range(1).count()
+        print(f"{'ok':5}  Spark {spark.version} started and answered after {perf_counter() - began:.1f} s")
+    return 0
+
+
+def _warm(options: argparse.Namespace) -> int:
+    from leveret.pipeline.warm import warm
+
+    _progress("running the pipeline once, so that Java learns it; this takes half a minute")
+    cache = warm()
+    print(f"{cache} ({cache.stat().st_size >> 20} MB)")
+    return 0
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    from leveret.spark.bundle import write_bundle
+
+    count = write_bundle(options.target)
+    print(f"{options.target}: {count} files; spark-submit --py-files {options.target} ...")
+    return 0
+
+
+def _take_in(spark: SparkSession, options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.incremental import ingest
+
+    done = ingest(spark, options.places, warehouse, progress=_progress)
+    _tell(done)
+    return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
+
+
+def _tell(done: Ingested) -> None:
+    for file in done.refused:
+        print(f"refused {file.path}: {file.problem}")
+    for file in done.truncated:
+        print(f"cut {file.path}: its whole lines are used")
+    used = len(done.files) - len(done.refused)
+    print(f"{used} files taken in, {len(done.refused)} refused, {done.unchanged} as before")
+
+
+@contextmanager
+def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
+    from leveret.pipeline.session import session
+
+    _progress("starting Spark")
+    settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:
+        yield spark
+
+
+def _existing(options: argparse.Namespace) -> Warehouse:
+    from leveret.pipeline.warehouse import NoWarehouseError, Warehouse
+
+    warehouse = Warehouse(options.warehouse)
+    if not warehouse.exists:
+        raise NoWarehouseError(f"{options.warehouse} is no warehouse; `leveret pipeline ingest` makes one")
+    return warehouse
+
+
+def _profile(options: argparse.Namespace, warehouse: Warehouse) -> Profile:
+    """By the events that are to be read, known or guessed."""
+    state = warehouse.state()
+    stale = list(state.runs) if getattr(options, "all", False) else state.stale([])
+    events = sum(state.runs[name].events for name in stale)
+    size_bytes = _size_of(getattr(options, "places", []))
+    return "big" if events > _MANY_EVENTS or size_bytes > _BYTES_OF_MANY_EVENTS else "small"
+
+
+def _size_of(places: list[str]) -> int:
+    """The bytes of new traces, taken as if they were compressed."""
+    from leveret.pipeline.sources import find
+
+    return sum(path.stat().st_size // (12 if path.name.endswith(".jsonl") else 1) for path in find(places))

@@ -1,0 +1,89 @@
+"""A JVM taught what the pipeline does, and its cache of that: Spark then starts in a third of the time.
+
+The lesson is the pipeline itself, on a trace of a few messages. It runs in a process of its own, since a JVM writes its
+cache when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from leveret.spark import jvm
+
+_MESSAGES = 50
+
+
+def warm() -> Path:
+    """Make the cache for the Java that small work uses, and return where it is.
+
+    Raises NoJavaError when no Java here can keep one.
+    """
+    java = next((java for java in jvm.javas() if java.feature >= jvm.OLDEST_JAVA_WITH_CACHE), None)
+    if java is None:
+        oldest = jvm.OLDEST_JAVA_WITH_CACHE
+        raise jvm.NoJavaError(f"a cache needs Java {oldest} or newer: pip install 'leveret[spark-local]' brings one")
+    cache = jvm.cache_path(java)
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache.parent) as folder:
+        fresh = Path(folder, "cache")
+        subprocess.run([sys.executable, "-m", __name__, folder, java.executable, java.version, fresh], check=True)
+        os.replace(fresh, cache)
+    return cache
+
+
+def _learn(folder: Path, java: jvm.Java, cache: Path) -> None:
+    from leveret.pipeline import incremental, session
+    from leveret.pipeline.gold import TABLES
+    from leveret.pipeline.warehouse import Warehouse
+
+    traces = folder / "traces"
+    traces.mkdir()
+    (traces / "lesson.jsonl").write_text("".join(f"{line}\n" for line in _lesson()), encoding="utf-8")
+    spark, process = session.taught(java, cache)
+    warehouse = Warehouse(folder / "warehouse")
+    incremental.ingest(spark, [traces], warehouse)
+    incremental.update(spark, warehouse)
+    for name in TABLES:
+        incremental.read_table(spark, warehouse, name).toPandas()
+    spark.stop()
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()
+
+
+def _lesson() -> list[str]:
+    lines = [
+        json.dumps({"leveret": "trace", "v": 1, "run": "lesson", "worker": "main", "started": "2026-01-01T00:00:00Z"})
+    ]
+    where = {"vhost": "/", "conn": 1, "chan": 1}
+    for message in range(1, _MESSAGES):
+        copy = {"msg": message, "copy": message, "queue": "lesson"}
+        settled = "dead_lettered" if message % 7 == 0 else "acked"
+        life = [
+            {"kind": "published", **where, "msg": message, "exchange": "", "routing_key": "lesson"},
+            {"kind": "enqueued", "vhost": "/", **copy},
+            {
+                "kind": "delivered",
+                **where,
+                **copy,
+                "consumer": "ctag1",
+                "tag": message,
+                "redelivered": False,
+                "count": 0,
+            },
+            {"kind": settled, **where, **copy, "tag": message, "reason": "rejected" if message % 7 == 0 else None},
+        ]
+        for event in life:
+            told = {name: value for name, value in event.items() if value is not None}
+            lines.append(json.dumps({"seq": len(lines), "ts": len(lines) * 10, "test": "lesson", **told}))
+    return lines
+
+
+if __name__ == "__main__":
+    _folder, _executable, _version, _cache = sys.argv[1:]
+    _learn(Path(_folder), jvm.Java(Path(_executable), _version, "warm"), Path(_cache))

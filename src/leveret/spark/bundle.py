@@ -1,0 +1,21 @@
+"""leveret as one zip file, for `spark-submit --py-files`: Spark cannot import from a wheel."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import leveret
+
+
+def write_bundle(target: str | Path) -> int:
+    """Write the package into this file, and return how many files of it there are. The same leveret, the same bytes."""
+    package = Path(leveret.__file__).parent
+    files = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for path in files:
+            # Without a date of its own: the earliest that the format knows.
+            entry = zipfile.ZipInfo(str(path.relative_to(package.parent).as_posix()))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            bundle.writestr(entry, path.read_bytes())
+    return len(files)
