@@ -1,0 +1,65 @@
+"""Traces as tables of Spark, tables as plain rows, and the two sides of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from leveret.pipeline import gold, schema
+from tests.pipeline.plain import Trace
+
+_TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
+# What only Spark computes: a number for a name, and prose.
+_OWN = ("holder", "text")
+
+
+def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[str, DataFrame]:
+    """`events` and `runs` of these traces, kept in the folder."""
+    traces = list(traces)
+    events = [{**event, **trace.file} for trace in traces for event in trace.events]
+    runs = [
+        {**trace.file, "commit": trace.commit, "truncated": trace.truncated, "files": 1, "events": len(trace.events)}
+        for trace in traces
+    ]
+    found = {}
+    for name, rows, columns in (("events", events, schema.EVENTS), ("runs", runs, schema.RUNS)):
+        types = pa.schema([(field.name, _TYPES[field.dataType.simpleString()]) for field in columns])
+        pq.write_table(pa.Table.from_pylist(rows, types), folder / f"{name}.parquet", store_schema=False)
+        found[name] = spark.read.schema(columns).parquet(str(folder / f"{name}.parquet"))
+    return found
+
+
+def build(spark: SparkSession, found: dict[str, DataFrame], folder: Path) -> dict[str, DataFrame]:
+    """All tables, each kept in the folder as a warehouse would."""
+    tables = dict(found)
+    for name, table in gold.TABLES.items():
+        place = str(folder / name)
+        built = table.build(*[tables[source] for source in table.reads])
+        built.select(table.columns.fieldNames()).write.mode("overwrite").parquet(place)
+        tables[name] = spark.read.schema(table.columns).parquet(place)
+    return tables
+
+
+def rows_of(table: DataFrame) -> list[str]:
+    """The rows, sorted, as text that differs when they do."""
+    return sorted(_text(row.asDict(recursive=True)) for row in table.collect())
+
+
+def plain_rows(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The same of plain rows."""
+    return sorted(_text(row) for row in rows)
+
+
+def _text(row: dict[str, Any]) -> str:
+    return repr({name: _ordered(value) for name, value in sorted(row.items()) if name not in _OWN})
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, Row):
+        value = value.asDict(recursive=True)
+    return sorted(value.items()) if isinstance(value, dict) else value

@@ -1,0 +1,770 @@
+"""Every table of the pipeline by plain Python, one event after the other: what Spark's rows are held against.
+
+Written from what events and tables mean (docs/pipeline-tables.md) and sharing nothing with the pipeline's code. It is
+slow and holds everything in memory. Columns that are numbers for names (`holder`) are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+Row = dict[str, Any]
+
+ENDS = {"acked", "expired", "dropped", "dead_lettered", "purged"}
+SETTLES = ENDS | {"nacked", "rejected", "requeued"}
+DELIVERIES = {"delivered", "got"}
+ABOUT_COPIES = SETTLES | DELIVERIES | {"enqueued"}
+NUMBERS = {"acked": 4, "nacked": 5, "rejected": 6, "requeued": 7, "expired": 8, "dropped": 9, "dead_lettered": 10}
+NUMBERS["purged"] = 11
+REASONS = ["rejected", "expired", "maxlen", "delivery_limit"]
+CONTROL = {"conn_open", "conn_close", "chan_open", "chan_close", "exchange_declare", "exchange_delete"}
+CONTROL |= {"queue_declare", "queue_delete", "bind", "unbind", "consume", "cancel", "qos", "test_start", "test_end"}
+CONTROL |= {"fault"}
+CONTROL_COLUMNS = ["seq", "ts", "kind", "test", "vhost", "conn", "chan", "exchange", "routing_key", "queue", "consumer"]
+CONTROL_COLUMNS += ["count", "reason", "attrs"]
+
+
+@dataclass
+class Trace:
+    """One file: of a worker of a run, with its events as dictionaries in the order of `seq`."""
+
+    run: str
+    worker: str
+    day: Any
+    events: list[Row]
+    commit: str | None = None
+    truncated: bool = False
+
+    @property
+    def file(self) -> Row:
+        return {"day": self.day, "run": self.run, "worker": self.worker}
+
+
+def tables(traces: list[Trace]) -> dict[str, list[Row]]:
+    """All tables over these files."""
+    files = [_File(trace) for trace in traces]
+    found: dict[str, list[Row]] = defaultdict(list)
+    for file in files:
+        for name, rows in file.tables().items():
+            found[name] += rows
+    found["latency_hist"] = _latency_hist(found["copies"])
+    found["queue_stats"] = _queue_stats(found["test_queues"], found["latency_hist"])
+    found["consumer_stats"] = _consumer_stats(found["consumers"])
+    found["routes"] = _counted(found["_routes"], "n")
+    found["run_lineage"] = _counted(found["_lineage"], "n")
+    found["run_coverage"] = _run_coverage(found)
+    found["fingerprints"] = _fingerprints(found, {trace.run: trace.commit for trace in traces})
+    found["lineage"] = _lineage(found["run_lineage"])
+    found["coverage"] = _coverage(found["run_coverage"])
+    found["flaky"] = _flaky(found["fingerprints"])
+    return {name: rows for name, rows in found.items() if not name.startswith("_")}
+
+
+@dataclass
+class _Copy:
+    events: list[Row] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> list[Row]:
+        return [event for event in self.events if event["kind"] in kinds]
+
+    def first(self, kinds: set[str], what: str = "seq") -> Any:
+        return min((e[what] for e in self.events if e["kind"] in kinds and e.get(what) is not None), default=None)
+
+    def last(self, kinds: set[str]) -> Any:
+        return max((event["seq"] for event in self.events if event["kind"] in kinds), default=None)
+
+    @property
+    def enqueued_seq(self) -> int | None:
+        return self.first({"enqueued"})
+
+    @property
+    def delivered_seq(self) -> int | None:
+        return self.first(DELIVERIES)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.of(*ENDS)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.events[-1]["kind"] in ("enqueued", "requeued")
+
+    @property
+    def outcome(self) -> str:
+        for kind in ("acked", "dead_lettered", "dropped", "expired", "purged"):
+            if self.of(kind):
+                return kind
+        if self.events[-1]["kind"] in DELIVERIES:
+            return "unacked"
+        return "ready" if self.is_ready else "undecided"
+
+    @property
+    def src_copy(self) -> int | None:
+        return max((e["src_copy"] for e in self.events if e.get("src_copy") is not None), default=None)
+
+    @property
+    def death(self) -> int | None:
+        codes = [REASONS.index(e["reason"]) + 1 for e in self.of("dead_lettered") if e.get("reason") in REASONS]
+        return max(codes, default=None)
+
+
+class _File:
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.events = sorted(trace.events, key=lambda event: event["seq"])
+        self.copies: dict[tuple[Any, ...], _Copy] = defaultdict(_Copy)
+        self.queues: dict[tuple[Any, ...], list[_Copy]] = defaultdict(list)
+        for event in self.events:
+            if event.get("copy") is not None and event["kind"] in ABOUT_COPIES:
+                key = tuple(event.get(name) for name in ("test", "vhost", "queue", "msg", "copy"))
+                if key not in self.copies:
+                    self.queues[key[:3]].append(self.copies[key])
+                self.copies[key].events.append(event)
+        self.attrs = {
+            event["seq"]: json.loads(event["attrs"]) if event.get("attrs") else {}
+            for event in self.events
+            if event["kind"] in CONTROL
+        }
+
+    def tables(self) -> dict[str, list[Row]]:
+        messages = list(self._messages())
+        tests = list(self._tests(messages))
+        queues = list(self._test_queues())
+        return {
+            "control": [self._control(event) for event in self.events if self._is_control(event)],
+            "copies": [self._copy(key, copy) for key, copy in self.copies.items()],
+            "messages": messages,
+            "tests": tests,
+            "consumers": list(self._consumers()),
+            "test_queues": queues,
+            "violations": list(self._violations(messages)),
+            "fault_effect": list(self._fault_effect(tests, queues)),
+            "_routes": list(self._routes()),
+            "_lineage": list(self._deaths()),
+        }
+
+    def _is_control(self, event: Row) -> bool:
+        return event["kind"] in CONTROL and event.get("msg") is None
+
+    def _control(self, event: Row) -> Row:
+        return {**self.trace.file, **{name: event.get(name) for name in CONTROL_COLUMNS}}
+
+    def _copy(self, key: tuple[Any, ...], copy: _Copy) -> Row:
+        deliveries = copy.of(*DELIVERIES)
+        settlement = next((event for event in copy.events if event["kind"] in SETTLES), None)
+        sizes = [event["size"] for event in copy.events if event.get("size") is not None]
+        return {
+            **self.trace.file,
+            **dict(zip(("test", "vhost", "queue", "msg", "copy"), key, strict=True)),
+            "src_copy": copy.src_copy,
+            "size": max(sizes, default=None),
+            "enqueued_at": copy.first({"enqueued"}, "ts"),
+            "enq_seq": copy.enqueued_seq,
+            "enqueues": len(copy.of("enqueued")),
+            "first_delivered_at": copy.first(DELIVERIES, "ts"),
+            "deliver_seq": copy.delivered_seq,
+            "first_redelivered": deliveries[0].get("redelivered") if deliveries else None,
+            "unflagged": sum(event.get("redelivered") is False for event in deliveries),
+            "last_deliver_seq": copy.last(DELIVERIES),
+            "settle_seq": settlement and settlement["seq"],
+            "settle_kind": settlement and NUMBERS[settlement["kind"]],
+            "settled_at": copy.first(ENDS, "ts"),
+            "end_seq": copy.first(ENDS),
+            "ack_seq": copy.first({"acked"}),
+            "ready_seq": copy.last({"enqueued", "requeued"}),
+            "last_seq": copy.events[-1]["seq"],
+            "deliveries": len(deliveries),
+            "acks": len(copy.of("acked")),
+            "nacks": len(copy.of("nacked")),
+            "rejects": len(copy.of("rejected")),
+            "requeues": len(copy.of("requeued")),
+            "expiries": len(copy.of("expired")),
+            "drops": len(copy.of("dropped")),
+            "dead_letters": len(copy.of("dead_lettered")),
+            "purges": len(copy.of("purged")),
+            "dl_reason": copy.death,
+        }
+
+    def _messages(self) -> Iterator[Row]:
+        copies_of: dict[int, list[_Copy]] = defaultdict(list)
+        for key, copy in self.copies.items():
+            copies_of[key[3]].append(copy)
+        told: dict[int, set[str]] = defaultdict(set)
+        for event in self.events:
+            if event["kind"] in ("returned", "confirmed", "nacked_confirm"):
+                told[event["msg"]].add(event["kind"])
+        for event in self.events:
+            if event["kind"] != "published":
+                continue
+            msg = event["msg"]
+            copies, kinds = copies_of[msg], told[msg]
+            is_open = any(copy.is_open for copy in copies)
+            if is_open:
+                outcome = "open"
+            elif copies:
+                outcome = max(copies, key=lambda copy: copy.first(ENDS)).outcome
+            else:
+                outcome = "returned" if "returned" in kinds else "dropped"
+            ends = [at for copy in copies if (at := copy.first(ENDS, "ts")) is not None]
+            yield {
+                **self.trace.file,
+                **{name: event.get(name) for name in ("test", "vhost", "msg", "seq", "exchange", "routing_key")},
+                "published_at": event.get("ts"),
+                "publish_number": event.get("tag"),
+                "copies": len(copies),
+                "returned": "returned" in kinds,
+                "confirmed": True if "confirmed" in kinds else False if "nacked_confirm" in kinds else None,
+                "hops": sum(copy.src_copy is not None for copy in copies),
+                "outcome": outcome,
+                "end_to_end_us": None if is_open or not ends else max(ends) - event["ts"],
+            }
+
+    def _tests(self, messages: list[Row]) -> Iterator[Row]:
+        attempts: dict[str, list[Row]] = defaultdict(list)
+        for event in self.events:
+            if event["kind"] in ("test_start", "test_end") and event.get("test") is not None:
+                attempts[event["test"]].append(event)
+        for test, events in attempts.items():
+            last = events[-1]
+            attrs = self.attrs[last["seq"]] if last["kind"] == "test_end" else {}
+            starts = sum(event["kind"] == "test_start" for event in events)
+            ends = [self.attrs[event["seq"]].get("outcome") for event in events if event["kind"] == "test_end"]
+            yield {
+                **self.trace.file,
+                "test": test,
+                "outcome": attrs.get("outcome"),
+                "duration": attrs.get("duration"),
+                "retries": max(starts - 1, 0),
+                "published": sum(row["test"] == test for row in messages),
+                "failures": sum(end in ("failed", "error") for end in ends),
+            }
+
+    def _consumers(self) -> Iterator[Row]:
+        seen: dict[tuple[Any, ...], list[tuple[Row, Row | None, bool]]] = defaultdict(list)
+        for event, end, is_first in self._deliveries():
+            names = ("test", "vhost", "queue", "conn", "chan", "consumer")
+            seen[tuple(event.get(name) for name in names)].append((event, end, is_first))
+        for key, deliveries in seen.items():
+            endings = Counter(end["kind"] for _, end, _ in deliveries if end is not None)
+            spans = [(event["seq"], end["seq"] if end else math.inf) for event, end, _ in deliveries]
+            counts = {
+                "redeliveries": sum(not is_first for _, _, is_first in deliveries),
+                "acked": endings["acked"],
+                "nacked": endings["nacked"],
+                "rejected": endings["rejected"],
+                "max_unacked": max(sum(begin <= at < end for begin, end in spans) for at, _ in spans),
+            }
+            yield {
+                **self.trace.file,
+                **dict(zip(("test", "vhost", "queue", "conn", "chan", "consumer"), key, strict=True)),
+                "first_seq": deliveries[0][0]["seq"],
+                "last_seq": deliveries[-1][0]["seq"],
+                "deliveries": len(deliveries),
+                **(counts if key[-1] is not None else dict.fromkeys(counts)),
+            }
+
+    def _deliveries(self) -> Iterator[tuple[Row, Row | None, bool]]:
+        """Each delivery, the event that settled the copy next, and whether it was the copy's first."""
+        found = []
+        for copy in self.copies.values():
+            for place, event in enumerate(copy.events):
+                if event["kind"] in DELIVERIES:
+                    end = next((later for later in copy.events[place:] if later["kind"] in SETTLES), None)
+                    found.append((event, end, event["seq"] == copy.delivered_seq))
+        yield from sorted(found, key=lambda told: told[0]["seq"])
+
+    def _test_queues(self) -> Iterator[Row]:
+        for key, copies in self.queues.items():
+            deaths = Counter(copy.death for copy in copies)
+            yield {
+                **self.trace.file,
+                **dict(zip(("test", "vhost", "queue"), key, strict=True)),
+                "copies": len(copies),
+                "deliveries": sum(len(copy.of(*DELIVERIES)) for copy in copies),
+                "redeliveries": sum(max(len(copy.of(*DELIVERIES)) - 1, 0) for copy in copies),
+                "acked": sum(bool(copy.of("acked")) for copy in copies),
+                "leaked": sum(copy.is_open for copy in copies),
+                **{f"dead_{reason}": deaths[code] for code, reason in enumerate(REASONS, start=1)},
+                "dropped": sum(bool(copy.of("dropped")) for copy in copies),
+                "max_depth": _max_depth(copies),
+                "late": sum(_is_late(copy, copies) for copy in copies),
+                "passed": sum(_is_passed(copy, copies) for copy in copies),
+            }
+
+    def _violations(self, messages: list[Row]) -> Iterator[Row]:
+        unfinished = self._unfinished()
+        for key, copy in self.copies.items():
+            for rule in sorted(self._broken(key, copy)):
+                if rule in ("unacked_at_end", "lost") and key[0] in unfinished:
+                    continue
+                names = ("test", "vhost", "queue", "msg", "copy")
+                yield {**self.trace.file, **dict(zip(names, key, strict=True)), "rule": rule}
+        for row in messages:
+            is_missing = row["publish_number"] is not None and row["confirmed"] is None
+            if is_missing and row["test"] not in unfinished:
+                told = {name: row[name] for name in ("test", "vhost", "msg")}
+                yield {**self.trace.file, **told, "queue": None, "copy": None, "rule": "confirm_missing"}
+
+    def _unfinished(self) -> set[str | None]:
+        """The tests of which a cut file does not have the end."""
+        if not self.trace.truncated:
+            return set()
+        state: dict[str | None, str] = {}
+        for event in self.events:
+            state.setdefault(event.get("test"), "test_start")
+            if event["kind"] in ("test_start", "test_end"):
+                state[event.get("test")] = event["kind"]
+        return {test for test, last in state.items() if last != "test_end"}
+
+    def _broken(self, key: tuple[Any, ...], copy: _Copy) -> set[str]:
+        acks = [event["seq"] for event in copy.of("acked")]
+        deliveries = copy.of(*DELIVERIES)
+        siblings = self.queues[key[:3]]
+        broken = {
+            "acked_twice": len(acks) > 1,
+            "delivered_after_ack": bool(acks)
+            and any(event["seq"] < acks[0] for event in deliveries)
+            and any(event["seq"] > acks[0] for event in deliveries),
+            "ack_without_delivery": bool(acks) and not any(event["seq"] < acks[0] for event in deliveries),
+            "unacked_at_end": copy.is_open and copy.events[-1]["kind"] in DELIVERIES,
+            "redelivered_flag_wrong": self._has_wrong_flag(copy, deliveries),
+            "lost": _is_passed(copy, self._of_same_attempt(copy, siblings)),
+            "out_of_order": _is_late(copy, self._of_same_attempt(copy, siblings))
+            and key[:3] not in self._priority_queues(),
+            "duplicate_enqueue": self._is_repeated(key, copy),
+            "delivered_to_closed_channel": any(self._is_closed(event) for event in deliveries),
+            "prefetch_exceeded": any(self._is_too_many(event) for event in deliveries),
+        }
+        return {rule for rule, is_so in broken.items() if is_so}
+
+    def _of_same_attempt(self, copy: _Copy, siblings: list[_Copy]) -> list[_Copy]:
+        """A test that is tried again has a fresh broker, and in it another queue of the same name."""
+
+        def attempt(of: _Copy) -> int:
+            starts = [event for event in self.events if event["kind"] == "test_start"]
+            first = of.events[0]
+            return sum(start["test"] == first.get("test") and start["seq"] <= first["seq"] for start in starts)
+
+        return [other for other in siblings if attempt(other) == attempt(copy)]
+
+    def _has_wrong_flag(self, copy: _Copy, deliveries: list[Row]) -> bool:
+        for place, event in enumerate(deliveries):
+            flag = event.get("redelivered")
+            is_exempt = place == 0 and copy.src_copy is not None
+            if flag is not None and flag != (place > 0) and not is_exempt:
+                return True
+        return False
+
+    def _priority_queues(self) -> set[tuple[Any, ...]]:
+        return {
+            (event.get("test"), event.get("vhost"), event.get("queue"))
+            for event in self.events
+            if event["kind"] == "queue_declare" and "x-max-priority" in self.attrs[event["seq"]].get("arguments", {})
+        }
+
+    def _is_repeated(self, key: tuple[Any, ...], copy: _Copy) -> bool:
+        if len(copy.of("enqueued")) > 1:
+            return True
+        return any(
+            other is not copy
+            and other_key[:4] == key[:4]
+            and other.src_copy == copy.src_copy
+            and other.enqueued_seq is not None
+            and copy.enqueued_seq is not None
+            and other.enqueued_seq < copy.enqueued_seq
+            for other_key, other in self.copies.items()
+        )
+
+    def _is_closed(self, delivery: Row) -> bool:
+        """Whether the last that was told of the channel before is that it ended, or the connection ended at all."""
+        is_closed = False
+        for event in self.events:
+            if event["seq"] >= delivery["seq"] or event.get("conn") is None:
+                continue
+            if event["conn"] != delivery.get("conn"):
+                continue
+            if event["kind"] == "conn_close":
+                return True
+            if event.get("chan") == delivery.get("chan") and event["kind"] in ("chan_open", "chan_close"):
+                is_closed = event["kind"] == "chan_close"
+        return is_closed
+
+    def _is_too_many(self, delivery: Row) -> bool:
+        consumer = _consumer_of(delivery)
+        if delivery["kind"] != "delivered":
+            return False
+        consume = self._consume_before(consumer, delivery["seq"])
+        if consume is None:
+            return False
+        attrs = self.attrs[consume["seq"]]
+        prefetch = attrs.get("prefetch_count") or 0
+        if prefetch == 0 or attrs.get("no_ack"):
+            return False
+        held = 0
+        for event, end, _ in self._all_deliveries:
+            begins = event["kind"] == "delivered" and _consumer_of(event) == consumer
+            if begins and consume["seq"] < event["seq"] <= delivery["seq"]:
+                held += end is None or end["seq"] > delivery["seq"]
+        return held > prefetch
+
+    @property
+    def _all_deliveries(self) -> list[tuple[Row, Row | None, bool]]:
+        if not hasattr(self, "_known_deliveries"):
+            self._known_deliveries = list(self._deliveries())
+        return self._known_deliveries
+
+    def _consume_before(self, consumer: tuple[Any, ...], seq: int) -> Row | None:
+        last = None
+        for event in self.events:
+            if event["kind"] == "consume" and event["seq"] < seq and _consumer_of(event) == consumer:
+                last = event
+        return last
+
+    def _fault_effect(self, tests: list[Row], queues: list[Row]) -> Iterator[Row]:
+        struck = Counter(
+            (event.get("test"), self.attrs[event["seq"]].get("fault"), self.attrs[event["seq"]].get("on"))
+            for event in self.events
+            if event["kind"] == "fault"
+        )
+        outcomes = {row["test"]: row["outcome"] for row in tests}
+        for (test, fault, on), count in struck.items():
+            seen = [row for row in queues if row["test"] == test]
+            yield {
+                **self.trace.file,
+                **{"test": test, "fault": fault, "on": on, "struck": count, "outcome": outcomes.get(test)},
+                "copies": sum(row["copies"] for row in seen),
+                "redeliveries": sum(row["redeliveries"] for row in seen),
+                "dead_letters": sum(row[f"dead_{reason}"] for row in seen for reason in REASONS),
+                "leaked": sum(row["leaked"] for row in seen),
+            }
+
+    def _routes(self) -> Iterator[Row]:
+        published = {event["msg"]: event for event in self.events if event["kind"] == "published"}
+        died = {event["copy"]: event for event in self.events if event["kind"] == "dead_lettered"}
+        for event in self.events:
+            if event["kind"] not in ("published", "enqueued", "dead_lettered"):
+                continue
+            told = event
+            if event["kind"] == "enqueued" and event.get("exchange") is None:
+                src_copy = event.get("src_copy")
+                known = published.get(event["msg"]) if src_copy is None else died.get(src_copy)
+                if known is None:
+                    continue
+                told = known
+            yield {
+                **{"day": self.trace.day, "run": self.trace.run, "vhost": event.get("vhost"), "kind": event["kind"]},
+                **{"exchange": told.get("exchange"), "routing_key": told.get("routing_key")},
+                "queue": event.get("queue"),
+            }
+
+    def _deaths(self) -> Iterator[Row]:
+        sources = {key[4]: (key[2], copy.death) for key, copy in self.copies.items() if copy.of("dead_lettered")}
+        for key, copy in self.copies.items():
+            if copy.src_copy is None:
+                continue
+            queue, death = sources.get(copy.src_copy, (None, None))
+            reason = None if death is None else REASONS[death - 1]
+            where = {"day": self.trace.day, "run": self.trace.run, "test": key[0]}
+            for _ in copy.of("enqueued"):
+                yield {**where, "from_queue": queue, "reason": reason, "to_queue": key[2]}
+
+
+def _consumer_of(event: Row) -> tuple[Any, ...]:
+    return tuple(event.get(name) for name in ("test", "vhost", "queue", "conn", "chan", "consumer"))
+
+
+def _max_depth(copies: list[_Copy]) -> int:
+    changes = []
+    for copy in copies:
+        begin, end = copy.enqueued_seq, copy.first(ENDS)
+        if begin is not None:
+            changes.append((begin, 1))
+            if end is not None and end > begin:
+                changes.append((end, -1))
+    depth = deepest = 0
+    for _, change in sorted(changes):
+        depth += change
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _is_younger(other: _Copy, copy: _Copy) -> bool:
+    if other.enqueued_seq is None or copy.enqueued_seq is None:
+        return False
+    return other.enqueued_seq > copy.enqueued_seq
+
+
+def _is_late(copy: _Copy, siblings: list[_Copy]) -> bool:
+    mine = copy.delivered_seq
+    if mine is None:
+        return False
+    return any(
+        other.delivered_seq is not None and other.delivered_seq < mine for other in siblings if _is_younger(other, copy)
+    )
+
+
+def _is_passed(copy: _Copy, siblings: list[_Copy]) -> bool:
+    if not (copy.is_open and copy.is_ready):
+        return False
+    since = copy.events[-1]["seq"]
+    return any(
+        other.delivered_seq is not None and other.delivered_seq > since
+        for other in siblings
+        if _is_younger(other, copy)
+    )
+
+
+def _bucket(span: int) -> int:
+    return 0 if span == 0 else math.floor(math.log(span) / math.log(1.02)) + 1
+
+
+def _counted(rows: list[Row], name: str) -> list[Row]:
+    counts = Counter(tuple(row.items()) for row in rows)
+    return [{**dict(items), name: count} for items, count in counts.items()]
+
+
+def _grouped(rows: list[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in names)].append(row)
+    return groups
+
+
+def _latency_hist(copies: list[Row]) -> list[Row]:
+    found = []
+    for row in copies:
+        instants = (row["enqueued_at"], row["first_delivered_at"], row["settled_at"])
+        for measure, (begin, end) in zip(("wait", "process"), pairwise(instants), strict=True):
+            if begin is not None and end is not None and end >= begin:
+                where = {name: row[name] for name in ("day", "run", "vhost", "queue")}
+                found.append({**where, "measure": measure, "bucket": _bucket(end - begin)})
+    return _counted(found, "n")
+
+
+def _queue_stats(queues: list[Row], histograms: list[Row]) -> list[Row]:
+    key = ("day", "run", "vhost", "queue")
+    summed = ["copies", "deliveries", "redeliveries", "acked", "leaked", "dropped"]
+    summed += [f"dead_{reason}" for reason in REASONS]
+    buckets: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
+    for row in histograms:
+        buckets[(*(row[name] for name in key), row["measure"])][row["bucket"]] = row["n"]
+    return [
+        {
+            **dict(zip(key, values, strict=True)),
+            **{name: sum(row[name] for row in rows) for name in summed},
+            "max_depth": max(row["max_depth"] for row in rows),
+            "wait_hist": buckets[(*values, "wait")],
+            "process_hist": buckets[(*values, "process")],
+        }
+        for values, rows in _grouped(queues, *key).items()
+    ]
+
+
+def _consumer_stats(consumers: list[Row]) -> list[Row]:
+    key = ("day", "run", "vhost", "queue", "consumer")
+    summed = ("deliveries", "redeliveries", "acked", "nacked", "rejected")
+    return [
+        {
+            **dict(zip(key, values, strict=True)),
+            **{name: sum(row[name] for row in rows) for name in summed},
+            "max_unacked": max(row["max_unacked"] for row in rows),
+        }
+        for values, rows in _grouped([row for row in consumers if row["consumer"] is not None], *key).items()
+    ]
+
+
+def _lineage(rows: list[Row]) -> list[Row]:
+    key = ("from_queue", "reason", "to_queue")
+    return [
+        {
+            **dict(zip(key, values, strict=True)),
+            "n": sum(row["n"] for row in group),
+            "runs": len({row["run"] for row in group}),
+            "tests": len({row["test"] for row in group if row["test"] is not None}),
+        }
+        for values, group in _grouped(rows, *key).items()
+    ]
+
+
+def _label(vhost: str | None, name: str) -> str:
+    return name if vhost in (None, "/") else f"{vhost}/{name}"
+
+
+def _run_coverage(found: dict[str, list[Row]]) -> list[Row]:
+    declared: set[tuple[Any, ...]] = set()
+    used: Counter[tuple[Any, ...]] = Counter()
+    for row in found["control"]:
+        where, attrs = (row["day"], row["run"]), json.loads(row["attrs"] or "{}")
+        if row["kind"] == "exchange_declare":
+            declared.add((*where, "exchange", _label(row["vhost"], row["exchange"])))
+        if row["kind"] == "queue_declare":
+            queue = _label(row["vhost"], row["queue"])
+            declared.add((*where, "queue", queue))
+            if target := attrs.get("arguments", {}).get("x-dead-letter-exchange"):
+                declared.add((*where, "dlx", f"{queue} -> {target}"))
+        if row["kind"] == "consume":
+            declared.add((*where, "consumer", _label(row["vhost"], row["queue"])))
+    for row in found["routes"]:
+        where = (row["day"], row["run"])
+        if row["kind"] == "enqueued":
+            used[(*where, "queue", _label(row["vhost"], row["queue"]))] += row["n"]
+        else:
+            used[(*where, "exchange", _label(row["vhost"], row["exchange"]))] += row["n"]
+        if row["kind"] == "dead_lettered":
+            used[(*where, "dlx", f"{_label(row['vhost'], row['queue'])} -> {row['exchange']}")] += row["n"]
+    for row in found["consumers"]:
+        if row["consumer"] is not None:
+            name = _label(row["vhost"], row["queue"])
+            used[row["day"], row["run"], "consumer", name] += row["deliveries"]
+    for (day, run, vhost), rows in _grouped(found["control"], "day", "run", "vhost").items():
+        bindings = _bindings(rows)
+        declared |= {(day, run, "binding", name) for *_, name in bindings}
+        for row in found["routes"]:
+            if (row["day"], row["run"], row["vhost"], row["kind"]) == (day, run, vhost, "enqueued"):
+                for name in _used_bindings(row, bindings):
+                    used[day, run, "binding", name] += row["n"]
+    names = ("day", "run", "kind", "name")
+    return [
+        {**dict(zip(names, key, strict=True)), "declared": key in declared, "messages": used[key]}
+        for key in declared | set(used)
+    ]
+
+
+def _bindings(control: list[Row]) -> set[tuple[str, str, str, str, str, str]]:
+    """Of one virtual host: source, its type, key, kind of destination, destination, name."""
+    types = {"amq.topic": "topic", "amq.direct": "direct"}
+    for row in control:
+        attrs = json.loads(row["attrs"] or "{}")
+        if row["kind"] == "exchange_declare" and attrs.get("type"):
+            types[row["exchange"]] = attrs.get("arguments", {}).get("x-delayed-type", attrs["type"])
+    found = set()
+    for row in control:
+        if row["kind"] == "bind":
+            attrs = json.loads(row["attrs"] or "{}")
+            kind = attrs.get("destination_kind", "queue")
+            destination = attrs.get("destination", row["queue"])
+            key = row["routing_key"] or ""
+            arrow = "=>" if kind == "exchange" else "->"
+            name = f"{_label(row['vhost'], row['exchange'])} {arrow} {destination} ({key})"
+            found.add((row["exchange"], types.get(row["exchange"], ""), key, kind, destination, name))
+    return found
+
+
+def _used_bindings(route: Row, bindings: set[tuple[str, str, str, str, str, str]]) -> set[str]:
+    reached, news, used = {route["exchange"]}, [route["exchange"]], set()
+    while news:
+        source = news.pop()
+        for exchange, kind, key, destination_kind, destination, name in bindings:
+            if exchange != source or not _matches(kind, key, route["routing_key"] or ""):
+                continue
+            if destination_kind == "exchange":
+                used.add(name)
+                if destination not in reached:
+                    reached.add(destination)
+                    news.append(destination)
+            elif destination == route["queue"]:
+                used.add(name)
+    return used
+
+
+def _matches(kind: str, binding_key: str, routing_key: str) -> bool:
+    if kind == "direct":
+        return binding_key == routing_key
+    if kind == "topic":
+        return _matches_topic(_words(binding_key), _words(routing_key))
+    return True
+
+
+def _words(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
+def _matches_topic(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_matches_topic(pattern[1:], words[skipped:]) for skipped in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and _matches_topic(pattern[1:], words[1:])
+
+
+def _coverage(rows: list[Row]) -> list[Row]:
+    return [
+        {
+            **{"kind": kind, "name": name},
+            "declared_in": sum(row["declared"] for row in group),
+            "exercised_in": sum(row["messages"] > 0 for row in group),
+            "messages": sum(row["messages"] for row in group),
+            "never": not any(row["messages"] > 0 for row in group),
+        }
+        for (kind, name), group in _grouped(rows, "kind", "name").items()
+    ]
+
+
+def _fingerprints(found: dict[str, list[Row]], commits: dict[str, str | None]) -> list[Row]:
+    copies = _grouped([row for row in found["copies"] if row["test"] is not None], "day", "run", "test")
+    tests = _grouped(found["tests"], "day", "run", "test")
+    rows = []
+    for key in {**tests, **copies}:
+        groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in copies.get(key, []):
+            groups[row["queue"], _outcome_of(row)].append(row)
+        parts = []
+        for (queue, outcome), group in sorted(groups.items()):
+            part = {"queue": queue, "outcome": outcome, "n": len(group)}
+            parts.append({**part, "requeues": sum(row["requeues"] for row in group)})
+
+        def began(part: Row, groups: dict[tuple[str, str], list[Row]] = groups) -> tuple[Any, ...]:
+            seqs = [row["enq_seq"] for row in groups[part["queue"], part["outcome"]] if row["enq_seq"] is not None]
+            return (bool(seqs), min(seqs, default=0), *part.values())
+
+        by_worker = sorted(tests.get(key, []), key=lambda row: row["worker"])
+        rows.append(
+            {
+                **dict(zip(("day", "run", "test"), key, strict=True)),
+                "commit": commits[key[1]],
+                "outcome": by_worker[0]["outcome"] if by_worker else None,
+                "fp": _digest(parts),
+                "order_fp": _digest(sorted(parts, key=began)),
+                "parts": parts,
+            }
+        )
+    return rows
+
+
+def _outcome_of(row: Row) -> str:
+    names = {"acks": "acked", "dead_letters": "dead_lettered", "drops": "dropped", "expiries": "expired"}
+    for column, outcome in {**names, "purges": "purged"}.items():
+        if row[column]:
+            return outcome
+    if row["last_seq"] == row["last_deliver_seq"]:
+        return "unacked"
+    return "ready" if row["last_seq"] == row["ready_seq"] else "undecided"
+
+
+def _digest(parts: list[Row]) -> str:
+    texts = [":".join(str(value) for value in part.values()) for part in parts]
+    return sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _flaky(fingerprints: list[Row]) -> list[Row]:
+    rows = []
+    for (commit, test), group in _grouped(fingerprints, "commit", "test").items():
+        behaviours = Counter(row["fp"] for row in group)
+        shares = [count / len(group) for count in behaviours.values()]
+        parts = Counter(tuple(part.items()) for row in group for part in row["parts"])
+        differing = [dict(part)["queue"] for part, count in parts.items() if count < len(group)]
+        rows.append(
+            {
+                **{"commit": commit, "test": test, "behaviours": len(behaviours), "runs": len(group)},
+                "entropy": round(-sum(share * math.log2(share) for share in shares), 6),
+                "first_differing_queue": min(differing, default=None),
+            }
+        )
+    return rows
