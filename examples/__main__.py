@@ -7,6 +7,7 @@ import sys
 from examples.celery_app import story as celery_app
 from examples.dead_letters import story as dead_letters
 from examples.first_test import story as first_test
+from examples.planted_bugs import story as planted_bugs
 from examples.rpc_service import story as rpc_service
 from examples.unittest_only import story as unittest_only
 from examples.virtual_time import story as virtual_time
@@ -16,6 +17,7 @@ STORIES = {
     "dead_letters": dead_letters,
     "virtual_time": virtual_time,
     "rpc_service": rpc_service,
+    "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
     "celery_app": celery_app,
 }

@@ -9,7 +9,7 @@ import pytest
 pytest_plugins = ["pytester"]
 
 # Whose tests are about warnings, or run a pytest of their own.
-_LOOKING_AT_WARNINGS = ("checks", "plugin", "scripted", "users")
+_LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_leveret import brokers, faults, rehearsal
+from pytest_leveret import brokers, explore, faults, rehearsal
 from pytest_leveret.markers import marked_settings, with_marked
 
 if TYPE_CHECKING:
@@ -43,8 +43,10 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
         return broker
 
     yield make
-    rehearsal.look_at(request.node, started)
-    brokers.stop_and_check(started, is_judged=brokers.has_passed(request.node))
+    is_faulty = explore.is_faulty(request.node)
+    if not is_faulty:
+        rehearsal.look_at(request.node, started)
+    brokers.stop_and_check(started, is_judged=brokers.has_passed(request.node) and not is_faulty)
 
 
 @pytest.fixture(name="leveret")
@@ -54,6 +56,7 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: Callable[..., Bro
     Each test has another port, so a client that a test leaves behind cannot come back into the next.
     """
     broker = make_leveret()
+    explore.watch(request.node, broker)
     faults.set_faults(request.node, broker)
     return broker
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_leveret import brokers, faults, markers, options, recording, rehearsal, report
+from pytest_leveret import brokers, explore, faults, markers, options, recording, rehearsal, report
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Add the options of every word; the first hook there is, so before any conftest."""
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
+    explore.add_option(parser)
 
 
 def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse options that no broker takes."""
     config.addinivalue_line("markers", markers.LINE)
     config.addinivalue_line("markers", faults.LINE)
+    config.addinivalue_line("markers", explore.LINE)
+    config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
     brokers.refuse_unusable(config)
     rehearsal.plan_report(config)
@@ -75,6 +78,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that cannot be meant before anything of the test runs."""
     recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
+    explore.refuse_wrong_marker(item)
     brokers.note_start(item)
 
 
@@ -91,6 +95,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Raise what went wrong inside the session's broker in the test in which it did."""
+    explore.end_watch(item)
     shared = brokers.session_broker(item)
     if shared is not None:
         rehearsal.look_at(item, [shared])
@@ -104,11 +109,14 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the brokers of a test that failed."""
     result = yield
     if result.failed:
         report.add_sections(item, result)
+        explore.note_failure(item, call)
     if result.when == "call":
         brokers.note_end(item, result)
     rehearsal.tell(item, result)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leveret.broker import Broker
     from leveret.errors import BrokerError, EndlessTime, Refused, WaitedTooLong
+    from leveret.exploration import Exploration, ExplorationFailed, explore
     from leveret.observe.errors import CheckFailed, IncompleteTrace, LeveretWarning, UnknownName
     from leveret.scripted.reply import Reply
 
@@ -18,12 +19,15 @@ __all__ = [
     "BrokerError",
     "CheckFailed",
     "EndlessTime",
+    "Exploration",
+    "ExplorationFailed",
     "IncompleteTrace",
     "LeveretWarning",
     "Refused",
     "Reply",
     "UnknownName",
     "WaitedTooLong",
+    "explore",
 ]
 
 _HOMES = {
@@ -32,6 +36,9 @@ _HOMES = {
     "EndlessTime": "leveret.errors",
     "Refused": "leveret.errors",
     "WaitedTooLong": "leveret.errors",
+    "Exploration": "leveret.exploration",
+    "ExplorationFailed": "leveret.exploration",
+    "explore": "leveret.exploration",
     "CheckFailed": "leveret.observe.errors",
     "IncompleteTrace": "leveret.observe.errors",
     "LeveretWarning": "leveret.observe.errors",

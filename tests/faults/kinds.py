@@ -9,6 +9,6 @@ _BASES = (Fault, StreamFault)
 
 
 def kinds(base: type = Fault) -> list[type]:
-    """Those of leveret itself, without what they are built on."""
+    """Those a test may add, without what they are built on."""
     found = [base, *(kind for child in base.__subclasses__() for kind in kinds(child))]
-    return [kind for kind in found if kind not in _BASES and kind.__module__.startswith("leveret.")]
+    return [kind for kind in found if kind not in _BASES and kind.__module__.startswith("leveret.faults.")]

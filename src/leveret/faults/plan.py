@@ -64,11 +64,10 @@ class FaultPlan(NamedFaults):
     def watch(self, watch: Watch | None) -> None:
         """Have somebody, or nobody, look at every method, answer and delivery before the rules do: True takes over.
 
-        It stays over a reset.
+        It stays over a reset. To be called under the broker's lock.
         """
-        with self._acting():
-            self._watch = watch
-            self._arm()
+        self._watch = watch
+        self._arm()
 
     def strike(self, fault: Fault, occasion: Occasion) -> bool:
         """Have a fault go wrong on an occasion, and the trace told; True when it has taken over."""

@@ -38,6 +38,11 @@ def standing_line(thread: int) -> str | None:
     return _told(_line(stack) for stack in _stacks(thread))
 
 
+def modules_on(thread: int) -> list[str]:
+    """The modules whose code a thread is in, innermost first."""
+    return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
+
+
 def calling_line() -> tuple[str, str | None]:
     """The broker's method that is being called on this thread, and the line of the user's code that calls it."""
     call, stack = "", list(_outwards(sys._getframe(1)))

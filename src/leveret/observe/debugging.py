@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from leveret.observe.callers import modules_on
+
 # Modules of debuggers: of pdb and its like, and of PyCharm's and VS Code's.
 _DEBUGGERS: Final = ("bdb", "pdb", "pydevd", "debugpy")
 
@@ -22,6 +24,11 @@ def is_debugged() -> bool:
         return True
     monitoring = getattr(sys, "monitoring", None)
     return monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+
+
+def is_at_prompt(thread: int) -> bool:
+    """Whether another thread stands in a debugger, or one is attached to the process."""
+    return is_debugged() or any(name.startswith(_DEBUGGERS) for name in modules_on(thread))
 
 
 def _is_of_debugger(tracer: object) -> bool:

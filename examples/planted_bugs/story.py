@@ -1,0 +1,54 @@
+"""a worker that acknowledges first passes its test, until the connection is lost at each step of it in turn"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import leveret
+from examples.planted_bugs.bugs import AcknowledgesFirst
+from examples.planted_bugs.worker import ORDERS, SHIPPED, Worker
+from leveret import Broker
+
+
+class Shipping:
+    """This is the scenario for one kind of worker: two orders are shipped, and each taken out of stock once."""
+
+    def __init__(self, kind: type[Worker]) -> None:
+        self.kind = kind
+
+    def __call__(self, broker: Broker) -> None:
+        """Play it on this broker, a fresh one each time."""
+        taken: list[bytes] = []
+        broker.declare_queue(ORDERS)
+        orders = [b"order 1", b"order 2"]
+        for order in orders:
+            broker.publish(routing_key=ORDERS, body=order, delivery_mode=2)
+        with working(self.kind(broker.url, taken.append)):
+            for order in orders:
+                broker.wait_for("acked", ORDERS, body=order, timeout=1)
+                broker.wait_for("published", "", routing_key=SHIPPED, body=order, timeout=1)
+        assert sorted(taken) == orders, f"taken out of stock: {taken}"
+
+
+@contextmanager
+def working(worker: Worker) -> Iterator[None]:
+    """Have a worker work meanwhile."""
+    thread = Thread(target=worker.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stopping.set()
+        thread.join()
+
+
+def tell() -> None:
+    """Explore the worker that is right, and one that is not."""
+    found = leveret.explore(Shipping(Worker))
+    print(f"  the right one: {found}")
+    try:
+        leveret.explore(Shipping(AcknowledgesFirst))
+    except leveret.ExplorationFailed as failure:
+        print("\n".join(f"  {line}".rstrip() for line in str(failure).splitlines()))

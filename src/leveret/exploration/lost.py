@@ -1,0 +1,35 @@
+"""The fault that ends a connection after something has passed: what follows on it, either way, no longer does."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from leveret.faults import DropConnection, Occasion
+
+if TYPE_CHECKING:
+    from leveret.protocol.connection import Connection
+
+# A client may take so long to read what it was sent, on the broker's clock: a reset would throw that away.
+_READ_US: Final = 50_000
+
+
+class LostAfter(DropConnection):
+    """The connection is lost once the broker has handled a method, or once the client has read one."""
+
+    def __init__(self) -> None:
+        super().__init__("after")
+
+    def strike(self, occasion: Occasion) -> bool:
+        """Reset the connection, at the latest when the client has had time to read; see `Watcher` for what follows."""
+        if occasion.point == "method":
+            return super().strike(occasion)
+        occasion.proceed()
+        assert occasion.connection is not None
+        occasion.later(_READ_US, partial(_reset, occasion.connection))
+        return True
+
+
+def _reset(connection: Connection) -> None:
+    if not connection.is_reset:
+        connection.reset()

@@ -1,0 +1,167 @@
+"""What exploration tells of a schedule that failed: what happened in order, what was lost or done twice, how to replay.
+
+Pure functions over runs, for somebody who reads them tired.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.exploration.schedule import Placement
+from leveret.observe.holders import count_text
+from leveret.trace import events
+from leveret.trace.events import Event, preview
+
+if TYPE_CHECKING:
+    from leveret.exploration.kinds import Kind
+    from leveret.exploration.run import Run
+    from leveret.exploration.search import Exploration
+    from leveret.exploration.step import Seen
+
+_BEFORE: Final = 8
+_AFTER: Final = 16
+_LISTED: Final = 10
+_ERROR_LINES: Final = 4
+_TIMES: Final = ("never", "once", "twice")
+
+# What may differ from the plain run, and how that is said.
+_COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered", events.ACKED: "acknowledged"}
+
+
+def failure_text(found: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
+    """All there is to say about an exploration that failed; its first failed run is told in full."""
+    run = found.failed_runs[0]
+    parts = [
+        _title(run),
+        _section("What happened:", _story(run, kinds)),
+        _section("Unlike the run without a fault:", _differences(run, found.plain)),
+        _section("Confirmed and lost:", run.losses),
+        _section("What ended meanwhile:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
+        _section("So the scenario failed:", _verdict(run)),
+        _section("Replay it:", [replay]),
+        str(found),
+        _section("Also failed:", _some(found.failed[1:])),
+        _section("Said nothing, as a step never came:", _some(found.diverged)),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def plain_hang_text(run: Run) -> str:
+    """What to say about a scenario that hangs without a fault."""
+    return f"the plain run, without a fault, failed: {run.hang}\n{run.state}"
+
+
+def divergence_text(found: Exploration) -> str:
+    """What to say about schedules that could not be played."""
+    count = len(found.diverged_runs)
+    lines = [_missing(run) for run in found.diverged_runs]
+    return _section(
+        f"{count_text(count, 'schedule')} of {found.run_count} could not be explored: a step did not come again, in "
+        "two tries:",
+        _some(lines),
+    )
+
+
+def _missing(run: Run) -> str:
+    is_all = len(run.missing) == len(run.schedule.placements)
+    return f"{run.schedule}" if is_all else f"{run.schedule} (without {', '.join(run.missing)})"
+
+
+def _title(run: Run) -> str:
+    if run.missing:
+        return f"fails by itself now and then: {run.missing[0]} never came, so this was a run without that fault"
+    count = len(run.schedule.placements)
+    return f"{'one fault is' if count == 1 else f'{count} faults are'} enough: {run.schedule}"
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    shown = [f"  {line}" for text in lines for line in text.splitlines()]
+    return "\n".join([title, *shown]) if shown else ""
+
+
+def _some(lines: list[str]) -> list[str]:
+    more = [f"... and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+    return lines[:_LISTED] + more
+
+
+def _story(run: Run, kinds: Mapping[str, Kind]) -> list[str]:
+    """The steps around the faults, and what the faults did there."""
+    told = [seen for seen in run.seen if seen.struck is not None or _is_telling(seen)]
+    struck = [index for index, seen in enumerate(told) if seen.struck is not None]
+    first, last = (struck[0], struck[-1]) if struck else (len(told), len(told))
+    start, end = max(0, first - _BEFORE), last + 1 + _AFTER
+    lines = [f"... {count_text(start, 'step')} before"] if start else []
+    for seen in told[start:end]:
+        lines += _lines_of(seen, kinds)
+    rest = len(told) - end
+    return lines + ([f"... {count_text(rest, 'step')} more"] if rest > 0 else [])
+
+
+def _is_telling(seen: Seen) -> bool:
+    """Whether a step is worth a line: not the answers that say yes, nor how conversations begin."""
+    step = seen.step
+    if step.method.startswith("connection."):
+        return step.method in ("connection.open", "connection.close")
+    return step.method != "channel.open" and not (step.method.endswith("-ok") and not step.is_from_client)
+
+
+def _lines_of(seen: Seen, kinds: Mapping[str, Kind]) -> Iterator[str]:
+    about = f"  {seen.about}" if seen.about else ""
+    yield f"{seen.step}{about}{' (redelivered)' if seen.is_redelivered else ''}"
+    if seen.struck is not None:
+        yield f"    *** {kinds[seen.struck].words(seen.step)} ***"
+
+
+def _differences(run: Run, plain: Run) -> list[str]:
+    """What was done more or less often than in the plain run."""
+    now, before = _counts(run), _counts(plain)
+    return _some(
+        [
+            _difference(verb, what, now[verb, what], before[verb, what])
+            for verb, what in dict.fromkeys([*before, *now])
+            if now[verb, what] != before[verb, what]
+        ]
+    )
+
+
+def _difference(verb: str, what: str, count: int, plain_count: int) -> str:
+    if not count:
+        return f"{what} was never {verb}"
+    instead = f" instead of {_times(plain_count)}" if plain_count else ", and never without the fault"
+    return f"{what} was {verb} {_times(count)}{instead}"
+
+
+def _counts(run: Run) -> Counter[tuple[str, str]]:
+    return Counter(
+        (_COMPARED[event.kind], _what(event)) for event in map(Event, run.raw_events) if event.kind in _COMPARED
+    )
+
+
+def _what(event: Event) -> str:
+    message = event.message
+    if event.kind == events.PUBLISHED:
+        return f"{preview(message.body)} to {message.exchange or 'the default exchange'}, key {message.routing_key!r},"
+    return f"{preview(message.body)} from {event.queue}"
+
+
+def _times(count: int) -> str:
+    return _TIMES[count] if count < len(_TIMES) else f"{count} times"
+
+
+def _verdict(run: Run) -> list[str]:
+    if run.hang is not None:
+        return [run.hang, *run.state.splitlines()]
+    if run.error is not None:
+        text = f"{type(run.error).__name__}: {run.error}".rstrip(": ")
+        # All of it is told by the error itself, which is the cause of the one with this text.
+        lines = text.splitlines()
+        return lines[:_ERROR_LINES] + (["..."] if len(lines) > _ERROR_LINES else [])
+    return []
+
+
+def replay_line(name: str, placements: Iterable[Placement], schedule: str, known: Mapping[str, object]) -> str:
+    """The line that runs one schedule again."""
+    own = "" if all(placement.kind in known for placement in placements) else "faults=[...], "
+    return f'leveret.explore({name}, {own}only="{schedule}")'

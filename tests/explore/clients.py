@@ -1,0 +1,58 @@
+"""Scenarios with real clients, for tests that explore them."""
+
+from __future__ import annotations
+
+import pika
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+
+def connect(broker, *, confirm=False):
+    """This opens a connection of pika and a channel on it."""
+    channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+    if confirm:
+        channel.confirm_delivery()
+    return channel
+
+
+def until_it_works(act, *, tries=50):
+    """This tries again when the connection was lost."""
+    for attempt in range(tries):
+        try:
+            return act()
+        except pika.exceptions.AMQPError:
+            if attempt + 1 == tries:
+                raise
+    return None
+
+
+def publish_confirmed(broker, *bodies, properties=PERSISTENT):
+    """This publishes until it is confirmed, on a new connection each time."""
+    for body in bodies:
+
+        def once(body=body):
+            channel = connect(broker, confirm=True)
+            channel.basic_publish("", "work", body, properties)
+            channel.connection.close()
+
+        until_it_works(once)
+
+
+def careful(broker):
+    """A publisher that publishes until it is told, and a consumer that acknowledges what it has."""
+    broker.declare_queue("work")
+    publish_confirmed(broker, b"1")
+    done = {}
+
+    def consume():
+        channel = connect(broker)
+        for method, _, body in channel.consume("work", inactivity_timeout=0.01):
+            if method is None:
+                break
+            done[body] = True
+            channel.basic_ack(method.delivery_tag)
+        channel.connection.close()
+
+    while not done or broker.queue("work").ready:
+        until_it_works(consume)
+    assert list(done) == [b"1"]

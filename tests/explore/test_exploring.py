@@ -1,0 +1,379 @@
+"""Scenarios of real clients, explored: what is found, and what is told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+import aio_pika
+import kombu
+import pika
+import pytest
+
+import leveret
+from leveret.faults import CloseChannel, Fault, Lose
+from tests.explore.clients import PERSISTENT, careful, connect, publish_confirmed, until_it_works
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Nothing(Fault):
+    """This strikes and does nothing."""
+
+
+def failure_of(scenario, **words):
+    with pytest.raises(leveret.ExplorationFailed) as failure:
+        leveret.explore(scenario, **words)
+    return failure.value
+
+
+def publish_once(broker):
+    """A publisher that gives up at the first loss and says nothing."""
+    broker.declare_queue("work")
+    try:
+        channel = connect(broker)
+        channel.basic_publish("", "work", b"1", PERSISTENT)
+        channel.connection.close()
+    except pika.exceptions.AMQPError:
+        pass
+    broker.assert_published("", routing_key="work")
+
+
+def test_a_scenario_that_passes_everywhere_passes():
+    found = leveret.explore(careful)
+
+    assert found.passed_count == found.run_count > len(found.steps)
+    assert (found.failed, found.diverged) == ([], [])
+
+
+def test_steps_have_the_same_names_in_every_run():
+    runs = [leveret.explore(careful, on="basic.ack") for _ in range(3)]
+
+    assert runs[0].steps == runs[1].steps == runs[2].steps
+    assert "conn 1 chan 1 client->server basic.publish #1" in runs[0].steps
+    assert "conn 2 chan 1 server->client basic.deliver #1" in runs[0].steps
+
+
+def test_confirms_are_steps_of_their_own_however_the_octets_came():
+    def pipelined(broker):
+        broker.declare_queue("work")
+        connection = kombu.Connection(broker.url)
+        channel = connection.channel()
+        channel.confirm_select()
+        for _ in range(20):
+            channel.basic_publish(channel.prepare_message(b"1"), "", "work")
+        connection.close()
+
+    for _ in range(3):
+        steps = leveret.explore(pipelined, faults=Nothing(), on="confirm.select").steps
+        assert sum("server->client basic.ack" in step for step in steps) == 20
+
+
+def test_the_line_of_the_report_replays_what_it_reports():
+    failure = failure_of(publish_once)
+    line = next(text for text in str(failure).splitlines() if "leveret.explore(" in text)
+
+    with pytest.raises(leveret.ExplorationFailed) as again:
+        eval(line.strip(), {"leveret": leveret, "publish_once": publish_once})
+
+    assert again.value.exploration.failed == failure.exploration.failed
+    assert again.value.exploration.run_count == 1
+
+
+def test_all_that_fails_is_listed_when_it_keeps_going():
+    failure = failure_of(publish_once, on="basic.publish", faults=["lost before", "lost after"], keep_going=True)
+
+    assert failure.exploration.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+    steps = len(failure.exploration.steps)
+    assert f"Of 2 schedules over {steps} steps, 1 went well, 1 failed." in str(failure)
+
+
+def test_what_the_scenario_raised_is_the_cause():
+    failure = failure_of(publish_once)
+
+    assert isinstance(failure.__cause__, AssertionError)
+    assert "So the scenario failed:\n  AssertionError: assert_published(''" in str(failure)
+
+
+def test_a_scenario_that_fails_plainly_raises_its_own_error():
+    def broken(broker):
+        raise LookupError("of its own")
+
+    with pytest.raises(LookupError, match="of its own") as error:
+        leveret.explore(broken)
+
+    assert error.value.__notes__ == ["This is the plain run: no fault was placed yet."]
+
+
+def test_a_step_that_does_not_come_again_is_told():
+    calls = []
+
+    def fickle(broker):
+        broker.declare_queue("work")
+        calls.append(broker)
+        with connect(broker).connection as connection:
+            channel = connection.channel()
+            for _ in range(2 if len(calls) == 1 else 1):
+                channel.basic_publish("", "work", b"1")
+
+    with pytest.warns(leveret.LeveretWarning, match="a step did not come again, in two tries") as told:
+        found = leveret.explore(fickle, on="basic.publish", faults=Lose())
+
+    assert "1 schedule of 2 could not be explored" in str(told[0].message)
+    assert found.diverged == ["lose conn 1 chan 2 client->server basic.publish #2"]
+    assert (found.run_count, found.passed_count) == (2, 1)
+
+
+def test_a_replay_whose_step_never_comes_fails():
+    failure = failure_of(careful, only="lost before conn 9 chan 1 client->server basic.ack #1")
+
+    assert "a step did not come again, in two tries:\n  lost before conn 9 chan 1 client->server basic.ack" in str(
+        failure
+    )
+    assert "nothing was explored" in str(failure)
+
+
+def test_a_coroutine_function_runs_in_a_loop_of_its_own():
+    loops = []
+
+    async def scenario(broker):
+        loops.append(asyncio.get_running_loop())
+        broker.declare_queue("work")
+        connection = await aio_pika.connect(broker.url)
+        async with connection:
+            channel = await connection.channel()
+            await channel.default_exchange.publish(aio_pika.Message(b"1", delivery_mode=2), "work")
+        broker.assert_published("", routing_key="work")
+
+    failure = failure_of(scenario, on="basic.publish")
+
+    assert failure.exploration.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+    assert loops[0] is not loops[1]
+
+
+def test_a_coroutine_may_explore():
+    async def explore():
+        return leveret.explore(careful, on="basic.ack")
+
+    assert asyncio.run(explore()).run_count > 0
+
+
+def test_a_message_that_was_confirmed_and_swallowed_is_found_without_an_assert():
+    def publish(broker):
+        broker.declare_queue("work")
+        publish_confirmed(broker, b"1", b"2")
+
+    failure = failure_of(publish, faults=Lose(), on="basic.publish")
+
+    assert str(failure).startswith("one fault is enough: lose conn 1 chan 1 client->server basic.publish #1\n")
+    assert (
+        "Confirmed and lost:\n"
+        "  '1', published to the default exchange with key 'work', was confirmed and is lost: the fault swallowed it\n"
+    ) in str(failure)
+    assert "faults=[...], only=" in str(failure)
+
+
+def test_a_message_that_was_confirmed_and_not_persistent_is_lost_in_a_restart():
+    def publish(broker):
+        broker.declare_queue("work")
+        publish_confirmed(broker, b"1", properties=None)
+        publish_confirmed(broker, b"2")
+
+    failure = failure_of(publish, faults="restart before")
+
+    assert "'1', published to the default exchange with key 'work', was confirmed and is lost: the restart" in str(
+        failure
+    )
+    assert "publish it with delivery_mode=2" in str(failure)
+
+
+def test_a_message_whose_publisher_was_never_told_may_be_lost():
+    def publish(broker):
+        broker.declare_queue("work")
+        publish_confirmed(broker, b"1", properties=None)
+
+    found = leveret.explore(publish, faults="restart before", on="basic.ack")
+
+    assert found.passed_count == found.run_count == 1
+
+
+def test_a_message_that_a_queue_dropped_by_its_rules_is_accounted_for():
+    def publish(broker):
+        broker.declare_queue("dead")
+        broker.declare_queue(
+            "work",
+            arguments={"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+        )
+        publish_confirmed(broker, b"1", b"2", b"3")
+
+    assert leveret.explore(publish, faults=["lost before", "lost after"]).failed == []
+
+
+def wait_for_ever_once_lost(broker):
+    broker.declare_queue("work")
+    try:
+        connect(broker).basic_publish("", "work", b"1")
+        broker.assert_published("", routing_key="work")
+    except (AssertionError, pika.exceptions.AMQPError):
+        threading.Event().wait()
+
+
+def test_a_scenario_that_hangs_is_ended_and_told_where_it_stood():
+    failure = failure_of(wait_for_ever_once_lost, limit=0.5, on="basic.publish")
+
+    assert "So the scenario failed:\n  it did not end within 0.5 s: it waited at " in str(failure)
+    assert "in wait_for_ever_once_lost; it did not end when its broker stopped, and was left behind\n" in str(failure)
+    assert "work   0      0        -" in str(failure)
+
+
+def test_a_coroutine_that_hangs_is_cancelled():
+    ended = []
+
+    async def scenario(broker):
+        connection = await aio_pika.connect(broker.url)
+        try:
+            channel = await connection.channel()
+            await channel.declare_queue("work", durable=True)
+        except Exception:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+        await connection.close()
+
+    failure = failure_of(scenario, limit=0.5, on="queue.declare")
+
+    assert ended == [True]
+    assert "it did not end within 0.5 s: it waited at " in str(failure)
+    assert "left behind" not in str(failure)
+
+
+def test_a_plain_run_that_hangs_is_told_as_such():
+    failure = failure_of(lambda broker: threading.Event().wait(), limit=0.2)
+
+    assert str(failure).startswith("the plain run, without a fault, failed: it did not end within 0.2 s")
+
+
+def test_two_faults_are_found_where_one_is_not_enough():
+    def twice(broker):
+        broker.declare_queue("work")
+
+        def once():
+            channel = connect(broker, confirm=True)
+            channel.basic_publish("", "work", b"1", PERSISTENT)
+
+        until_it_works(once, tries=2)
+
+    failure = failure_of(twice, faults="lost before", on="basic.publish", pairs=5)
+
+    assert str(failure).startswith(
+        "2 faults are enough: lost before conn 1 chan 1 client->server basic.publish #1, then "
+        "lost before conn 2 chan 1 client->server basic.publish #1\n"
+    )
+    assert str(failure).count("***") == 4
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_delivery_out_of_order_comes_after_the_next_and_says_that_it_may_have_been_seen(prefetch):
+    seen = []
+
+    def consume(broker):
+        seen.clear()
+        broker.declare_queue("work")
+        for body in (b"1", b"2", b"3"):
+            broker.publish("", "work", body)
+        channel = connect(broker)
+        channel.basic_qos(prefetch_count=prefetch)
+        for method, _, body in channel.consume("work"):
+            seen.append((body, method.redelivered))
+            channel.basic_ack(method.delivery_tag)
+            if len(seen) == 3:
+                break
+        channel.connection.close()
+        assert [body for body, _ in seen] == [b"1", b"2", b"3"]
+
+    failure = failure_of(consume, faults="out of order", on="basic.deliver")
+
+    assert seen[0] == (b"2", False)
+    assert (b"1", True) in seen
+    assert "    *** this comes late, behind what follows it, flagged as redelivered ***" in str(failure)
+
+
+def test_a_delivery_that_nothing_can_overtake_comes_all_the_same():
+    def consume(broker):
+        broker.declare_queue("work")
+        channel = connect(broker)
+        deliveries = channel.consume("work", inactivity_timeout=5)
+        for body in (b"1", b"2"):
+            broker.publish("", "work", body)
+            method, _, got = next(deliveries)
+            assert (got, method.redelivered) == (body, False)
+            channel.basic_ack(method.delivery_tag)
+        channel.connection.close()
+
+    assert leveret.explore(consume, faults="out of order").run_count == 1
+
+
+def test_a_fault_of_ones_own_is_placed_where_it_can_act():
+    def declare(broker):
+        def once():
+            channel = connect(broker)
+            channel.queue_declare("work", durable=True)
+            channel.connection.close()
+
+        until_it_works(once)
+
+    found = leveret.explore(declare, faults=CloseChannel(404), on="queue.declare*")
+
+    assert (found.run_count, found.passed_count) == (2, 2)
+
+
+def test_only_what_the_reported_run_logged_is_shown(caplog):
+    count = []
+
+    def scenario(broker):
+        count.append(True)
+        logging.getLogger("app").warning("run %d", len(count))
+        publish_once(broker)
+
+    failure_of(scenario)
+
+    logged = [record.getMessage() for record in caplog.records if record.name == "app"]
+    assert logged == ["run 1", f"run {len(count)}"]
+
+
+def test_what_ended_another_thread_is_told():
+    def scenario(broker):
+        broker.declare_queue("work")
+        thread = threading.Thread(target=lambda: connect(broker).queue_declare("other", durable=True), name="helper")
+        thread.start()
+        thread.join()
+        broker.queue("other")
+
+    failure = failure_of(scenario, on="queue.declare")
+
+    assert "What ended meanwhile:\n  helper ended with pika.exceptions.StreamLostError" in str(failure)
+
+
+def test_what_leveret_is_asked_for_is_checked_at_once():
+    with pytest.raises(ValueError, match="pairs=-1 is no number of pairs"):
+        leveret.explore(careful, pairs=-1)
+    with pytest.raises(ValueError, match="limit=0 seconds leave no time"):
+        leveret.explore(careful, limit=0)
+    with pytest.raises(ValueError, match="there is no step for on='tx\\.\\*' and lost before"):
+        leveret.explore(careful, on="tx.*", faults="lost before")
+    with pytest.raises(ValueError, match="no client has spoken to the broker"):
+        leveret.explore(lambda broker: None)
+
+
+def test_further_words_are_the_brokers():
+    versions = []
+
+    def scenario(broker):
+        versions.append(repr(broker).rpartition(" ")[2])
+        until_it_works(lambda: connect(broker).connection.close())
+
+    leveret.explore(scenario, on="channel.open", rabbitmq="3.13")
+
+    assert dict.fromkeys(versions) == {"3.13>": None}

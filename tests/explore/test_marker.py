@@ -1,0 +1,326 @@
+"""The marker `leveret_explore`: a whole test, with its fixtures, is the scenario."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.timeout(90)
+
+WORKER = """
+import threading
+import pika
+import pytest
+from pika.exceptions import AMQPError
+
+class Worker:
+    def __init__(self, url):
+        self.url = url
+        self.stopping = threading.Event()
+
+    def run(self):
+        while not self.stopping.is_set():
+            try:
+                with pika.BlockingConnection(pika.URLParameters(self.url)) as connection:
+                    channel = connection.channel()
+                    channel.basic_consume("work", self.on_job)
+                    while not self.stopping.is_set():
+                        connection.process_data_events(0.01)
+            except AMQPError:
+                continue
+
+    def on_job(self, channel, method, properties, body):
+        channel.basic_publish("", "done", body, pika.BasicProperties(delivery_mode=2))
+        channel.basic_ack(method.delivery_tag)
+
+class Hasty(Worker):
+    def on_job(self, channel, method, properties, body):
+        channel.basic_ack(method.delivery_tag)
+        channel.basic_publish("", "done", body, pika.BasicProperties(delivery_mode=2))
+
+@pytest.fixture
+def kind():
+    return Worker
+
+@pytest.fixture
+def worker(leveret, kind):
+    leveret.declare_queue("work")
+    leveret.declare_queue("done")
+    worker = kind(leveret.url)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    yield worker
+    worker.stopping.set()
+    thread.join()
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeconftest(WORKER)
+
+    def run_source(source, *arguments):
+        pytester.makepyfile(source)
+        plugins = ("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "--strict-markers")
+        return pytester.runpytest_inprocess(*plugins, *arguments)
+
+    return run_source
+
+
+JOBS = """
+    import pytest
+    from conftest import Hasty, Worker
+
+    pytestmark = pytest.mark.leveret_explore(on=["basic.*", "queue.*"])
+
+    @pytest.mark.parametrize("kind", [Worker, Hasty])
+    def test_a_job_is_done(leveret, worker):
+        leveret.publish("", "work", b"job", delivery_mode=2)
+        leveret.wait_for("published", "", routing_key="done", timeout=1)
+        leveret.wait_for("acked", "work", timeout=1)
+"""
+
+
+def test_a_test_is_run_once_plainly_and_once_for_each_fault_and_reported_once(run):
+    result = run(JOBS, "-v")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*test_a_job_is_done[[]Worker[]] PASSED*",
+            "*test_a_job_is_done[[]Hasty[]] FAILED*",
+            ">*leveret.wait_for(*",
+            "E*WaitedTooLong*expected at least 1 published, saw none*",
+            "*- exploration -*",
+            "one fault is enough: lost after conn 1 chan 1 client->server basic.ack #1",
+            "What happened:",
+            "  conn 1 chan 1 server->client basic.deliver #1  'job' from work",
+            "  conn 1 chan 1 client->server basic.ack #1  'job' from work",
+            "      [*][*][*] connection 1 is lost after the broker has handled this; no answer arrives [*][*][*]",
+            "Unlike the run without a fault:",
+            "  'job' to the default exchange, key 'done', was never published",
+            "Replay it:",
+            "  pytest '*::test_a_job_is_done[[]Hasty[]]' --leveret-explore-only='lost after conn 1 * basic.ack #1'",
+            "Of * schedules over * steps, * went well, 1 failed.",
+        ]
+    )
+
+
+def test_what_was_logged_and_seen_is_that_of_the_reported_run_alone(run):
+    result = run(JOBS, "-k", "Hasty")
+
+    text = result.stdout.str()
+    assert text.count("Captured log call") == 1
+    assert text.count("- leveret -") == 1
+
+
+def test_the_line_of_the_report_replays_what_it_reports(run, monkeypatch):
+    result = run(JOBS, "-k", "Hasty", "--leveret-explore-only", "lost after conn 1 chan 1 client->server basic.ack #1")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["Of 1 schedule over * steps, 1 failed."])
+
+
+def test_every_run_has_fixtures_of_its_own_and_those_of_the_module_stay(run):
+    result = run(
+        """
+        import pika
+        import pytest
+
+        made = []
+        ended = []
+
+        @pytest.fixture(scope="module")
+        def of_module():
+            made.append("module")
+            yield
+            ended.append("module")
+
+        @pytest.fixture
+        def of_function(of_module, leveret):
+            made.append("function")
+            yield
+            ended.append("function")
+
+        @pytest.mark.leveret_explore(on="queue.declare", faults="lost after")
+        def test_explored(leveret, of_function):
+            try:
+                with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                    connection.channel().queue_declare("work", durable=True)
+            except pika.exceptions.AMQPError:
+                pass
+            leveret.queue("work")
+
+        def test_next():
+            assert made == ["module", "function", "function"]
+            assert ended == ["function", "function"]
+
+        def test_module_fixture_is_as_it_was(of_module):
+            assert made.count("module") == 1
+        """
+    )
+
+    result.assert_outcomes(passed=3)
+
+
+def test_a_fault_that_ends_a_fixture_is_found_too(run):
+    result = run(
+        """
+        import pika
+        import pytest
+
+        @pytest.fixture
+        def channel(leveret):
+            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                yield connection.channel()
+
+        @pytest.mark.leveret_explore(on="channel.open", faults="lost before")
+        def test_explored(channel):
+            pass
+        """
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["one fault is enough: lost before conn 1 chan 1 client->server channel.open #1"])
+
+
+def test_a_lost_confirmed_message_fails_a_test_that_asserts_nothing(run):
+    result = run(
+        """
+        import pika
+        import pytest
+        from leveret.faults import Lose
+
+        @pytest.mark.leveret_explore(faults=[Lose()], on="basic.publish")
+        def test_explored(leveret):
+            leveret.declare_queue("work")
+            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                channel = connection.channel()
+                channel.confirm_delivery()
+                channel.basic_publish("", "work", b"1")
+        """
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["Confirmed and lost:", "  '1', published to * was confirmed and is lost: the fault *"])
+
+
+def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run):
+    result = run(
+        """
+        import threading
+        import pika
+        import pytest
+
+        @pytest.mark.leveret_explore(on="queue.declare", limit=0.5)
+        def test_hanging(leveret):
+            try:
+                with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                    connection.channel().queue_declare("work", durable=True)
+            except pika.exceptions.AMQPError:
+                threading.Event().wait()
+
+        def test_next(leveret):
+            leveret.declare_queue("work")
+        """
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*it did not end within 0.5 s: it waited at *in test_hanging", "*queues: none"])
+
+
+def test_a_coroutine_is_explored_by_the_plugin_that_runs_it(run):
+    result = run(
+        """
+        import aio_pika
+        import pytest
+
+        @pytest.mark.leveret_explore(on="queue.declare", faults=["lost before"])
+        @pytest.mark.asyncio
+        async def test_explored(leveret):
+            connection = await aio_pika.connect(leveret.url)
+            async with connection:
+                channel = await connection.channel()
+                await channel.declare_queue("work", durable=True)
+        """,
+        "-p",
+        "pytest_asyncio.plugin",
+        "-o",
+        "asyncio_default_fixture_loop_scope=function",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["one fault is enough: lost before conn 1 chan 1 client->server queue.declare #1"])
+
+
+def test_a_step_that_never_came_is_a_warning_and_for_a_replay_a_failure(run):
+    source = """
+        import pika
+        import pytest
+
+        calls = []
+
+        @pytest.mark.leveret_explore(on="basic.qos", faults=["lost before"])
+        def test_fickle(leveret):
+            calls.append(leveret)
+            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                if len(calls) == 1:
+                    connection.channel().basic_qos(prefetch_count=1)
+        """
+    step = "lost before conn 1 chan 1 client->server basic.qos #1"
+
+    explored = run(source)
+    replayed = run(source, "--leveret-explore-only", step)
+
+    explored.assert_outcomes(passed=1, warnings=1)
+    explored.stdout.fnmatch_lines(["*a step did not come again, in two tries:", f"*{step}"])
+    replayed.assert_outcomes(failed=1)
+    replayed.stdout.fnmatch_lines(["*nothing was explored"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "text"),
+    [
+        ("leveret_explore(onn='basic.*')", "the marker has no word 'onn'; it has faults, on, *"),
+        ("leveret_explore('basic.*')", "the marker takes keywords only, as in leveret_explore(on='basic.[*]')"),
+        ("leveret_explore(faults='lost')", "there is no kind of fault 'lost'; *"),
+        ("leveret_explore(only='basic.ack')", "'basic.ack' does not begin with a kind of fault *"),
+    ],
+)
+def test_a_marker_that_cannot_be_meant_ends_the_test_with_its_place(run, marker, text):
+    result = run(f"import pytest\n@pytest.mark.{marker}\ndef test_it(leveret): pass")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*.py:2: leveret_explore: {text}"])
+
+
+def test_a_test_without_a_broker_or_without_a_client_cannot_be_explored(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.leveret_explore
+        def test_without_broker(): pass
+
+        @pytest.mark.leveret_explore
+        def test_without_client(leveret): pass
+        """
+    )
+
+    result.assert_outcomes(errors=1, failed=1)
+    result.stdout.fnmatch_lines(["*does not use the fixture leveret*", "*no client has spoken to the broker*"])
+
+
+def test_a_test_that_fails_plainly_fails_as_ever(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.leveret_explore
+        def test_broken(leveret):
+            assert 1 == 2
+        """
+    )
+
+    result.assert_outcomes(failed=1)
+    assert "exploration" not in result.stdout.str().replace("leveret_explore", "")

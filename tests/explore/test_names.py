@@ -1,0 +1,73 @@
+"""The names of steps and schedules: what a report prints can be read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret.exploration import KINDS, Schedule
+from leveret.exploration.kinds import kinds_of
+from leveret.exploration.step import Step
+from leveret.faults import CloseChannel, Expire, Reorder
+
+
+def test_a_step_is_named_by_connection_channel_direction_method_and_which():
+    step = Step(1, 2, "client->server", "basic.ack", 3)
+
+    assert str(step) == "conn 1 chan 2 client->server basic.ack #3"
+    assert Step.parse(str(step)) == step
+
+
+@pytest.mark.parametrize("text", ["", "basic.ack", "conn 1 chan 1 basic.ack #1", "conn 1 chan 1 client->server ack #1"])
+def test_what_is_no_step_is_refused_with_one_that_is(text):
+    with pytest.raises(ValueError, match="is no step; one is 'conn 1 chan 1 client->server"):
+        Step.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lost after conn 1 chan 1 client->server basic.ack #2",
+        "out of order conn 1 chan 1 server->client basic.deliver #1",
+        "lost before conn 1 chan 0 server->client connection.start #1, then restart before conn 2 chan 1 "
+        "client->server queue.declare #1",
+    ],
+)
+def test_a_schedule_is_read_as_it_is_written(text):
+    assert str(Schedule.parse(text, KINDS)) == text
+
+
+def test_a_schedule_of_an_unknown_kind_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match="does not begin with a kind of fault of this exploration: 'lost before'"):
+        Schedule.parse("vanished conn 1 chan 1 client->server basic.ack #2", KINDS)
+
+
+def test_a_kind_that_is_misspelt_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="no kind of fault 'lost afer'; did you mean 'lost after'"):
+        kinds_of(["lost afer"])
+
+
+def test_a_fault_of_ones_own_is_a_kind_by_its_name():
+    kinds = kinds_of(["lost after", CloseChannel(404)])
+
+    assert list(kinds) == ["lost after", "close_channel"]
+    assert kinds["close_channel"].new().code == 404
+
+
+def test_each_run_gets_a_fault_of_its_own():
+    kind = kinds_of(CloseChannel(404))["close_channel"]
+
+    assert kind.new() is not kind.new()
+
+
+@pytest.mark.parametrize(
+    ("faults", "error", "text"),
+    [
+        ([], ValueError, "nothing to explore"),
+        ([3], TypeError, "neither the name of a kind nor a fault"),
+        ([Expire()], ValueError, "acts on no method, answer or delivery"),
+        ([Reorder()], ValueError, "the kind 'out of order' is placed at one"),
+    ],
+)
+def test_what_cannot_be_placed_at_a_step_is_refused(faults, error, text):
+    with pytest.raises(error, match=text):
+        kinds_of(faults)

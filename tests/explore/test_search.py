@@ -1,0 +1,148 @@
+"""Which schedules are run, in which order, and when it ends: with runs that are made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret.exploration import KINDS, Run, Schedule
+from leveret.exploration.search import Search
+from leveret.exploration.step import Seen, Step
+
+STEPS = [
+    Step(1, 1, "client->server", "queue.declare", 1),
+    Step(1, 1, "client->server", "basic.publish", 1),
+    Step(1, 1, "server->client", "basic.deliver", 1),
+    Step(1, 1, "server->client", "basic.deliver", 2),
+]
+
+
+class World:
+    """A scenario that fails under the schedules whose names contain all of some words."""
+
+    def __init__(self, *fatal, lacking=()):
+        self.fatal = fatal
+        self.lacking = lacking
+        self.ran = []
+
+    def __call__(self, schedule):
+        name = str(schedule)
+        self.ran.append(name)
+        run = Run(schedule)
+        for step in STEPS:
+            kinds = ("lost before", "out of order") if step.method == "basic.deliver" else ("lost before",)
+            struck = next((it.kind for it in schedule.placements if it.step == step), None)
+            run.seen.append(Seen(step, "", kinds, struck))
+        run.missing = [word for word in self.lacking if word in name]
+        if any(all(word in name for word in words.split(" & ")) for words in self.fatal):
+            run.error = AssertionError(name)
+        return run
+
+
+def explore(world, *, on="*", pairs=0, seed=0, keep_going=False):
+    search = Search(world, KINDS, on=on, pairs=pairs, seed=seed, keep_going=keep_going)
+    plain = world(Schedule())
+    world.ran.clear()
+    return search.explore(plain)
+
+
+def test_each_kind_is_placed_at_each_step_in_order_and_the_last_delivery_is_not_overtaken():
+    world = World()
+
+    found = explore(world)
+
+    assert world.ran == [
+        "lost before conn 1 chan 1 client->server queue.declare #1",
+        "lost before conn 1 chan 1 client->server basic.publish #1",
+        "lost before conn 1 chan 1 server->client basic.deliver #1",
+        "out of order conn 1 chan 1 server->client basic.deliver #1",
+        "lost before conn 1 chan 1 server->client basic.deliver #2",
+    ]
+    assert (found.run_count, found.passed_count, str(found)) == (5, 5, "All 5 schedules over 4 steps went well.")
+
+
+def test_the_first_failure_ends_it():
+    found = explore(World("publish", "deliver"))
+
+    assert found.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+    assert str(found) == "Of 2 schedules over 4 steps, 1 went well, 1 failed."
+
+
+def test_all_failures_are_found_when_it_keeps_going():
+    found = explore(World("publish", "lost before & deliver"), keep_going=True)
+
+    assert len(found.failed) == 3
+    assert found.passed_count == 2
+
+
+@pytest.mark.parametrize("pattern", ["basic.p*", ["basic.publish"], "conn 1 chan 1 client->server basic.*"])
+def test_patterns_choose_the_steps(pattern):
+    world = World()
+
+    explore(world, on=pattern)
+
+    assert world.ran == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+
+
+def test_a_run_whose_step_never_came_is_tried_twice_and_does_not_count_as_passed():
+    world = World(lacking=["publish"])
+
+    found = explore(world)
+
+    assert world.ran.count("lost before conn 1 chan 1 client->server basic.publish #1") == 2
+    assert found.diverged == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+    assert (found.run_count, found.passed_count) == (5, 4)
+
+
+def test_pairs_follow_when_no_single_fault_is_enough():
+    found = explore(World("declare & publish"), pairs=1000)
+
+    assert found.failed == [
+        "lost before conn 1 chan 1 client->server queue.declare #1, then "
+        "lost before conn 1 chan 1 client->server basic.publish #1"
+    ]
+
+
+def test_so_many_pairs_are_run_and_no_more():
+    world = World()
+
+    explore(world, pairs=3)
+
+    assert [name.count(", then ") for name in world.ran] == [0] * 5 + [1] * 3
+
+
+def test_the_seed_chooses_the_pairs():
+    worlds = [World() for _ in range(3)]
+
+    for world, seed in zip(worlds, (1, 1, 2), strict=True):
+        explore(world, pairs=3, seed=seed)
+
+    assert worlds[0].ran == worlds[1].ran != worlds[2].ran
+
+
+def test_a_pair_of_which_one_fault_is_enough_is_told_as_that_fault():
+    class Whimsical(World):
+        """Its second fault is not fatal before it has been seen in a pair."""
+
+        def __call__(self, schedule):
+            if len(schedule.placements) == 2:
+                self.fatal = ("publish",)
+            return super().__call__(schedule)
+
+    found = explore(Whimsical(), pairs=1000)
+
+    assert found.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+
+
+def test_passed_runs_keep_no_trace():
+    world = World("declare")
+    runs = []
+
+    def execute(schedule):
+        run = world(schedule)
+        run.raw_events = [("published",)]
+        runs.append(run)
+        return run
+
+    Search(execute, KINDS, on="*", pairs=0, seed=0, keep_going=True).explore(world(Schedule()))
+
+    assert [bool(run.raw_events) for run in runs] == [True, False, False, False, False]
