@@ -1,0 +1,22 @@
+"""What the tests of `format("amqp")` share: one Spark session that knows the format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from leveret.spark import register
+from tests.spark_session import keep_on_one_worker, spark
+
+__all__ = ["spark"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    keep_on_one_worker(items, Path(__file__).parent)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def format_amqp(spark: SparkSession) -> None:
+    register(spark)

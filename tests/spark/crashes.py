@@ -1,0 +1,200 @@
+"""A job that is fed from a queue, ways to crash it, and what has to be true afterwards.
+
+The processes of a running Spark are found below its JVM: the reader of a stream is one of its own, the tasks run in
+workers that a daemon forks.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pika
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+READER = "pyspark.sql.streaming.python_streaming_source_runner"
+WORKERS = "pyspark.daemon\0pyspark.worker"
+QUEUE_ARGUMENTS = {"classic": None, "quorum": {"x-queue-type": "quorum"}}
+
+
+class SinkError(Exception):
+    """The sink of a job fails, on purpose."""
+
+
+class Job:
+    """A query from one queue into one sink: files of Spark's, files of our own by batch, or another queue."""
+
+    def __init__(self, spark: SparkSession, url: str, queue: str, folder: Path, sink: str, batch: int = 40) -> None:
+        self.spark = spark
+        self.url = url
+        self.queue = queue
+        self.folder = folder
+        self.sink = sink
+        self.batch = batch
+        # Called around the writing of each batch by the sink "batches", to crash there.
+        self.before_write: Callable[[int], None] = _nothing
+        self.after_write: Callable[[int], None] = _nothing
+
+    def start(self, *, available_now: bool = True) -> StreamingQuery:
+        """Start the query, or go on with it."""
+        messages = (
+            self.spark.readStream.format("amqp")
+            .option("url", self.url)
+            .option("queue", self.queue)
+            .option("maxMessagesPerBatch", self.batch)
+            .option("messagesPerPartition", max(1, self.batch // 2))
+            .load()
+        )
+        writer = self._writer(messages).option("checkpointLocation", str(self.folder / "checkpoint"))
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
+
+    def drain(self) -> None:
+        """Run it until the queue is empty."""
+        while True:
+            self.start().awaitTermination()
+            if not depth(self.url, self.queue):
+                return
+
+    def rows(self) -> list[tuple[str | None, bytes]]:
+        """Message id and body of what the sink has."""
+        if self.sink == "queue":
+            return drained(self.url, f"{self.queue}.out")
+        files = self.spark.read.parquet(str(self.folder / "out")).select("message_id", "body")
+        return [(row.message_id, bytes(row.body)) for row in files.collect()]
+
+    def _writer(self, messages: DataFrame):  # type: ignore[no-untyped-def]
+        if self.sink == "files":
+            return messages.select("message_id", "body").writeStream.format("parquet").option("path", self._out)
+        if self.sink == "batches":
+            return messages.select("message_id", "body").writeStream.foreachBatch(self._write_batch)
+        to = messages.selectExpr("body", f"'{self.queue}.out' as routing_key")
+        return to.writeStream.format("amqp").option("url", self.url)
+
+    @property
+    def _out(self) -> str:
+        return str(self.folder / "out")
+
+    def _write_batch(self, rows: DataFrame, batch_id: int) -> None:
+        """Idempotent: a batch that comes again takes its own place."""
+        self.before_write(batch_id)
+        target = self.folder / "out" / f"batch={batch_id}"
+        if not (target / "_SUCCESS").exists():
+            rows.write.mode("overwrite").parquet(str(target))
+        self.after_write(batch_id)
+
+
+def _nothing(_: int) -> None:
+    return None
+
+
+def end_of(query: StreamingQuery) -> str:
+    """Wait until a query has ended, and say how: empty when it was done."""
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def fill(url: str, queue: str, bodies: list[bytes], *, queue_type: str = "classic", with_ids: bool = True) -> None:
+    """Declare a queue and the one behind it, and publish into the first."""
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        arguments = QUEUE_ARGUMENTS[queue_type]
+        for name in (queue, f"{queue}.out"):
+            channel.queue_declare(name, durable=True, arguments=arguments)
+        channel.confirm_delivery()
+        for body in bodies:
+            properties = pika.BasicProperties(message_id=f"id-{body.decode()}" if with_ids else None, delivery_mode=2)
+            channel.basic_publish("", queue, body, properties)
+
+
+def depth(url: str, queue: str) -> int:
+    """Messages ready in a queue."""
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        count: int = connection.channel().queue_declare(queue, passive=True).method.message_count
+        return count
+
+
+def delete(url: str, queue: str) -> None:
+    """Delete the two queues of a job."""
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        for name in (queue, f"{queue}.out"):
+            connection.channel().queue_delete(name)
+
+
+def drained(url: str, queue: str) -> list[tuple[str | None, bytes]]:
+    """Message id and body of everything in a queue, which is empty then."""
+    found = []
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        while True:
+            method, properties, body = channel.basic_get(queue, auto_ack=True)
+            if method is None:
+                return found
+            found.append((properties.message_id, body))
+
+
+def faults_of(sink: str, rows: list[tuple[str | None, bytes]], bodies: list[bytes]) -> list[str]:
+    """What is lost or double. A queue has what was published twice under the same message id, which counts once."""
+    if sink == "queue":
+        of_id: dict[str | None, set[bytes]] = {}
+        for message_id, body in rows:
+            of_id.setdefault(message_id, set()).add(body)
+        ambiguous = [f"{message_id} is of {len(found)} bodies" for message_id, found in of_id.items() if len(found) > 1]
+        seen = Counter(body for found in of_id.values() for body in found)
+    else:
+        ambiguous = []
+        seen = Counter(body for _, body in rows)
+    lost = [f"{body!r} is lost" for body in bodies if not seen[body]]
+    double = [f"{body!r} is there {count} times" for body, count in seen.items() if count > 1]
+    return ambiguous + lost + double
+
+
+def jvm_pid(spark: SparkSession) -> int:
+    """The process Spark runs in."""
+    pid: int = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    return pid
+
+
+def reader_pids(jvm: int) -> list[int]:
+    """The processes that read streams below a JVM."""
+    return [pid for pid, line in _children(jvm) if READER in line]
+
+
+def worker_pids(jvm: int) -> list[int]:
+    """The processes that run tasks below a JVM."""
+    return [pid for daemon, line in _children(jvm) if WORKERS in line for pid, _ in _children(daemon)]
+
+
+def kill(pids: list[int]) -> int:
+    """End processes as an out-of-memory killer does; returns how many were there."""
+    count = 0
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        count += 1
+    return count
+
+
+def _children(parent: int) -> list[tuple[int, str]]:
+    """Process ids and command lines, with a null between arguments."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            # The name of a command may hold anything; the fields behind it do not.
+            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            line = (folder / "cmdline").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == parent:
+            found.append((int(folder.name), line))
+    return found
