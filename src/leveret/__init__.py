@@ -53,9 +53,22 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'leveret' has no attribute {name!r}")
+        raise AttributeError(f"module 'leveret' has no attribute {name!r}{_hint(name)}")
     from importlib import import_module
 
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    """What somebody may have meant: a name of the package, or of the broker that a test forgot to ask for."""
+    if name.startswith("_"):
+        return ""
+    from leveret.broker import Broker
+    from leveret.observe.matching import did_you_mean, nearest
+
+    if nearest(name, __all__) or not nearest(name, dir(Broker)):
+        return did_you_mean(name, __all__)
+    of_a_broker = nearest(name, dir(Broker))[0]
+    return f"; {of_a_broker!r} belongs to a broker, which a test gets as the fixture: def test_it(leveret)"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.observe.matching import did_you_mean
 from leveret.server import native
 
 if TYPE_CHECKING:
@@ -44,14 +45,18 @@ class Aio:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         """This is the twin of an assertion of that name."""
         if not name.startswith("assert_"):
-            raise AttributeError(f"nothing on broker.aio is called {name!r}")
+            raise AttributeError(f"nothing on broker.aio is called {name!r}{did_you_mean(name, dir(self))}")
         act = getattr(self._broker, name)
 
         async def twin(*arguments: object, **options: object) -> Any:
             __tracebackhide__ = True
             return await elsewhere(partial(act, *arguments, **options))
 
+        twin.__qualname__ = f"Broker.aio.{name}"
         return twin
+
+    def __dir__(self) -> list[str]:
+        return ["clock", *(name for name in dir(self._broker) if name.startswith(("wait_", "assert_")))]
 
 
 class AioClock:
@@ -61,9 +66,15 @@ class AioClock:
         """It moves the clock of that broker."""
         self._broker = broker
 
-    async def advance(self, seconds: float = 0, **options: Any) -> None:
+    async def advance(self, seconds: float | None = None, **options: Any) -> None:
         """This is `Broker.clock.advance`."""
         await elsewhere(partial(self._broker.clock.advance, seconds, **options))
+
+
+# What Python says of a twin that was not awaited is said in the words in which it was called.
+for _twin in (Aio.wait_idle, Aio.wait_for, Aio.wait_for_consumer):
+    _twin.__qualname__ = f"Broker.aio.{_twin.__name__}"
+AioClock.advance.__qualname__ = "Broker.aio.clock.advance"
 
 
 async def elsewhere(act: Callable[[], T]) -> T:

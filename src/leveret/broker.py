@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Never, Self
 from urllib.parse import quote
 
 from leveret.aio import Aio
@@ -22,7 +22,7 @@ from leveret.observe.checks.judge import Judge
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.errors import UnknownName
 from leveret.observe.holders import connections
-from leveret.observe.matching import nearest
+from leveret.observe.matching import did_you_mean
 from leveret.observe.names import find_queue, find_vhost
 from leveret.observe.searching import HAPPENINGS
 from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
@@ -67,6 +67,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         plugins: Iterable[str] = (),
         tls: SSLContext | bool = False,
         tls_port: int = 0,
+        **unknown: Never,
     ) -> None:
         """Make a broker; `start` opens its port.
 
@@ -80,6 +81,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         (see docs/recording.md). `trace_bodies` writes bodies too, and `trace_redact` names further headers whose values
         are not written.
         """
+        for word in unknown:
+            hint = did_you_mean(word, Broker.__init__.__kwdefaults__ or ()) or "; see help(leveret.Broker)"
+            raise TypeError(f"Broker() has no keyword {word!r}{hint}")
         # What clients have to trust and may show, where the broker made its own certificates.
         self.certificates: Authority | None = None
         if tls is True:
@@ -87,9 +91,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
 
             self.certificates = Authority(host)
             tls = self.certificates.server_context()
-        unknown = set(plugins) - PLUGINS
-        if unknown:
-            raise BrokerError(f"there is no plugin {', '.join(sorted(unknown))}; there are {', '.join(PLUGINS)}")
+        strange = set(plugins) - PLUGINS
+        if strange:
+            raise BrokerError(f"there is no plugin {', '.join(sorted(strange))}; there are {', '.join(PLUGINS)}")
         # One text may name several; taken for an iterable it would be letters.
         features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
         self._engine = Engine(
@@ -142,6 +146,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         if isinstance(error, KeyboardInterrupt):
             # Somebody has lost patience, and wants to know what it waited for.
             sys.stderr.write(f"{self._engine.report()}\n")
+        elif isinstance(error, Exception) and not _shows_a_broker(error):
+            # A test without our fixture has no other place for it.
+            error.add_note(self._engine.report(repr(self)))
         self.stop()
         if error is None:
             self.check()
@@ -159,6 +166,12 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         # At the end of the process the loop's thread is frozen already, and its sockets go with the process.
         if engine is not None and not sys.is_finalizing():
             engine.stop()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(type(self)))
+            raise AttributeError(f"a Broker has nothing that is called {name!r}{hint}")
 
     def __repr__(self) -> str:
         where = self.url if self._engine.loop.is_running else "not running"
@@ -211,7 +224,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
             if name not in known:
-                raise UnknownName(f"there is no exchange {name!r} in vhost {vhost!r}{_suggestion(name, known)}")
+                raise UnknownName(f"there is no exchange {name!r} in vhost {vhost!r}{did_you_mean(name, known)}")
             return ExchangeView.of(known[name], vhost)
 
     @property
@@ -352,6 +365,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         self._engine.restart()
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = nearest(name, [one for one in known if one])
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+def _shows_a_broker(error: Exception) -> bool:
+    """Whether an error has waited in vain, and says all there is to say."""
+    return "\nconnections:" in str(error)

@@ -190,6 +190,8 @@ class Compat:
     @classmethod
     def for_version(cls, version: str) -> Compat:
         """The behaviour of one version, named as in "4.3". Raises ValueError for a version that is not known."""
+        if not isinstance(version, str):
+            raise ValueError(f"rabbitmq={version!r} is a number; write the version as a string: rabbitmq='{version}'")
         try:
             return VERSIONS[version]
         except KeyError:

@@ -77,6 +77,8 @@ class Engine:
         self.recorder = Recorder(record, writer=None if trace is None else self._new_writer(trace))
         # Why autojump gave up, for whoever waits or moves time next.
         self.time_error: BrokerError | None = None
+        # The test it belongs to, if a plugin said so.
+        self.owner: str | None = None
         # How often the test called: it looked, acted or began to wait.
         self.call_count = 0
         self._connection_count = 0
@@ -166,21 +168,23 @@ class Engine:
 
     def stop(self) -> None:
         """This closes the port and every connection; what is left can still be looked at."""
-        self.loop.stop(self._shut_down)
+        # What a client raises on a thread that was left behind may surface in another test than its own.
+        whose = "" if self.owner is None else f": the end of {self.owner}"
+        self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + whose))
         if self.recorder.writer is not None and not self.loop.is_abandoned:
             with self.lock:
                 self.recorder.writer.close()
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, text: str) -> None:
         for session in list(self.node.connections.values()):
-            session.shut_down(ConnectionForced(SHUTDOWN_TEXT))
+            session.shut_down(ConnectionForced(text))
 
     def reset(self) -> None:
         """This closes every connection and begins anew on the same port."""
         self.ask(self._begin_anew)
 
     def _begin_anew(self) -> None:
-        self._shut_down()
+        self._shut_down(SHUTDOWN_TEXT)
         self.loop.reset_all()
         self.recorder.begin_anew()
         self.clock.release()

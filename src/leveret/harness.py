@@ -32,6 +32,10 @@ class Harness:
         """This writes into the trace that a test begins."""
         self._tap(events.TEST_START, node_id)
 
+    def belong_to(self, node_id: str) -> None:
+        """The broker is that test's own: who is still connected when it stops is told whose it was."""
+        self._engine.owner = node_id
+
     def end_test(self, node_id: str, outcome: str, duration: float) -> None:
         """This writes into the trace how a test ended, after `duration` seconds."""
         self._tap(events.TEST_END, node_id, outcome, round(duration, 6))

@@ -23,6 +23,14 @@ PATIENCE_S: Final = 3.0
 # Steps of `advance` that sent something, and leaps of `autojump`, before it is said that there is no end to them.
 STEP_LIMIT: Final = 10_000
 LEAP_LIMIT: Final = 1_000
+# The units that `advance` takes, in microseconds.
+_UNITS_US: Final = {
+    "seconds": 1_000_000,
+    "ms": 1_000,
+    "minutes": 60_000_000,
+    "hours": 3_600_000_000,
+    "days": 86_400_000_000,
+}
 # Steps that sent nothing in one go, before others may look at the broker again.
 _SILENT_STEPS: Final = 1_000
 
@@ -79,12 +87,12 @@ class Timekeeper:
 
     def advance(
         self,
-        seconds: float = 0,
+        seconds: float | None = None,
         *,
-        ms: float = 0,
-        minutes: float = 0,
-        hours: float = 0,
-        days: float = 0,
+        ms: float | None = None,
+        minutes: float | None = None,
+        hours: float | None = None,
+        days: float | None = None,
         settle: float = SETTLE_S,
         heartbeats: bool = False,
         limit: int = STEP_LIMIT,
@@ -93,10 +101,13 @@ class Timekeeper:
 
         First, and after each step that sent something, clients get until they have reacted, at most `settle` seconds of
         real time. With `heartbeats`, silence counts too: the broker beats, and gives up clients that did not. More than
-        `limit` such steps raise EndlessTime.
+        `limit` such steps raise EndlessTime. TypeError when nothing is given: `autojump` is for "as long as it takes".
         """
         refuse_to_starve_clients()
-        span_us = round((seconds + ms / 1000 + minutes * 60 + hours * 3600 + days * 86400) * 1_000_000)
+        given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
+        if all(span is None for span in given.values()):
+            raise TypeError("advance() needs to know how far: advance(30), or by ms=, minutes=, hours= or days=")
+        span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
         if span_us < 0:
             raise ValueError("time does not go backwards")
         self._end_autojump()

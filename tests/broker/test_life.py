@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import weakref
 import pika
 import pytest
 
+import leveret
 from leveret import Broker, BrokerError
 
 
@@ -305,3 +307,64 @@ def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
 
     assert done.stdout == "good\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "text"),
+    [
+        (
+            lambda broker: broker.asert_published,
+            AttributeError,
+            "'asert_published'; did you mean 'assert_published'",
+        ),
+        (lambda broker: broker.qeue("orders"), AttributeError, "called 'qeue'; did you mean 'queue'"),
+        (
+            lambda broker: broker.aio.wait_idel,
+            AttributeError,
+            "'wait_idel'; did you mean 'wait_idle'",
+        ),
+        (lambda broker: leveret.Brokre, AttributeError, "no attribute 'Brokre'; did you mean 'Broker'"),
+        (
+            lambda broker: leveret.asert_acked,
+            AttributeError,
+            "'assert_acked' belongs to a broker, which a test gets as",
+        ),
+        (lambda broker: Broker(rabbitmqq="4.3"), TypeError, "no keyword 'rabbitmqq'; did you mean 'rabbitmq'?"),
+        (lambda broker: Broker(rabbitmq=4.0), ValueError, "rabbitmq=4.0 is a number; write the version as a string"),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_with_the_nearest_name(broker: Broker, mistake, error, text) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        mistake(broker)
+
+
+def test_a_twin_that_was_not_awaited_is_named_as_it_was_called(broker: Broker) -> None:
+    twins = [broker.aio.wait_idle(), broker.aio.assert_acked("orders"), broker.aio.clock.advance(30)]
+
+    names = [twin.__qualname__ for twin in twins]
+    for twin in twins:
+        twin.close()
+
+    assert names == ["Broker.aio.wait_idle", "Broker.aio.assert_acked", "Broker.aio.clock.advance"]
+
+
+def fail_in_a_block(act) -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        act(broker)
+
+
+def test_an_error_inside_the_block_of_a_broker_shows_its_state() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        fail_in_a_block(lambda broker: 1 / 0)
+
+    (note,) = raised.value.__notes__
+    assert "seed=0" in note
+    assert "orders  0      0" in note
+
+
+def test_an_error_that_shows_the_state_of_a_broker_already_is_left_alone() -> None:
+    with pytest.raises(AssertionError) as raised:
+        fail_in_a_block(lambda broker: broker.assert_acked("orders", within=0.01))
+
+    assert not hasattr(raised.value, "__notes__")

@@ -166,3 +166,26 @@ def test_a_unittest_class_may_ask_for_a_broker_by_name_only(run):
     """)
 
     result.assert_outcomes(passed=1)
+
+
+def test_a_worker_that_outlives_its_test_is_told_whose_broker_has_ended(run):
+    result = run("""
+        import pika
+        import pytest
+        from client import connect
+
+        left_behind = []
+
+        def test_leaves_a_connection(leveret):
+            left_behind.append(connect(leveret.url))
+
+        def test_of_its_own():
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+                left_behind[0].process_data_events(5)
+
+            text = closed.value.reply_text
+            assert text.startswith("CONNECTION_FORCED - broker forced connection closure with reason 'shutdown': ")
+            assert text.endswith(".py::test_leaves_a_connection")
+    """)
+
+    result.assert_outcomes(passed=2)

@@ -61,7 +61,7 @@ def test_the_marker_is_known_with_all_its_words(run):
         ("zzz=1", "the marker leveret has no word 'zzz'; it has rabbitmq, permit, seed, record, trace, *"),
         ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
         ("seed='7'", "seed='7' is no int"),
-        ("rabbitmq=4.3", "rabbitmq=4.3 is no str"),
+        ("rabbitmq=4.3", "rabbitmq=4.3 is a number; write the version as a string: rabbitmq='4.3'"),
         ("permit=7", "permit=7 is not a set of names"),
     ],
 )

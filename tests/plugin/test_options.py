@@ -116,7 +116,7 @@ def test_a_run_without_options_says_nothing(run):
             "--leveret-permit=global_qoss",
             "*--leveret-permit: leveret has no * 'global_qoss' *; did you mean 'global_qos'?",
         ),
-        ("--leveret-seed=many", "*--leveret-seed: invalid literal for int*'many'"),
+        ("--leveret-seed=many", "*--leveret-seed: 'many' is no whole number"),
         ("--leveret-record=all", "*--leveret-record: trace level 'all' is none of off, ring"),
     ],
 )
@@ -132,3 +132,17 @@ def test_every_option_is_explained(run):
 
     for word in ("rabbitmq", "permit", "seed", "record", "host"):
         result.stdout.fnmatch_lines([f"*--leveret-{word}=*", f"*leveret_{word} (string):*"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on 'no-such-host.invalid': *"),
+        ("--leveret-seed=x", "--leveret-seed: 'x' is no whole number"),
+    ],
+)
+def test_a_value_that_no_broker_can_use_ends_the_run_at_once(run, flag, text):
+    result = run("def test_it(leveret): pass", flag)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{text}"])

@@ -155,3 +155,10 @@ def test_the_blocking_form_on_an_event_loop_names_its_twin(leveret: Broker) -> N
         await leveret.aio.clock.advance(1)
 
     asyncio.run(block())
+
+
+def test_to_advance_without_a_word_of_how_far_is_refused(leveret: Broker) -> None:
+    with pytest.raises(TypeError, match=r"advance\(\) needs to know how far: advance\(30\), or by ms=, minutes="):
+        leveret.clock.advance()
+
+    leveret.clock.advance(0)

@@ -215,6 +215,12 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(name, list(known), n=3, cutoff=0.6)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a complaint about a name: what it may have meant; nothing when nothing is near."""
+    close = nearest(name, [one for one in known if one])
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
 def _unknown_keyword(keyword: str, known: Sequence[str]) -> str:
     close = nearest(keyword, known)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
