@@ -327,7 +327,7 @@ def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
         (
             lambda broker: leveret.asert_acked,
             AttributeError,
-            "'assert_acked' belongs to a broker, which a test gets as",
+            "'assert_acked' belongs to a broker, which a test",
         ),
         (lambda broker: Broker(rabbitmqq="4.3"), TypeError, "no keyword 'rabbitmqq'; did you mean 'rabbitmq'?"),
         (lambda broker: Broker(rabbitmq=4.0), ValueError, "rabbitmq=4.0 is a number; write the version as a string"),
