@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from leveret.hooks import RawEvent
 
 _LISTED: Final = 5
-_WIDTH: Final = 180
+# How wide a line may be, and how many of them an event may take.
+_WIDTH: Final = 160
+_LINES: Final = 8
 
 
 def tail_lines(raw_events: Sequence[RawEvent], count: int) -> list[str]:
-    """The last events, oldest first, a line each, with the names of the clients."""
+    """The last events, oldest first, with the names of the clients; a line each, and more for long arguments."""
     clients = _clients(raw_events)
-    return [_event_line(Event(raw), clients) for raw in raw_events[-count:]]
+    return [line for raw in raw_events[-count:] for line in _event_lines(Event(raw), clients)]
 
 
 def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
@@ -46,8 +48,9 @@ def _refusal(refusal: Event) -> list[str]:
     return lines
 
 
-def _event_line(event: Event, clients: dict[int, str]) -> str:
-    return _cut(f"{clock_text(event.at)} {_event_text(event, clients)}")
+def _event_lines(event: Event, clients: dict[int, str]) -> list[str]:
+    line = f"{clock_text(event.at)} {_event_text(event, clients)}"
+    return [line] if len(line) <= _WIDTH else _wrapped(line)
 
 
 def _event_text(event: Event, clients: dict[int, str]) -> str:
@@ -59,8 +62,12 @@ def _event_text(event: Event, clients: dict[int, str]) -> str:
     return f"{_who(event, clients)}: {event.kind} {details}".rstrip()
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+def _wrapped(line: str) -> list[str]:
+    # Imported by whoever has something long to show.
+    from textwrap import wrap
+
+    lines = wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return lines if len(lines) <= _LINES else [*lines[:_LINES], "    ..."]
 
 
 def _who(event: Event, clients: dict[int, str]) -> str:
