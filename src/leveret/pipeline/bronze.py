@@ -42,7 +42,7 @@ def read_events(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
     them. Raises NoTracesError for a place without any trace.
     """
     files = usable(inspect_all(find(paths)))
-    return without_repetitions(stored_events(spark, files)) if files else spark.createDataFrame([], EVENTS)
+    return _events_of(files, stored_events(spark, files)) if files else spark.createDataFrame([], EVENTS)
 
 
 def read_runs(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
@@ -55,11 +55,10 @@ def read_runs(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
         if file.problem is not None
     ]
     if not good:
-        return runs_of(spark.createDataFrame(rows, FILES), spark.createDataFrame([], EVENTS))
+        return runs_of(spark.createDataFrame(rows, FILES), None)
     stored = stored_events(spark, good)
-    return runs_of(
-        spark.createDataFrame(rows + file_rows(good, told_of(stored), 0), FILES), without_repetitions(stored)
-    )
+    told = spark.createDataFrame(rows + file_rows(good, told_of(stored), 0), FILES)
+    return runs_of(told, _events_of(good, stored) if _may_repeat(good) else None)
 
 
 def usable(files: Sequence[TraceFile]) -> list[TraceFile]:
@@ -151,6 +150,16 @@ def runs_of(files: DataFrame, events: DataFrame | None) -> DataFrame:
         rows = rows.withColumn("events", F.coalesce("counted", "events"))
     columns = [F.col(f"header.{name}") if name in _HEADER_FIELDS else F.col(name) for name in RUNS.fieldNames()]
     return rows.select(columns)
+
+
+def _events_of(files: Sequence[TraceFile], stored: DataFrame) -> DataFrame:
+    return without_repetitions(stored) if _may_repeat(files) else events_among(stored)
+
+
+def _may_repeat(files: Sequence[TraceFile]) -> bool:
+    """Whether two of them tell of the same worker of a run; of a Parquet file that is not known."""
+    named = [(file.run, file.worker) for file in files]
+    return len(set(named)) < len(files) or (len(files) > 1 and any(file.is_parquet for file in files))
 
 
 def _is_continued(cut: Column) -> Column:

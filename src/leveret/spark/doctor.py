@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Literal
 
 from leveret.spark import jvm
@@ -29,7 +30,7 @@ def examine() -> Iterator[Finding]:
     """Look at everything that decides whether and how Spark starts here. Starts nothing."""
     yield Finding("ok", f"Python {platform.python_version()}")
     spark = _version_of("pyspark")
-    if spark is None:
+    if spark is None or find_spec("pyspark") is None:
         yield Finding("wrong", f"pyspark is not installed: {INSTALL}")
         return
     yield from _packages(spark)

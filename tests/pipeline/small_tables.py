@@ -1,0 +1,40 @@
+"""Two tables that cost little, for tests of what keeps tables up to date: any table would do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from leveret.pipeline.schema import Table
+
+_KINDS: Final = StructType(
+    [
+        StructField("run", StringType()),
+        StructField("worker", StringType()),
+        StructField("kind", StringType()),
+        StructField("n", LongType()),
+        StructField("last_seq", LongType()),
+    ]
+)
+_ALL_KINDS: Final = StructType(
+    [StructField("kind", StringType()), StructField("n", LongType()), StructField("runs", LongType())]
+)
+
+
+def kinds(events: DataFrame, runs: DataFrame) -> DataFrame:
+    told = runs.select("run", "worker").where(F.col("events") > 0)
+    counted = events.groupBy("run", "worker", "kind").agg(F.count("*").alias("n"), F.max("seq").alias("last_seq"))
+    return told.join(counted, ["run", "worker"])
+
+
+def all_kinds(kinds: DataFrame) -> DataFrame:
+    return kinds.groupBy("kind").agg(F.sum("n").alias("n"), F.countDistinct("run").alias("runs"))
+
+
+SMALL_TABLES: Final = {
+    "kinds": Table("kinds", _KINDS, ("run", "worker", "kind"), ("events", "runs"), kinds),
+    "all_kinds": Table("all_kinds", _ALL_KINDS, ("kind",), ("kinds",), all_kinds, across_runs=True),
+}

@@ -1,0 +1,182 @@
+"""What becomes of trace files: good ones, cut ones, and what is none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from leveret.pipeline import bronze
+from leveret.pipeline.schema import EVENTS, RUNS
+from leveret.pipeline.sources import NoTracesError, find, inspect
+from tests.pipeline.traces import header, lives, text, write
+
+WHOLE = lives(40)
+
+
+@dataclass
+class Read:
+    """All scenarios are files of one folder, read at once."""
+
+    folder: Path
+    events: DataFrame
+    rows: dict[str, list[Row]]
+    runs: dict[tuple[str, str], Row]
+
+
+@pytest.fixture(scope="module")
+def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
+    # Spark quotes names in its own way, and takes some of these letters for patterns.
+    folder = tmp_path_factory.mktemp("a b%41ü+[1] {x}")
+    write(folder / "plain.jsonl", [header("plain", commit="abc", seed=7), *WHOLE])
+    write(folder / "packed.jsonl.gz", [header("packed"), *WHOLE])
+    write(folder / "deeper" / "two.jsonl", [header("two", "gw0"), *WHOLE])
+    write(folder / "deeper" / "two-b.jsonl", [header("two", "gw1"), *WHOLE[:5]])
+    write(folder / "pieces-1.jsonl", [header("pieces"), *WHOLE[:50]])
+    write(folder / "pieces-2.jsonl", [header("pieces"), *WHOLE[50:]])
+    write(folder / "again.jsonl", [header("again"), *WHOLE])
+    (folder / "again-cut.jsonl").write_text(text([header("again"), *WHOLE[:50]])[:-4])
+    (folder / "cut.jsonl").write_text(text([header("cut"), *WHOLE])[:-20])
+    many = text([header("cut-packed"), *lives(400)]).encode()
+    (folder / "cut.jsonl.gz").write_bytes(gzip.compress(many)[:-3000])
+    (folder / "gap.jsonl").write_text(text([header("gap"), *WHOLE[:30]]) + '{"seq":31,"ki\n' + text(WHOLE[31:]))
+    write(folder / "started.jsonl", [header("started")])
+    write(folder / "later.jsonl", [header("later"), {**WHOLE[0], "colour": "red", "more": {"a": 1}}, *WHOLE[1:]])
+    write(folder / "newer.jsonl", [header("newer") | {"v": 2}, *WHOLE])
+    write(folder / "foreign.jsonl", [{"level": "info", "message": "hello"}])
+    (folder / "empty.jsonl").touch()
+    (folder / "head.jsonl").write_text('{"leveret":"trace","v":1,"ru')
+    (folder / "no.parquet").write_bytes(b"PAR1 not really")
+    (folder / "notes.txt").write_text("of no interest")
+    (folder / ".unfinished.jsonl").write_text("of no interest either")
+    write(folder.parent / "told.jsonl", [header("table"), *WHOLE])
+    table = bronze.read_events(spark, [folder.parent / "told.jsonl"])
+    table.coalesce(1).write.parquet(str(folder / "table.parquet"))
+    events = bronze.read_events(spark, [folder])
+    rows: dict[str, list[Row]] = {}
+    for row in events.collect():
+        rows.setdefault(row.run, []).append(row)
+    runs = {(row.run, row.worker): row for row in bronze.read_runs(spark, [folder]).collect()}
+    return Read(folder, events, rows, runs)
+
+
+def told(rows: list[Row]) -> list[dict[str, Any]]:
+    """What rows tell, as lines do: without what is null and what stands in the header."""
+    left_out = ("day", "run", "worker")
+    plain = [
+        {name: value for name, value in row.asDict().items() if value is not None and name not in left_out}
+        for row in rows
+    ]
+    return sorted(plain, key=lambda line: line["seq"])
+
+
+def test_the_columns_are_those_of_the_schema(read: Read, spark: SparkSession) -> None:
+    assert read.events.schema == EVENTS
+    runs = bronze.read_runs(spark, [read.folder / "plain.jsonl"]).schema
+    assert [(column.name, column.dataType) for column in runs] == [(column.name, column.dataType) for column in RUNS]
+
+
+@pytest.mark.parametrize("run", ["plain", "packed", "table"])
+def test_every_event_is_read_as_it_was_written(read: Read, run: str) -> None:
+    assert told(read.rows[run]) == WHOLE
+
+
+def test_the_header_tells_of_run_worker_and_day(read: Read) -> None:
+    row = read.runs["plain", "main"]
+
+    assert (row.commit, row.seed, row.day.isoformat(), row.events, row.truncated) == (
+        "abc",
+        7,
+        "2026-05-01",
+        162,
+        False,
+    )
+    assert {event.day.isoformat() for event in read.rows["plain"]} == {"2026-05-01"}
+
+
+def test_each_worker_of_a_run_has_its_own_events(read: Read) -> None:
+    assert Counter(event.worker for event in read.rows["two"]) == {"gw0": len(WHOLE), "gw1": 5}
+    assert read.runs["two", "gw1"].events == 5
+
+
+def test_pieces_make_one_run(read: Read) -> None:
+    row = read.runs["pieces", "main"]
+
+    assert told(read.rows["pieces"]) == WHOLE
+    assert (row.files, row.events, row.truncated) == (2, len(WHOLE), False)
+
+
+def test_what_is_told_twice_counts_once_and_a_cut_that_another_file_fills_is_none(read: Read) -> None:
+    row = read.runs["again", "main"]
+
+    assert told(read.rows["again"]) == WHOLE
+    assert (row.files, row.events, row.truncated) == (2, len(WHOLE), False)
+
+
+def test_a_cut_file_keeps_its_whole_lines(read: Read) -> None:
+    assert told(read.rows["cut"]) == WHOLE[:-1]
+    assert read.runs["cut", "main"].truncated
+
+
+def test_a_cut_compressed_file_keeps_its_whole_lines(read: Read) -> None:
+    import zlib
+
+    content = zlib.decompressobj(31).decompress((read.folder / "cut.jsonl.gz").read_bytes())
+    whole = [json.loads(line) for line in content.split(b"\n")[1:-1]]
+
+    assert told(read.rows["cut-packed"]) == whole
+    assert read.runs["cut-packed", "main"].truncated
+
+
+def test_a_damaged_line_costs_that_line(read: Read) -> None:
+    assert told(read.rows["gap"]) == WHOLE[:30] + WHOLE[31:]
+    assert read.runs["gap", "main"].truncated
+
+
+def test_a_header_without_events_makes_a_run_known(read: Read) -> None:
+    row = read.runs["started", "main"]
+
+    assert (row.files, row.events, row.truncated) == (1, 0, False)
+
+
+def test_what_a_later_version_adds_is_kept(read: Read) -> None:
+    first = min(read.rows["later"], key=lambda row: row.seq)
+
+    assert json.loads(first._extra) == {"colour": "red", "more": '{"a":1}'}
+    assert {row._extra for row in read.rows["later"] if row.seq > 1} == {None}
+
+
+def test_refused_files_are_counted_and_nothing_of_them_is_read(read: Read) -> None:
+    assert (read.runs["newer", "main"].refused, read.runs["newer", "main"].files) == (1, 0)
+    assert read.runs["", ""].refused == 4
+    assert {"newer", ""}.isdisjoint(read.rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("newer.jsonl", "it has version 2 of the trace format, and this leveret reads version 1"),
+        ("foreign.jsonl", "its first line is no header of a leveret trace"),
+        ("empty.jsonl", "it is empty"),
+        ("head.jsonl", "its first line is cut"),
+        ("no.parquet", "it is no Parquet file, or its end is missing"),
+    ],
+)
+def test_a_refusal_has_its_reason(read: Read, name: str, reason: str) -> None:
+    problem = inspect(read.folder / name).problem
+
+    assert problem is not None
+    assert problem.startswith(reason)
+
+
+def test_a_place_without_traces_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoTracesError, match=f"{tmp_path} holds no trace: no file that ends in .jsonl"):
+        find([tmp_path])
+    with pytest.raises(NoTracesError, match="nowhere does not exist"):
+        find([tmp_path / "nowhere"])

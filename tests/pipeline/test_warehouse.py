@@ -1,0 +1,128 @@
+"""The log of a warehouse: what counts after which commits, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.pipeline.warehouse import COMMITS, ConflictError, State, Warehouse
+
+
+def file(run: str, problem: str | None = None) -> dict[str, Any]:
+    told = {"size_bytes": 1, "modified_ns": 1, "worker": "main", "day": None, "is_truncated": False}
+    return {**told, "run": run, "problem": problem}
+
+
+def ingest(batch: str, **runs: int) -> dict[str, Any]:
+    files = {f"/{batch}/{run}.jsonl": file(run) for run in runs}
+    told = {run: {"events": events, "files": {"main": 1}} for run, events in runs.items()}
+    return {"kind": "ingest", "batch": batch, "files": files, "runs": told}
+
+
+def update(batch: str, **revisions: int) -> dict[str, Any]:
+    return {"kind": "update", "batch": batch, "tables": ["runs"], "runs": revisions}
+
+
+def after(*commits: dict[str, Any]) -> State:
+    state = State()
+    for number, commit in enumerate(commits, start=1):
+        state.apply(number, commit)
+    return state
+
+
+def test_a_run_is_stale_until_it_is_answered_and_when_more_of_it_comes() -> None:
+    assert after(ingest("a", r1=5)).stale(["runs"]) == ["r1"]
+    assert after(ingest("a", r1=5), update("b", r1=1)).stale(["runs"]) == []
+    assert after(ingest("a", r1=5, r2=5), update("b", r1=1, r2=1), ingest("c", r1=5)).stale(["runs"]) == ["r1"]
+
+
+def test_an_answer_to_less_than_is_known_by_now_leaves_the_run_stale() -> None:
+    state = after(ingest("a", r1=5), ingest("b", r1=5), update("c", r1=1))
+
+    assert state.stale(["runs"]) == ["r1"]
+    assert state.runs["r1"].answer == "c"
+
+
+def test_a_table_that_is_new_makes_every_run_stale() -> None:
+    assert after(ingest("a", r1=5), update("b", r1=1)).stale(["runs", "another"]) == ["r1"]
+
+
+def test_older_rows_of_a_run_no_longer_count() -> None:
+    state = after(ingest("a", r1=5, r2=5), update("b", r1=1, r2=1), ingest("c", r1=5), update("d", r1=3))
+
+    assert state.superseded() == [("b", "r1")]
+
+
+def test_a_batch_whose_runs_were_all_answered_anew_is_forgotten() -> None:
+    state = after(ingest("a", r1=5), update("b", r1=1), update("c", r1=1))
+
+    assert list(state.answers) == ["c"]
+
+
+def test_merged_batches_are_one_and_nothing_becomes_stale() -> None:
+    merge = {"kind": "compact", "batch": "m", "segments": ["a", "c"], "answers": ["b", "d"], "tables": ["runs"]}
+
+    state = after(ingest("a", r1=5), update("b", r1=1), ingest("c", r2=5), update("d", r2=3), merge)
+
+    assert (list(state.segments()), list(state.answers), state.stale(["runs"])) == (["m"], ["m"], [])
+
+
+def test_a_refused_file_that_comes_again_whole_is_no_longer_counted() -> None:
+    refused = {"kind": "ingest", "batch": "a", "files": {"/x.jsonl": file("", "it is empty")}, "runs": {}}
+    mended = ingest("b", r1=5) | {"files": {"/x.jsonl": file("r1")}}
+
+    state = after(refused, update("u", **{"": 1}), mended)
+
+    assert sorted(state.stale(["runs"])) == ["", "r1"]
+
+
+def test_of_two_writers_one_is_told_of_the_conflict(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.commit(ingest("a", r1=5), after=0)
+
+    with pytest.raises(ConflictError, match="was changed by somebody else"):
+        warehouse.commit(ingest("b", r1=5), after=0)
+
+    assert list(warehouse.state().segments()) == ["a"]
+
+
+def test_commits_of_many_threads_are_all_there(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    threads = [threading.Thread(target=warehouse.commit, args=[ingest(f"b{n}", **{f"r{n}": 1})]) for n in range(20)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert warehouse.state().number == 20
+    assert sorted(warehouse.state().runs) == sorted(f"r{n}" for n in range(20))
+
+
+def test_a_snapshot_says_the_same_as_the_commits_it_sums_up(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    for number in range(103):
+        warehouse.commit(ingest(f"b{number}", **{f"r{number % 7}": 1}))
+    before = warehouse.state()
+
+    warehouse.vacuum(older_than_s=0)
+
+    assert sorted(path.name for path in (tmp_path / COMMITS).iterdir()) == [
+        *("00000100.json", "00000100.state.json", "00000101.json", "00000102.json", "00000103.json")
+    ]
+    assert warehouse.state() == before
+
+
+def test_only_what_nothing_names_is_removed_and_only_when_it_is_old(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.commit(ingest("00000001-aa", r1=5))
+    for batch in ("00000001-aa", "00000002-bb"):
+        (tmp_path / "events" / batch).mkdir(parents=True)
+        (tmp_path / "events" / batch / "part").write_text("rows")
+
+    assert warehouse.vacuum() == (0, 0)
+    assert warehouse.vacuum(older_than_s=0) == (1, 4)
+    assert [path.name for path in (tmp_path / "events").iterdir()] == ["00000001-aa"]
