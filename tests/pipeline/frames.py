@@ -34,10 +34,18 @@ def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[
     return found
 
 
-def build(spark: SparkSession, found: dict[str, DataFrame], folder: Path) -> dict[str, DataFrame]:
-    """All tables, each kept in the folder as a warehouse would."""
+def build(
+    spark: SparkSession, found: dict[str, DataFrame], folder: Path, names: Iterable[str] = gold.TABLES
+) -> dict[str, DataFrame]:
+    """These tables and what they are built from, each kept in the folder as a warehouse would."""
     tables = dict(found)
+    needed = set(names)
+    for name, table in reversed(gold.TABLES.items()):
+        if name in needed:
+            needed.update(table.reads)
     for name, table in gold.TABLES.items():
+        if name not in needed:
+            continue
         place = str(folder / name)
         built = table.build(*[tables[source] for source in table.reads])
         built.select(table.columns.fieldNames()).write.mode("overwrite").parquet(place)

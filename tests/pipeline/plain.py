@@ -438,7 +438,11 @@ class _File:
             seen = [row for row in queues if row["test"] == test]
             yield {
                 **self.trace.file,
-                **{"test": test, "fault": fault, "on": on, "struck": count, "outcome": outcomes.get(test)},
+                "test": test,
+                "fault": fault,
+                "on": on,
+                "struck": count,
+                "outcome": outcomes.get(test),
                 "copies": sum(row["copies"] for row in seen),
                 "redeliveries": sum(row["redeliveries"] for row in seen),
                 "dead_letters": sum(row[f"dead_{reason}"] for row in seen for reason in REASONS),
@@ -459,8 +463,12 @@ class _File:
                     continue
                 told = known
             yield {
-                **{"day": self.trace.day, "run": self.trace.run, "vhost": event.get("vhost"), "kind": event["kind"]},
-                **{"exchange": told.get("exchange"), "routing_key": told.get("routing_key")},
+                "day": self.trace.day,
+                "run": self.trace.run,
+                "vhost": event.get("vhost"),
+                "kind": event["kind"],
+                "exchange": told.get("exchange"),
+                "routing_key": told.get("routing_key"),
                 "queue": event.get("queue"),
             }
 
@@ -697,7 +705,8 @@ def _matches_topic(pattern: list[str], words: list[str]) -> bool:
 def _coverage(rows: list[Row]) -> list[Row]:
     return [
         {
-            **{"kind": kind, "name": name},
+            "kind": kind,
+            "name": name,
             "declared_in": sum(row["declared"] for row in group),
             "exercised_in": sum(row["messages"] > 0 for row in group),
             "messages": sum(row["messages"] for row in group),
@@ -762,7 +771,10 @@ def _flaky(fingerprints: list[Row]) -> list[Row]:
         differing = [dict(part)["queue"] for part, count in parts.items() if count < len(group)]
         rows.append(
             {
-                **{"commit": commit, "test": test, "behaviours": len(behaviours), "runs": len(group)},
+                "commit": commit,
+                "test": test,
+                "behaviours": len(behaviours),
+                "runs": len(group),
                 "entropy": round(-sum(share * math.log2(share) for share in shares), 6),
                 "first_differing_queue": min(differing, default=None),
             }
