@@ -17,6 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     keep_on_one_worker(items, Path(__file__).parent)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def format_amqp(spark: SparkSession) -> None:
+@pytest.fixture(scope="session")
+def session(spark: SparkSession) -> SparkSession:
     register(spark)
+    return spark

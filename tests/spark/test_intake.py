@@ -1,0 +1,365 @@
+"""What a streaming query takes from its queue, keeps and acknowledges: before and after crashes, without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.spark.amqp.errors import LinkError, LinkLostError
+from leveret.spark.amqp.intake import Intake
+from leveret.spark.amqp.offsets import Offset
+from leveret.spark.amqp.options import stream_read_options
+
+START = Offset.start()
+LIMIT = 10
+# Less than a batch may have.
+FEW = 5
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def queue_type(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def broker(leveret: Broker, queue_type: str) -> Broker:
+    leveret.declare_queue("jobs", durable=True, arguments={"x-queue-type": queue_type})
+    return leveret
+
+
+@contextmanager
+def intake(broker: Broker, **options: object) -> Iterator[Intake]:
+    """A query's reader; leaving the block is its crash: the broker sees the connection go."""
+    texts = {name: str(value) for name, value in options.items()}
+    reader = Intake(
+        stream_read_options({"url": broker.url, "queue": "jobs", "maxMessagesPerBatch": str(LIMIT), **texts})
+    )
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def publish(broker: Broker, *bodies: str, with_ids: bool = True) -> None:
+    for body in bodies:
+        broker.publish("", "jobs", body.encode(), message_id=f"id-{body}" if with_ids else None)
+
+
+def bodies(reader: Intake, start: Offset, end: Offset) -> list[str]:
+    return [body.decode() for _, _, body in reader.messages_between(start, end)]
+
+
+def numbers(first: int, behind: int) -> list[str]:
+    return [str(number) for number in range(first, behind)]
+
+
+def left(broker: Broker) -> list[str]:
+    """What the broker still has, handed out or not."""
+    queue = broker.queue("jobs")
+    return sorted([message.text for message in (*queue.ready, *queue.unacked)], key=int)
+
+
+def test_a_batch_is_what_is_there_in_order(broker: Broker) -> None:
+    publish(broker, *numbers(0, FEW))
+
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+        assert bodies(reader, START, end) == numbers(0, FEW)
+
+
+def test_a_batch_has_no_more_than_it_may_have(broker: Broker) -> None:
+    publish(broker, *numbers(0, 25))
+
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+        assert bodies(reader, START, end) == numbers(0, 10)
+        assert end.total == 10
+
+
+def test_an_empty_queue_gives_no_new_offset(broker: Broker) -> None:
+    with intake(broker) as reader:
+        assert reader.next_offset(START, LIMIT) == START
+
+
+def test_nothing_is_acknowledged_before_the_offset_behind_it_is_asked_for(broker: Broker) -> None:
+    publish(broker, *numbers(0, FEW))
+
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+        reader.messages_between(START, end)
+
+        assert left(broker) == numbers(0, FEW)
+
+
+def test_asking_for_more_acknowledges_what_was_committed(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        second = reader.next_offset(first, LIMIT)
+
+        assert left(broker) == numbers(10, 15)
+        assert reader.next_offset(second, LIMIT) == second
+        assert left(broker) == []
+
+
+def test_asking_twice_for_the_same_gives_the_same(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+
+    with intake(broker) as reader:
+        assert reader.next_offset(START, LIMIT) == reader.next_offset(START, LIMIT)
+
+
+def test_two_batches_with_the_same_content_have_different_offsets(broker: Broker) -> None:
+    publish(broker, *["again"] * 20, with_ids=False)
+
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        second = reader.next_offset(first, LIMIT)
+
+        assert first.digest == second.digest
+        assert first != second
+
+
+def test_a_batch_that_was_planned_and_not_committed_is_replayed_after_a_crash(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+    with intake(broker) as reader:
+        assert bodies(reader, START, end) == numbers(0, 10)
+        behind = reader.next_offset(end, LIMIT)
+        assert bodies(reader, end, behind) == numbers(10, 15)
+        assert left(broker) == numbers(10, 15)
+
+
+def test_a_batch_that_was_committed_and_not_acknowledged_is_dropped_after_a_crash(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+    with intake(broker) as reader:
+        behind = reader.next_offset(end, LIMIT)
+
+        assert bodies(reader, end, behind) == numbers(10, 15)
+        assert left(broker) == numbers(10, 15)
+
+
+def test_nothing_is_dropped_after_a_crash_when_the_ack_had_arrived(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        reader.next_offset(first, LIMIT)
+
+    with intake(broker) as reader:
+        behind = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, behind) == numbers(10, 15)
+
+
+def test_messages_without_ids_are_told_apart_by_their_content(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15), with_ids=False)
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+    with intake(broker) as reader:
+        behind = reader.next_offset(end, LIMIT)
+
+        assert bodies(reader, end, behind) == numbers(10, 15)
+
+
+def test_messages_that_repeat_themselves_are_rather_read_twice_than_lost(broker: Broker) -> None:
+    publish(broker, *["again"] * 20, with_ids=False)
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        # Acknowledges the first ten; the others look the same.
+        reader.next_offset(first, LIMIT)
+
+    with intake(broker) as reader:
+        behind = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, behind) == ["again"] * 10
+
+
+def test_a_batch_that_another_consumer_took_a_message_of_is_replayed_empty_and_comes_later(broker: Broker) -> None:
+    publish(broker, *numbers(0, 12))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+    steal_one(broker)
+
+    with intake(broker) as reader:
+        assert bodies(reader, START, end) == []
+        behind = reader.next_offset(end, LIMIT)
+        assert bodies(reader, end, behind) == numbers(1, 11)
+
+
+def test_a_second_crash_after_an_empty_replay_loses_nothing(broker: Broker) -> None:
+    publish(broker, *numbers(0, 12))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+    steal_one(broker)
+    with intake(broker) as reader:
+        assert bodies(reader, START, end) == []
+
+    with intake(broker) as reader:
+        behind = reader.next_offset(end, LIMIT)
+
+        assert bodies(reader, end, behind) == numbers(1, 11)
+
+
+def test_a_connection_lost_on_the_ack_is_made_anew_and_nothing_comes_twice(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    broker.faults.drop_connection(on="basic.ack")
+
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        second = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, second) == numbers(10, 15)
+        assert left(broker) == numbers(10, 15)
+
+
+def test_a_connection_lost_behind_the_ack_is_made_anew_and_nothing_is_lost(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    broker.faults.drop_connection(on="basic.ack", when="after")
+
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        second = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, second) == numbers(10, 15)
+
+
+def test_a_restart_of_the_broker_during_a_batch_is_survived(broker: Broker) -> None:
+    for number in numbers(0, 15):
+        broker.publish("", "jobs", number.encode(), message_id=number, delivery_mode=2)
+
+    with intake(broker) as reader:
+        first = reader.next_offset(START, LIMIT)
+        broker.restart()
+        second = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, second) == numbers(10, 15)
+
+
+def test_a_broker_that_stays_away_is_reported(broker: Broker) -> None:
+    publish(broker, "0")
+
+    with intake(broker, reconnectSeconds=0.1) as reader:
+        end = reader.next_offset(START, LIMIT)
+        broker.faults.refuse_connections()
+        broker.faults.drop_connection()
+
+        with pytest.raises(LinkLostError, match="no broker answers at"):
+            reader.next_offset(end, LIMIT)
+
+
+def test_what_arrives_later_is_not_part_of_what_is_available_now(broker: Broker) -> None:
+    publish(broker, *numbers(0, 12))
+
+    with intake(broker) as reader:
+        reader.set_target()
+        publish(broker, *numbers(12, 30))
+        first = reader.next_offset(START, LIMIT)
+        second = reader.next_offset(first, LIMIT)
+
+        assert bodies(reader, first, second) == ["10", "11"]
+        assert reader.next_offset(second, LIMIT) == second
+
+
+def test_a_replay_counts_towards_what_is_available_now(broker: Broker) -> None:
+    publish(broker, *numbers(0, 12))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+
+    with intake(broker) as reader:
+        reader.set_target()
+        publish(broker, *numbers(12, 30))
+        reader.messages_between(START, end)
+        behind = reader.next_offset(end, LIMIT)
+
+        assert bodies(reader, end, behind) == ["10", "11"]
+
+
+def test_acknowledged_as_read_a_crash_loses_what_was_read(broker: Broker) -> None:
+    publish(broker, *numbers(0, 15))
+    with intake(broker, ack="auto") as reader:
+        end = reader.next_offset(START, LIMIT)
+        assert left(broker) == numbers(10, 15)
+
+    with intake(broker, ack="auto") as reader:
+        assert bodies(reader, START, end) == []
+        behind = reader.next_offset(end, LIMIT)
+        assert bodies(reader, end, behind) == numbers(10, 15)
+
+
+def test_no_more_than_the_prefetch_is_held(broker: Broker) -> None:
+    publish(broker, *numbers(0, 50))
+
+    with intake(broker) as reader:
+        reader.next_offset(START, LIMIT)
+
+        assert len(broker.queue("jobs").unacked) == 20
+
+
+def test_only_one_reader_may_read_exclusively(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+
+    with intake(leveret, exclusive="true") as reader:
+        reader.next_offset(START, LIMIT)
+
+        with (
+            pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection,
+            pytest.raises(pika.exceptions.ChannelClosedByBroker, match="exclusive use"),
+        ):
+            connection.channel().basic_consume("jobs", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"queue": "nowhere"}, "404 NOT_FOUND - no queue 'nowhere' in vhost '/': nothing is declared by this format"),
+        ({"user": "guest", "password": "wrong"}, "refuses the login of user 'guest': check the user and the password"),
+        ({"url": "amqp://guest:guest@127.0.0.1:{port}/shop"}, "has no virtual host 'shop' that user 'guest' may use"),
+    ],
+)
+def test_what_the_broker_refuses_is_said(leveret: Broker, options: dict[str, str], said: str) -> None:
+    given = {name: value.format(port=leveret.port) for name, value in options.items()}
+    reader = Intake(stream_read_options({"url": leveret.url, "queue": "jobs", **given}))
+
+    with pytest.raises(LinkError, match=re.escape(said)):
+        reader.next_offset(START, LIMIT)
+    reader.close()
+
+
+def test_a_broker_that_is_not_there_is_said(leveret: Broker) -> None:
+    leveret.stop()
+
+    reader = Intake(stream_read_options({"url": leveret.url, "queue": "jobs"}))
+
+    with pytest.raises(LinkError, match=r"no broker answers at 127\.0\.0\.1:.*is it running"):
+        reader.next_offset(START, LIMIT)
+
+
+def test_a_queue_that_is_deleted_meanwhile_is_said(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+
+    with intake(leveret) as reader:
+        reader.next_offset(START, LIMIT)
+        leveret.delete_queue("jobs")
+
+        with pytest.raises(LinkError, match=r"the queue was deleted|no queue 'jobs'"):
+            reader.next_offset(START, LIMIT)
+
+
+def steal_one(broker: Broker) -> None:
+    """Another consumer takes the first message and is done with it."""
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        assert connection.channel().basic_get("jobs", auto_ack=True)[0] is not None

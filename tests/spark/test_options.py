@@ -1,0 +1,124 @@
+"""Options: what each may be, and what is said of a mistake."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from leveret.spark.amqp.errors import OptionError
+from leveret.spark.amqp.options import (
+    OPTIONS,
+    batch_read_options,
+    check_reading,
+    stream_read_options,
+    write_options,
+)
+
+URL = "amqp://guest:guest@127.0.0.1:5672/"
+READ = {"url": URL, "queue": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "needs the option 'queue'"),
+        ({"queue": "orders"}, "needs the option 'url': the broker's, as in amqp://"),
+        ({"url": URL}, "needs the option 'queue'"),
+        ({**READ, "quue": "x"}, "no option 'quue': did you mean 'queue'?"),
+        ({**READ, "maxmessagesperbach": "5"}, "did you mean 'maxMessagesPerBatch'?"),
+        ({**READ, "zzz": "5"}, "no option 'zzz'; there are ack, confirmTimeoutSeconds"),
+        ({**READ, "maxMessages": "5"}, "option maxMessages is one of read, not of readStream"),
+        ({**READ, "exchange": "x"}, "option exchange is one of write, not of readStream"),
+        ({**READ, "url": "http://localhost"}, "begins with http://, not with amqp://"),
+        ({**READ, "url": "amqp://h:port/"}, "option url cannot be understood"),
+        ({**READ, "maxMessagesPerBatch": "0"}, "'0' is not a whole number from 1 to 65535"),
+        ({**READ, "maxMessagesPerBatch": "70000"}, "'70000' is not a whole number from 1 to 65535"),
+        ({**READ, "maxMessagesPerBatch": "many"}, "'many' is not a whole number"),
+        ({**READ, "maxBatchWaitSeconds": "-1"}, "'-1' is not a number of seconds"),
+        ({**READ, "exclusive": "yes"}, "option exclusive: 'yes' is neither true nor false"),
+        ({**READ, "ack": "later"}, "option ack: 'later' is none of commit, auto"),
+        ({**READ, "ack": "on_read"}, "ack=on_read is for read; here it is one of commit, auto"),
+    ],
+)
+def test_a_mistake_in_reading_a_stream_is_named(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        stream_read_options(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({**READ, "ack": "commit"}, "ack=commit is for readStream; here it is one of requeue, on_read"),
+        ({**READ, "maxMessagesPerBatch": "5"}, "option maxMessagesPerBatch is one of readStream, not of read"),
+    ],
+)
+def test_a_mistake_in_reading_a_batch_is_named(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        batch_read_options(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": URL, "queue": "q", "exchange": "x"}, "option queue says all"),
+        ({"url": URL, "onReturn": "shrug"}, "'shrug' is none of fail, ignore, column"),
+        ({"url": URL, "confirmWindow": "0"}, "'0' is not a whole number from 1"),
+        ({"exchange": "x"}, "needs the option 'url'"),
+    ],
+)
+def test_a_mistake_in_writing_is_named(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        write_options(options)
+
+
+def test_the_case_of_a_name_does_not_matter() -> None:
+    options = stream_read_options({"URL": URL, "Queue": "orders", "maxmessagesperbatch": "7"})
+
+    assert (options.queue, options.max_messages_per_batch) == ("orders", 7)
+
+
+def test_twice_a_batch_is_fetched_ahead_and_no_more_than_the_protocol_can_say() -> None:
+    assert stream_read_options({**READ, "maxMessagesPerBatch": "100"}).prefetch == 200
+    assert stream_read_options({**READ, "maxMessagesPerBatch": "50000"}).prefetch == 65535
+
+
+def test_less_than_a_batch_is_never_fetched_ahead() -> None:
+    assert stream_read_options({**READ, "maxMessagesPerBatch": "100", "prefetch": "10"}).prefetch == 100
+
+
+def test_user_and_password_may_stand_outside_of_the_url() -> None:
+    options = stream_read_options({**READ, "user": "shop", "password": "p@ss/word"})
+
+    parameters = options.endpoint.parameters()
+
+    assert (parameters.credentials.username, parameters.credentials.password) == ("shop", "p@ss/word")
+    assert (parameters.host, parameters.port) == ("127.0.0.1", 5672)
+
+
+def test_a_password_is_never_shown() -> None:
+    options = stream_read_options({**READ, "user": "shop", "password": "hunter2"})
+
+    assert "hunter2" not in repr(options)
+
+
+def test_a_queue_to_write_to_is_a_routing_key_of_the_default_exchange() -> None:
+    options = write_options({"url": URL, "queue": "orders"})
+
+    assert (options.exchange, options.routing_key) == ("", "orders")
+
+
+def test_what_spark_adds_for_itself_is_no_mistake() -> None:
+    assert write_options({"url": URL, "queue": "orders", "checkpointLocation": "x"}).routing_key == "orders"
+
+
+def test_options_of_either_way_of_reading_are_let_through_until_it_is_known() -> None:
+    check_reading({**READ, "maxMessages": "5"})
+    check_reading({**READ, "maxMessagesPerBatch": "5"})
+
+
+def test_every_option_is_documented() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/spark-amqp.md").read_text(encoding="utf-8")
+
+    assert [name for name in OPTIONS if f"| `{name}` |" not in page] == []
