@@ -7,11 +7,11 @@ thread of its own and belongs to no event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, rehearsal
+from pytest_leveret import brokers, explore, faults, real, rehearsal
 from pytest_leveret.markers import marked_settings, with_marked
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     """
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
+    server = real.server_of(request.config)
+    if server is not None:
+        with real.virtual_hosts(server, settings) as make_virtual_host:
+            yield cast("Callable[..., Broker]", make_virtual_host)
+        return
     started: list[Broker] = []
 
     def make(**overrides: Any) -> Broker:
@@ -56,6 +61,8 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: Callable[..., Bro
     Each test has another port, so a client that a test leaves behind cannot come back into the next.
     """
     broker = make_leveret()
+    if real.server_of(request.config) is not None:
+        return broker
     explore.watch(request.node, broker)
     faults.set_faults(request.node, broker)
     return broker
@@ -68,7 +75,13 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     Nothing is forgotten between tests unless somebody calls `leveret_session.reset()`, which also closes every
     connection.
     """
-    broker = brokers.start_broker(rehearsal.settings_for(request.config, _leveret_rabbitmq), {})
+    settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
+    server = real.server_of(request.config)
+    if server is not None:
+        with real.virtual_hosts(server, settings) as make_virtual_host:
+            yield cast("Broker", make_virtual_host())
+        return
+    broker = brokers.start_broker(settings, {})
     brokers.add_to_session(request.session, broker)
     yield broker
     brokers.remove_from_session(request.session)

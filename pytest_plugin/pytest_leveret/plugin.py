@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, markers, options, recording, rehearsal, report
+from pytest_leveret import brokers, explore, faults, markers, options, real, recording, rehearsal, report
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
     explore.add_option(parser)
+    real.add_options(parser)
 
 
 def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -41,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
     brokers.refuse_unusable(config)
+    real.prepare(config)
     rehearsal.plan_report(config)
 
 
@@ -48,6 +50,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Name what differs from the defaults."""
     settings = options.general_settings(config)
     told = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
+    told = [f"on {place}", *told] if (place := real.place(config)) else told
     return f"leveret: {', '.join(told)}" if told else None
 
 
@@ -79,6 +82,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
     explore.refuse_wrong_marker(item)
+    real.skip_marked(item)
     brokers.note_start(item)
 
 
