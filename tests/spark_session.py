@@ -12,10 +12,14 @@ from leveret.pipeline.session import local_session
 
 
 def keep_on_one_worker(items: list[pytest.Item], folder: Path) -> None:
-    """All tests below a folder run on one worker of pytest-xdist, so that they share the session."""
+    """All tests below a folder run on one worker of pytest-xdist, so that they share the session.
+
+    They may take long on a busy machine, and longest when they are the first: Java compiles what it runs.
+    """
     for item in items:
         if folder in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_a_java_with_a_cache_comes_before_one_on_the_path_but_for_big_work(
 def test_a_java_that_ends_at_once_is_quoted(empty: Path) -> None:
     java_in(empty, "17.0.9")
 
-    with pytest.raises(jvm.JavaStartError, match="ended with code 3 .*no room for a heap"):
+    with pytest.raises(jvm.JavaStartError, match=r"ended with code 3 .*no room for a heap"):
         jvm.start("test", {})
 
 

@@ -184,6 +184,7 @@ def stream(
 
     listed = (
         spark.readStream.format("binaryFile")
+        .schema("path string, modificationTime timestamp, length long, content binary")
         .option("recursiveFileLookup", "true")
         # Counted from the newest file: a run that is uploaded late would be passed over.
         .option("maxFileAge", "365d")
@@ -191,7 +192,7 @@ def stream(
         .load(source)
     )
     query = (
-        listed.select("path")
+        listed.select(F.col("_metadata.file_path").alias("path"))
         .writeStream.foreachBatch(take_in)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)

@@ -1,0 +1,230 @@
+"""The pipeline on every kind of Spark that one machine can have: the same sorted rows on each, or it says where not.
+
+    python -m benchmarks.spark_backends [--runs 40] [--only standalone ...]
+
+Random traces are taken into a new warehouse, and all tables read, on: a JVM of ours; `spark-submit` with
+`local-cluster[2,1,1024]`, whose executors are processes of their own; Spark Connect; a standalone cluster of a master
+and two workers. Where `spark-submit` starts the job, leveret comes from `--py-files` alone: Python is kept from seeing
+the one that is installed. Needs a Java on PATH with the module jdk.incubator.vector, and for Connect what
+`pip install 'pyspark[connect]'` adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+BIND = "127.0.0.1"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--only", nargs="*", default=list(BACKENDS), choices=BACKENDS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="leveret-backends-") as name:
+        folder = Path(name)
+        write_traces(folder / "traces", options.runs)
+        told = {}
+        for backend in options.only:
+            began, cpu = time.perf_counter(), children_cpu_s()
+            told[backend] = BACKENDS[backend](folder)
+            told[backend]["wall_s"], told[backend]["cpu_s"] = time.perf_counter() - began, children_cpu_s() - cpu
+            print(said(backend, told[backend]), flush=True)
+    first = told[options.only[0]]["tables"]
+    differing = [
+        f"{backend}: {table}"
+        for backend, answer in told.items()
+        for table in first
+        if answer["tables"][table] != first[table]
+    ]
+    print("the same sorted rows everywhere" if not differing else f"differing: {', '.join(differing)}")
+    return 1 if differing else 0
+
+
+def said(backend: str, answer: dict[str, Any]) -> str:
+    tables = answer["tables"]
+    rows = sum(count for count, _ in tables.values())
+    return (
+        f"{backend:13} Spark {answer['spark']} on {answer['master']}: {len(tables)} tables, {rows} rows, "
+        f"{answer['wall_s']:.0f} s, {answer['cpu_s']:.0f} CPU s"
+    )
+
+
+def write_traces(folder: Path, runs: int) -> None:
+    from tests.pipeline.random_traces import FAULTS, make
+
+    folder.mkdir()
+    for seed in range(runs):
+        trace = make(seed, fault=FAULTS[seed % len(FAULTS)] if seed % 3 else None).trace
+        head = {"leveret": "trace", "v": 1, "run": f"run{seed}", "worker": "gw0", "started": f"{trace.day}T10:00:00Z"}
+        lines = [head, *trace.events]
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        (folder / f"run{seed}.jsonl").write_text(text)
+
+
+def job(traces: str, place: str, target: str) -> None:
+    """What every backend does."""
+    from leveret.pipeline import incremental
+    from leveret.pipeline.gold import TABLES
+    from leveret.pipeline.session import local_session
+    from leveret.pipeline.warehouse import Warehouse
+
+    spark = local_session("small")
+    warehouse = Warehouse(place)
+    # In two updates, so that rows of both are read.
+    files = sorted(Path(traces).iterdir())
+    for part in (files[: len(files) // 2], files):
+        incremental.ingest(spark, part, warehouse)
+        incremental.update(spark, warehouse)
+    tables = {name: digest(incremental.read_table(spark, warehouse, name)) for name in ("events", "runs", *TABLES)}
+    master = os.environ.get("SPARK_REMOTE") or spark.sparkContext.master
+    Path(target).write_text(json.dumps({"spark": spark.version, "master": master, "tables": tables}))
+    spark.stop()
+
+
+def digest(table: Any) -> tuple[int, str]:
+    rows = sorted(repr(ordered(row.asDict(recursive=True))) for row in table.collect())
+    return len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return sorted((key, ordered(item)) for key, item in value.items())
+    return [ordered(item) for item in value] if isinstance(value, list) else value
+
+
+def classic(folder: Path) -> dict[str, Any]:
+    return run([sys.executable, __file__, "job"], folder, "classic", {})
+
+
+def local_cluster(folder: Path) -> dict[str, Any]:
+    return submitted(folder, "local-cluster", "local-cluster[2,1,1024]")
+
+
+def connect(folder: Path) -> dict[str, Any]:
+    port = free_port()
+    server = [
+        *(
+            str(spark_home() / "bin" / "spark-submit"),
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+        ),
+        *("--master", "local[2]", "--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--conf", f"spark.driver.bindAddress={BIND}", "--conf", f"spark.driver.host={BIND}", "spark-internal"),
+    ]
+    with running(server, folder / "connect.log", port):
+        return run([sys.executable, __file__, "job"], folder, "connect", {"SPARK_REMOTE": f"sc://{BIND}:{port}"})
+
+
+def standalone(folder: Path) -> dict[str, Any]:
+    port = free_port()
+    spark_class = str(spark_home() / "bin" / "spark-class")
+    master = [spark_class, "org.apache.spark.deploy.master.Master", "--host", BIND, "--port", str(port)]
+    url = f"spark://{BIND}:{port}"
+    worker = [spark_class, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--host", BIND]
+    with running([*master, "--webui-port", "0"], folder / "master.log", port):
+        places = [str(folder / f"worker{number}") for number in range(2)]
+        ports = [free_port(), free_port()]
+        commands = [
+            [*worker, "--webui-port", "0", "--port", str(own), "--work-dir", place, url]
+            for own, place in zip(ports, places, strict=True)
+        ]
+        first, second = folder / "worker0.log", folder / "worker1.log"
+        with running(commands[0], first, ports[0]), running(commands[1], second, ports[1]):
+            return submitted(folder, "standalone", url)
+
+
+BACKENDS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "classic": classic,
+    "local-cluster": local_cluster,
+    "connect": connect,
+    "standalone": standalone,
+}
+
+
+def submitted(folder: Path, name: str, master: str) -> dict[str, Any]:
+    """By spark-submit, to a Python that has all packages but leveret, which is in the zip."""
+    from leveret.spark.bundle import write_bundle
+
+    write_bundle(folder / "leveret.zip")
+    python = folder / "python"
+    # Without `site`, packages that are installed in place by a .pth file are not seen.
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    packages = str(Path(__import__("pyspark").__file__).parents[1])
+    command = [
+        *(str(spark_home() / "bin" / "spark-submit"), "--master", master, "--py-files", str(folder / "leveret.zip")),
+        *("--conf", f"spark.driver.host={BIND}", "--conf", f"spark.driver.bindAddress={BIND}"),
+        *("--conf", "spark.executor.memory=1g", "--conf", "spark.sql.session.timeZone=UTC", __file__, "job"),
+    ]
+    return run(command, folder, name, {"PYSPARK_PYTHON": str(python), "PYTHONPATH": packages})
+
+
+def run(command: list[str], folder: Path, name: str, environment: dict[str, str]) -> dict[str, Any]:
+    target = folder / f"{name}.json"
+    command = [*command, str(folder / "traces"), str(folder / f"warehouse-{name}"), str(target)]
+    ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    if ran.returncode:
+        raise SystemExit(f"{name} failed:\n{ran.stdout[-2000:]}\n{ran.stderr[-6000:]}")
+    answer: dict[str, Any] = json.loads(target.read_text())
+    return answer
+
+
+@contextmanager
+def running(command: list[str], log: Path, port: int) -> Iterator[None]:
+    """A server, from when its port answers until its use is over."""
+    with open(log, "wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"SPARK_NO_DAEMONIZE": "1"})
+    try:
+        while not answers(port):
+            try:
+                process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            raise SystemExit(f"{command[0]} ended:\n{log.read_text()[-4000:]}")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((BIND, port)) == 0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((BIND, 0))
+        return int(probe.getsockname()[1])
+
+
+def spark_home() -> Path:
+    from leveret.spark.jvm import spark_home as home
+
+    return home()
+
+
+def children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["job"]:
+        job(*sys.argv[2:])
+    else:
+        sys.exit(main())
