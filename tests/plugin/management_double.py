@@ -42,7 +42,7 @@ def management_of(broker: Broker, version: str = "4.3.6") -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        yield f"http://guest:guest@127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import leveret
-
 
 def write_bundle(target: str | Path) -> int:
     """Write the package into this file, and return how many files of it there are. The same leveret, the same bytes."""
-    package = Path(leveret.__file__).parent
+    package = Path(__file__).parents[1]
     files = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
         for path in files:
