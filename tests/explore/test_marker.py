@@ -76,8 +76,8 @@ JOBS = """
     @pytest.mark.parametrize("kind", [Worker, Hasty])
     def test_a_job_is_done(leveret, worker):
         leveret.publish("", "work", b"job", delivery_mode=2)
-        leveret.wait_for("published", "", routing_key="done", timeout=1)
-        leveret.wait_for("acked", "work", timeout=1)
+        leveret.wait_for("published", "", routing_key="done", timeout=4)
+        leveret.wait_for("acked", "work", timeout=4)
 """
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leveret.protocol.connection import Connection
 
 # A client may take so long to read what it was sent, on the broker's clock: a reset would throw that away.
-_READ_US: Final = 50_000
+_READ_US: Final = 100_000
 
 
 class LostAfter(DropConnection):
