@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import warnings
 
 from . import recordings
 from .campaign import record
@@ -38,6 +39,8 @@ def main() -> int:
         return 0
     version, url = options.oracle.split("=", 1)
     if options.record:
+        # Programs do on purpose what leveret warns of.
+        warnings.simplefilter("ignore")
         print(recordings.save(version, record(version, url, seeds, options.steps)))
         return 0
     started = time.monotonic()

@@ -20,7 +20,7 @@ from .steps import Program, text
 
 # How often a program that differed is played again: chance on RabbitMQ shows in one of them.
 REPEATS = 3
-_SHRINKING_REST_SECONDS = 0.4
+_SHRINKING_REST_SECONDS = 1.0
 
 
 def play(program: Program, endpoint: target.Endpoint, version: str, rest: float = REST_SECONDS) -> Outcome:
@@ -60,6 +60,8 @@ class Tally:
     # What was answered: methods, with the code where there is one.
     answered: collections.Counter[str] = field(default_factory=collections.Counter)
     reordered: int = 0
+    # Seeds of programs that ended where dead letters met the end of a channel.
+    racing: list[int] = field(default_factory=list)
     # Seeds of programs RabbitMQ does not answer the same each time, once as leveret.
     by_chance: list[int] = field(default_factory=list)
     too_slow: list[int] = field(default_factory=list)
@@ -98,6 +100,7 @@ class Tally:
         parts += [f"  {name:24}{count:10}" for name, count in self.answered.most_common()]
         parts += [
             f"order between queues differed in {self.reordered}",
+            f"ended where dead letters met the end of a channel: {self.racing}",
             f"answered by chance (once as leveret): {self.by_chance}",
             f"too slow for their TTLs: {self.too_slow}",
             f"DIFFERENT: {self.differing}",
@@ -142,6 +145,9 @@ def _play_seed(
     tally.add(outcome)
     if outcome.is_too_slow:
         tally.too_slow.append(seed)
+    if outcome.race is not None:
+        tally.racing.append(seed)
+        print(f"seed {seed}: a race\n{explain(outcome.race)}", flush=True)
     if outcome.difference is None:
         return
     again = [play(program, endpoint, version) for _ in range(REPEATS)]

@@ -47,8 +47,9 @@ EXCLUSIONS = (
     Exclusion(
         "Dead letters that race with something else: with another copy of the message, or with the end of a channel",
         "They travel from queue to queue on their own: a classic queue's is quicker than a quorum queue's write of the "
-        "message itself, and one may reach another queue before that hears that its consumer is gone. Not left out of "
-        "programs: such a difference is known by its shape.",
+        "message itself, those of two queues come in any order, and one may reach another queue before that hears that "
+        "its consumer is gone. One classic queue at most makes dead letters of what comes, and none beside quorum "
+        "queues; a program that is answered differently where a channel ends, ends there and is counted.",
     ),
     Exclusion(
         "Order between a delivery and another answer on the same channel, except consume-ok, which comes first",
@@ -70,13 +71,29 @@ EXCLUSIONS = (
         "Their room, too, is limited by the prefetch count, and comes back only when the channel has settled for them.",
     ),
     Exclusion(
-        "An expiration of 0 in bursts, or together with CC, BCC and dead letters",
-        "A quorum queue that gets another message in the same millisecond counts the expired one a while longer.",
+        "An expiration of 0 in bursts, or to several queues where there are dead letters",
+        "A quorum queue that gets another message in the same millisecond counts the expired one a while longer; and "
+        "dead letters of two queues come in any order.",
     ),
     Exclusion(
-        "What follows a hard error on a connection with several channels",
+        "What follows a hard error on a connection with several channels; ending one that holds deliveries",
         "The channels end one after the other, in no order; what one gives back another dying one may still get, which "
-        "counts. The program ends there, and so does the comparison.",
+        "counts. The program ends at such an error, and leaves such an end out.",
+    ),
+    Exclusion(
+        "Counts of streams, and bursts into them",
+        "RabbitMQ's counts lag seconds behind, and what comes together may be one chunk or several.",
+    ),
+    Exclusion(
+        "Priorities of consumers of a quorum queue with a single active consumer",
+        "RabbitMQ 4.3.6 loses the queue: when the active consumer, about to hand over and still holding a message, "
+        "ends together with the one it waits for, the message stays with a consumer that is gone. Scenarios prove the "
+        "takeover itself.",
+    ),
+    Exclusion(
+        "Delayed retry together with a length limit",
+        "RabbitMQ 4.3.6 does not come back from dropping the head of such a queue when all there is waits for its "
+        "retry.",
     ),
     Exclusion(
         "TTLs between 0 and 1000 ms, and waiting more than twice",

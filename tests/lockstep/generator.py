@@ -1,7 +1,8 @@
 """This module makes programs out of seeds.
 
 A program first chooses a small world (a few queues, exchanges and keys, so that things meet), then sets most of it up,
-then acts at random. Nothing looks at what the servers answer: errors are part of the game.
+then acts at random. Nothing looks at what the servers answer: what there may be by now is guessed, and most acts keep
+to it; errors are part of the game.
 """
 
 from __future__ import annotations
@@ -10,30 +11,37 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .side import Place
 from .steps import Program, Step
+from .world import LONG_MS, MISSING_EXCHANGE, SYSTEM, Arguments, Design, World
 
-SHORT_MS = 1000
 ELAPSE_MS = 1200
-LONG_MS = 3_600_000
-KEYS = ("", "a", "a.b", "b", "a.b.c", "q1", "q2")
-TOPICS = ("#", "*", "a.*", "a.#", "#.b", "*.b.*", "a", "a.b", "")
-SYSTEM = ("amq.direct", "amq.fanout", "amq.topic", "amq.headers")
-_MISSING_QUEUE, _MISSING_EXCHANGE = "q9", "x9"
-
-Arguments = dict[str, object]
+TAGS = tuple(f"c{number}" for number in range(1, 7))
+OFFSETS = ("first", "first", "first", "last", "next", 0, 1, 3, 50)
+TOPICS = ("#", "#", "*", "a.*", "a.#", "a.#", "#.b", "*.b.*", "a", "a.b", "")
+_MISSING_QUEUE = "q9"
 
 
 @dataclass
-class Design:
-    """How a queue or exchange is declared, most of the time."""
+class _Guess:
+    """What there may be by now, as far as the steps so far tell."""
 
-    name: str
-    type: str
-    fields: dict[str, object]
-    arguments: Arguments = field(default_factory=dict)
+    # With the channel that declared them, if they are exclusive.
+    queues: dict[str, Place | None] = field(default_factory=dict)
+    exchanges: set[str] = field(default_factory=set)
+    has_made_up: bool = False
+    # Queues that were published to lately.
+    filled: list[str] = field(default_factory=list)
+    consumers: list[tuple[Place, str]] = field(default_factory=list)
+    # Channels that got or consumed lately.
+    receivers: list[Place] = field(default_factory=list)
+    transactional: list[Place] = field(default_factory=list)
 
-    def declaration(self) -> dict[str, object]:
-        return {**self.fields, **({"arguments": self.arguments} if self.arguments else {})}
+    def forget(self, is_closed: Callable[[Place], bool]) -> None:
+        """Channels were closed."""
+        self.consumers = [it for it in self.consumers if not is_closed(it[0])]
+        self.receivers = [it for it in self.receivers if not is_closed(it)]
+        self.transactional = [it for it in self.transactional if not is_closed(it)]
 
 
 class Generator:
@@ -45,15 +53,9 @@ class Generator:
         self.program: list[Step] = []
         self._bodies = 0
         self._elapsed = 0
-        # Time is real on the other server: only some programs wait.
-        self.has_time = self.chance.random() < 0.12
-        self.has_dead_letters = self._maybe(0.55)
-        self.places = self._some_places()
-        flavour = self.chance.choices(("classic", "mixed", "quorum"), (55, 30, 15))[0]
-        names = [f"q{number}" for number in range(1, self.chance.randint(2, 4) + 1)]
-        self.queues = [self._queue(name, flavour) for name in names]
-        self.has_bursts = not self.has_dead_letters and not any(map(_depends_on_speed, self.queues))
-        self.exchanges = [self._exchange(f"x{number}") for number in range(1, self.chance.randint(1, 3) + 1)]
+        self._there = _Guess()
+        self.world = World(self.chance)
+        self.places, self.queues, self.exchanges = self.world.places, self.world.queues, self.world.exchanges
         self.mode = self.chance.choices(("plain", "confirm", "tx"), (50, 35, 15))[0]
         self.acts = self._acts()
 
@@ -66,78 +68,15 @@ class Generator:
             act()
         return tuple(self.program[: self.length])
 
-    def _some_places(self) -> list[tuple[int, int]]:
-        places = [(1, 1)]
-        for place, likely in (((1, 2), 0.6), ((2, 1), 0.45), ((2, 2), 0.15), ((3, 1), 0.1)):
-            if self._maybe(likely):
-                places.append(place)
-        return places
-
-    def _queue(self, name: str, flavour: str) -> Design:
-        is_quorum = flavour == "quorum" or (flavour == "mixed" and self._maybe(0.5))
-        return self._quorum(name) if is_quorum else self._classic(name)
-
-    def _classic(self, name: str) -> Design:
-        fields: dict[str, object] = {"queue": name, "durable": self._maybe(0.75)}
-        fields |= {flag: True for flag, likely in (("exclusive", 0.12), ("auto_delete", 0.12)) if self._maybe(likely)}
-        arguments = self._common_arguments()
-        if self._maybe(0.2):
-            arguments["x-max-priority"] = self.chance.choice((1, 3, 5, 10))
-        if self._maybe(0.1):
-            arguments["x-queue-type"] = "classic"
-        return Design(name, "classic", fields, arguments)
-
-    def _quorum(self, name: str) -> Design:
-        arguments: Arguments = {"x-queue-type": "quorum", **self._common_arguments()}
-        if self._maybe(0.25):
-            arguments["x-delivery-limit"] = self.chance.choice((0, 1, 2, -1))
-        if self._maybe(0.1):
-            arguments["x-dead-letter-strategy"] = "at-most-once"
-        return Design(name, "quorum", {"queue": name, "durable": True}, arguments)
-
-    def _common_arguments(self) -> Arguments:
-        arguments: Arguments = {}
-        if self._maybe(0.15):
-            arguments["x-message-ttl"] = self._ttl()
-        if self._maybe(0.22):
-            arguments["x-max-length"] = self.chance.choice((0, 1, 2, 2, 3, 5))
-        if self._maybe(0.08):
-            arguments["x-max-length-bytes"] = self.chance.choice((0, 4, 10, 40, 100))
-        if self._maybe(0.2):
-            arguments["x-overflow"] = self.chance.choice(("drop-head", "reject-publish", "reject-publish-dlx"))
-        if self.has_dead_letters and self._maybe(0.6):
-            arguments["x-dead-letter-exchange"] = self._exchange_name(any_default=True)
-            if self._maybe(0.55):
-                arguments["x-dead-letter-routing-key"] = self._key()
-        if self._maybe(0.1):
-            arguments["x-single-active-consumer"] = True
-        if self.has_time and self._maybe(0.05):
-            arguments["x-expires"] = LONG_MS
-        return arguments
-
-    def _ttl(self) -> int:
-        return (
-            self.chance.choice((0, SHORT_MS, SHORT_MS, LONG_MS)) if self.has_time else self.chance.choice((0, LONG_MS))
-        )
-
-    def _exchange(self, name: str) -> Design:
-        kind = self.chance.choice(("direct", "fanout", "topic", "headers"))
-        fields: dict[str, object] = {"exchange": name, "type": kind, "durable": self._maybe(0.8)}
-        fields |= {flag: True for flag, likely in (("auto_delete", 0.1), ("internal", 0.06)) if self._maybe(likely)}
-        arguments: Arguments = {}
-        if self._maybe(0.15):
-            arguments["alternate-exchange"] = self._exchange_name()
-        return Design(name, kind, fields, arguments)
-
     def _acts(self) -> list[tuple[float, Callable[[], None]]]:
         return [
-            (24, self._publish),
-            (8, self._get),
-            (7, self._consume),
-            (18, self._settle),
-            (2, self._recover),
+            (32, self._publish),
+            (10, self._get),
+            (6, self._consume),
+            (24, self._settle),
+            (1.6, self._recover),
             (3, self._cancel),
-            (3, self._qos),
+            (2, self._qos),
             (3, self._declare_queue),
             (1.2, self._declare_oddly),
             (2, self._passive),
@@ -149,18 +88,19 @@ class Generator:
             (1.5, self._unbind),
             (1.5, self._bind_exchange),
             (0.6, self._unbind_exchange),
-            (2, self._close_channel),
-            (0.7, self._close_connection),
-            (5 if self.mode == "tx" else 0.3, self._transact),
+            (1.5, self._close_channel),
+            (0.6, self._close_connection),
+            (9 if self.mode == "tx" else 0.3, self._transact),
             (2 if self.mode == "confirm" else 0.2, self._confirm),
-            (2.5 if self.has_time else 0, self._elapse),
+            (2.5 if self.world.has_time else 0, self._elapse),
         ]
 
     # What is done at the beginning.
 
     def _set_up(self) -> None:
         for exchange in self.exchanges:
-            if self._maybe(0.85):
+            if self._maybe(0.9):
+                self._there.exchanges.add(exchange.name)
                 self._add("exchange.declare", exchange.declaration())
         for queue in self.queues:
             if self._maybe(0.9):
@@ -177,18 +117,22 @@ class Generator:
     # The acts.
 
     def _publish(self) -> None:
-        exchange = "" if self._maybe(0.45) else self._exchange_name()
-        key = self._queue_name() if not exchange and self._maybe(0.95) else self._key()
+        exchange = "" if self._maybe(0.5) else self._exchange_to_publish_to()
+        key = self._queue_name() if not exchange and self._maybe(0.95) else self.world.key()
+        if not exchange and self._there.queues.get(key, "") is None:
+            self._there.filled = [*self._there.filled[-5:], key]
         self._bodies += 1
-        fields: dict[str, object] = {"exchange": exchange, "routing_key": key, "body": f"m{self._bodies}"}
-        if self._maybe(0.2) and self.has_bursts:
+        body = f"m{self._bodies}" + ("x" * self.chance.choice((5, 50, 20_000)) if self._maybe(0.06) else "")
+        fields: dict[str, object] = {"exchange": exchange, "routing_key": key, "body": body}
+        if self._maybe(0.2) and self.world.has_bursts:
             fields["count"] = self.chance.randint(2, 5)
         if self._maybe(0.15):
             fields["mandatory"] = True
         if self._maybe(0.005):
             fields["immediate"] = True
         properties = self._properties()
-        if properties.get("expiration") == "0" and ("count" in fields or self._has_copies(properties)):
+        has_company = self.world.has_dead_letters and (exchange or self._has_copies(properties))
+        if properties.get("expiration") == "0" and ("count" in fields or has_company):
             del properties["expiration"]
         if properties:
             fields["properties"] = properties
@@ -196,7 +140,7 @@ class Generator:
 
     def _has_copies(self, properties: dict[str, object]) -> bool:
         headers = properties.get("headers")
-        return self.has_dead_letters and isinstance(headers, dict) and bool({"CC", "BCC"} & set(headers))
+        return isinstance(headers, dict) and bool({"CC", "BCC"} & set(headers))
 
     def _properties(self) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -221,7 +165,7 @@ class Generator:
     def _expiration(self) -> str:
         if self._maybe(0.04):
             return self.chance.choice(("x", "-1", "1.5", ""))
-        return str(self._ttl())
+        return str(self.world.ttl())
 
     def _headers(self) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -230,7 +174,7 @@ class Generator:
                 found[name] = self._header_value()
         for name in ("CC", "BCC"):
             if self._maybe(0.2):
-                found[name] = [self._key() for _ in range(self.chance.randint(0, 2))]
+                found[name] = [self.world.key() for _ in range(self.chance.randint(0, 2))]
         if self._maybe(0.02):
             found["CC"] = "a"
         return found
@@ -239,19 +183,40 @@ class Generator:
         return self.chance.choice((1, 2, "v", "w", True, None, 1.5, {"d": 1}, ["v", 2]))
 
     def _get(self) -> None:
-        self._add("basic.get", {"queue": self._queue_name(), "no_ack": self._maybe(0.25)})
+        name = self._queue_name(is_filled=True)
+        if self._is_stream(name) and self._maybe(0.95):
+            # It would end the connection.
+            self._consume()
+            return
+        self._receive("basic.get", {"queue": name, "no_ack": self._maybe(0.25)})
 
     def _consume(self) -> None:
-        fields: dict[str, object] = {"queue": self._queue_name(), "consumer_tag": self._tag()}
+        name = self._queue_name(is_filled=True)
+        place = self._place_for(name)
+        fields: dict[str, object] = {"queue": name, "consumer_tag": self._tag(place)}
         fields |= {flag: True for flag, likely in (("no_ack", 0.2), ("exclusive", 0.06)) if self._maybe(likely)}
-        if self.has_bursts and any(queue.type == "quorum" for queue in self.queues):
+        if self.world.has_bursts and any(queue.type == "quorum" for queue in self.queues):
             fields.pop("no_ack", None)
-        if self._maybe(0.15):
+        if self._maybe(0.15) and not self._has_quorum_with("x-single-active-consumer"):
             fields["arguments"] = {"x-priority": self.chance.choice((-1, 1, 5, 10))}
-        self._add("basic.consume", fields)
+        if self._is_stream(name) and self._maybe(0.97):
+            fields.pop("no_ack", None)
+            fields["arguments"] = {"x-stream-offset": self.chance.choice(OFFSETS)} if self._maybe(0.85) else {}
+            if self._maybe(0.9):
+                self.program.append(Step("basic.qos", *place, {"prefetch_count": self.chance.choice((1, 2, 3, 5))}))
+        self._there.consumers.append((place, str(fields["consumer_tag"])))
+        self._receive("basic.consume", fields, place)
 
-    def _tag(self) -> str:
-        return "" if self._maybe(0.1) else f"c{self.chance.randint(1, 6)}"
+    def _receive(self, op: str, fields: dict[str, object], place: Place | None = None) -> None:
+        place = place or self._place_for(str(fields["queue"]))
+        self._there.receivers = [*self._there.receivers[-4:], place]
+        self._add(op, fields, place)
+
+    def _tag(self, place: Place) -> str:
+        if self._maybe(0.1):
+            return ""
+        free = [tag for tag in TAGS if (place, tag) not in self._there.consumers]
+        return self.chance.choice(free if free and self._maybe(0.99) else TAGS)
 
     def _settle(self) -> None:
         op = self.chance.choices(("basic.ack", "basic.nack", "basic.reject"), (45, 35, 20))[0]
@@ -263,14 +228,22 @@ class Generator:
                 fields["delivery"] = "all"
         if op != "basic.ack":
             fields["requeue"] = self._maybe(0.55)
-        self._add(op, fields)
+        if delivery != "unknown":
+            fields["anywhere"] = True
+        self._add(op, fields, self.chance.choice(self._there.receivers) if self._there.receivers else None)
 
     def _recover(self) -> None:
         op = self.chance.choice(("basic.recover", "basic.recover", "basic.recover-async"))
-        self._add(op, {"requeue": self._maybe(0.97)})
+        is_likely = self._there.receivers and self._maybe(0.8)
+        place = self.chance.choice(self._there.receivers) if is_likely else None
+        self._add(op, {"requeue": self._maybe(0.97)}, place)
 
     def _cancel(self) -> None:
-        tag = "ctag1" if self._maybe(0.08) else f"c{self.chance.randint(1, 6)}"
+        if self._there.consumers and self._maybe(0.85):
+            place, tag = self._there.consumers.pop(self.chance.randrange(len(self._there.consumers)))
+            self._add("basic.cancel", {"consumer_tag": tag or "ctag1"}, place)
+            return
+        tag = "ctag1" if self._maybe(0.08) else self.chance.choice(TAGS)
         self._add("basic.cancel", {"consumer_tag": tag})
 
     def _qos(self) -> None:
@@ -284,12 +257,17 @@ class Generator:
     def _declare_queue(self) -> None:
         if self._maybe(0.12):
             flags = {"exclusive": True} if self._maybe(0.5) else {"durable": True}
+            self._there.has_made_up = True
             self._add("queue.declare", {"queue": "", **flags})
             return
-        self._declare(self.chance.choice(self.queues))
+        missing = [queue for queue in self.queues if queue.name not in self._there.queues]
+        self._declare(self.chance.choice(missing if missing and self._maybe(0.8) else self.queues))
 
     def _declare(self, queue: Design) -> None:
-        self._add("queue.declare", queue.declaration())
+        place = self._place_for(queue.name)
+        if queue.name not in self._there.queues:
+            self._there.queues[queue.name] = place if queue.fields.get("exclusive") else None
+        self._add("queue.declare", queue.declaration(), place)
 
     def _declare_oddly(self) -> None:
         """A declare that may be refused: other flags, other arguments, or broken ones."""
@@ -308,7 +286,7 @@ class Generator:
             case 3:
                 arguments |= self.chance.choice(_BROKEN)
             case _:
-                fields, arguments = {"queue": "amq.q", "durable": True}, {}
+                fields, arguments = {"queue": self.chance.choice(("amq.q", "", "q5")), "durable": True}, {}
         self._add("queue.declare", {**fields, "arguments": arguments})
 
     def _passive(self) -> None:
@@ -318,15 +296,26 @@ class Generator:
         self._add("queue.declare", {"queue": self._queue_name(), "passive": True})
 
     def _delete_queue(self) -> None:
-        fields: dict[str, object] = {"queue": self._queue_name()}
-        fields |= {flag: True for flag in ("if_unused", "if_empty") if self._maybe(0.2)}
-        self._add("queue.delete", fields)
+        name = self._queue_name()
+        flags = [flag for flag in ("if_unused", "if_empty") if self._maybe(0.2)]
+        if self._type_of(name) == "quorum" and self._maybe(0.95):
+            # They would end the connection.
+            flags = []
+        place = self._place_for(name)
+        if not flags:
+            self._there.queues.pop(name, None)
+        self._add("queue.delete", {"queue": name, **dict.fromkeys(flags, True)}, place)
 
     def _purge(self) -> None:
-        self._add("queue.purge", {"queue": self._queue_name()})
+        name = self._queue_name()
+        if not self._is_stream(name) or self._maybe(0.05):
+            self._add("queue.purge", {"queue": name}, self._place_for(name))
 
     def _declare_exchange(self) -> None:
-        fields = self.chance.choice(self.exchanges).declaration()
+        missing = [exchange for exchange in self.exchanges if exchange.name not in self._there.exchanges]
+        exchange = self.chance.choice(missing if missing and self._maybe(0.7) else self.exchanges)
+        fields = exchange.declaration()
+        self._there.exchanges.add(exchange.name)
         if self._maybe(0.12):
             fields["type"] = self.chance.choice(("direct", "fanout", "topic", "headers", "nonsense-type"))
         if self._maybe(0.08):
@@ -339,13 +328,17 @@ class Generator:
         fields: dict[str, object] = {"exchange": self._exchange_name()}
         if self._maybe(0.3):
             fields["if_unused"] = True
+        else:
+            self._there.exchanges.discard(str(fields["exchange"]))
         self._add("exchange.delete", fields)
 
     def _bind(self) -> None:
-        self._add("queue.bind", {"queue": self._queue_name(), **self._binding("exchange")})
+        name = self._queue_name()
+        self._add("queue.bind", {"queue": name, **self._binding("exchange")}, self._place_for(name))
 
     def _unbind(self) -> None:
-        self._add("queue.unbind", {"queue": self._queue_name(), **self._binding("exchange")})
+        name = self._queue_name()
+        self._add("queue.unbind", {"queue": name, **self._binding("exchange")}, self._place_for(name))
 
     def _bind_exchange(self) -> None:
         self._add("exchange.bind", {"destination": self._own_exchange_name(), **self._binding("source")})
@@ -356,29 +349,40 @@ class Generator:
     def _binding(self, end: str) -> dict[str, object]:
         name = self._exchange_name()
         kind = next((it.type for it in self.exchanges if it.name == name), name.removeprefix("amq."))
-        key = self.chance.choice(TOPICS) if kind == "topic" else self._key()
+        key = self.chance.choice(TOPICS) if kind == "topic" else self.world.key()
         fields: dict[str, object] = {end: name, "routing_key": key}
         if kind == "headers" or self._maybe(0.04):
             fields["arguments"] = self._conditions()
         return fields
 
     def _conditions(self) -> Arguments:
-        kinds = ("all", "any", "all-with-x", "any-with-x", "all", "any", "all", "any", "all", "any", "some")
-        found: Arguments = {"x-match": self.chance.choice(kinds)} if self._maybe(0.8) else {}
+        kinds, weights = ("all", "any", "all-with-x", "any-with-x", "some"), (40, 40, 10, 10, 2)
+        found: Arguments = {"x-match": self.chance.choices(kinds, weights)[0]} if self._maybe(0.8) else {}
         for name in ("k", "n", "b"):
             if self._maybe(0.4):
                 found[name] = self._header_value()
         return found
 
     def _close_channel(self) -> None:
-        self._add("channel.close", {})
+        place = self.chance.choice(self.places)
+        self._there.forget(lambda it: it == place)
+        self._add("channel.close", {}, place)
 
     def _close_connection(self) -> None:
-        self._add(self.chance.choice(("connection.close", "connection.drop")), {})
+        place = self.chance.choice(self.places)
+        self._there.forget(lambda it: it[0] == place[0])
+        self._add(self.chance.choice(("connection.close", "connection.drop")), {}, place)
 
     def _transact(self) -> None:
-        op = self.chance.choices(("tx.select", "tx.commit", "tx.rollback"), (3, 4, 2))[0]
-        self._add(op, {})
+        if self._there.transactional and self._maybe(0.9):
+            op = self.chance.choices(("tx.commit", "tx.rollback"), (2, 1))[0]
+            self._add(op, {}, self.chance.choice(self._there.transactional))
+        elif self._maybe(0.9):
+            place = self.chance.choice(self.places)
+            self._there.transactional.append(place)
+            self._add("tx.select", {}, place)
+        else:
+            self._add(self.chance.choice(("tx.commit", "tx.rollback")), {})
 
     def _confirm(self) -> None:
         self._add("confirm.select", {})
@@ -393,41 +397,59 @@ class Generator:
     def _maybe(self, likely: float) -> bool:
         return self.chance.random() < likely
 
-    def _add(self, op: str, fields: dict[str, object]) -> None:
-        connection, channel = self.chance.choice(self.places)
+    def _add(self, op: str, fields: dict[str, object], place: Place | None = None) -> None:
+        connection, channel = place or self.chance.choice(self.places)
         self.program.append(Step(op, connection, channel, fields))
 
-    def _queue_name(self) -> str:
+    def _place_for(self, queue: str) -> Place:
+        """A channel that may use the queue, most of the time."""
+        owner = self._there.queues.get(queue)
+        if owner and self._maybe(0.9):
+            return self.chance.choice([place for place in self.places if place[0] == owner[0]])
+        return self.chance.choice(self.places)
+
+    def _type_of(self, queue: str) -> str:
+        return next((it.type for it in self.queues if it.name == queue), "classic")
+
+    def _has_quorum_with(self, argument: str) -> bool:
+        return any(it.type == "quorum" and argument in it.arguments for it in self.queues)
+
+    def _is_stream(self, queue: str) -> bool:
+        return self._type_of(queue) == "stream"
+
+    def _queue_name(self, *, is_filled: bool = False) -> str:
         draw = self.chance.random()
         if draw < 0.01:
             return _MISSING_QUEUE
-        if draw < 0.04:
-            return "gen1"
-        if draw < 0.055:
+        if draw < 0.02:
             return ""
+        if draw < (0.09 if self._there.has_made_up else 0.023):
+            return "gen1"
+        if is_filled and self._there.filled and self._maybe(0.8):
+            return self.chance.choice(self._there.filled)
+        if self._there.queues and self._maybe(0.92):
+            return self.chance.choice(list(self._there.queues))
         return self.chance.choice(self.queues).name
 
-    def _exchange_name(self, *, any_default: bool = False) -> str:
+    def _exchange_to_publish_to(self) -> str:
+        internal = {it.name for it in self.exchanges if it.fields.get("internal")}
+        name = self._exchange_name()
+        return "amq.fanout" if name in internal and self._maybe(0.9) else name
+
+    def _exchange_name(self) -> str:
         draw = self.chance.random()
-        if draw < 0.015:
-            return _MISSING_EXCHANGE
-        if any_default and draw < 0.4:
-            return ""
+        if draw < 0.01:
+            return MISSING_EXCHANGE
         if draw < 0.3:
             return self.chance.choice(SYSTEM)
-        # The choice among x1 to x3 is free of whether they exist.
-        return (
-            f"x{self.chance.randint(1, 3)}" if draw < 0.34 or not self._has_exchanges() else self._own_exchange_name()
-        )
-
-    def _has_exchanges(self) -> bool:
-        return bool(getattr(self, "exchanges", None))
+        if not self._there.exchanges or draw < 0.31:
+            return f"x{self.chance.randint(1, 3)}"
+        return self._own_exchange_name()
 
     def _own_exchange_name(self) -> str:
+        if self._there.exchanges and self._maybe(0.95):
+            return self.chance.choice(sorted(self._there.exchanges))
         return self.chance.choice(self.exchanges).name
-
-    def _key(self) -> str:
-        return self.chance.choice(KEYS)
 
 
 _BROKEN: tuple[Arguments, ...] = (
@@ -442,12 +464,6 @@ _BROKEN: tuple[Arguments, ...] = (
     {"x-delivery-limit": 3},
     {"x-max-age": "1h"},
 )
-
-
-def _depends_on_speed(queue: Design) -> bool:
-    """Whether what a burst leaves in the queue is a matter of timing; see exclusions."""
-    is_refusing_late = queue.type == "quorum" and queue.arguments.get("x-overflow") == "reject-publish"
-    return is_refusing_late or queue.arguments.get("x-message-ttl") == 0
 
 
 def generate(seed: int, length: int) -> Program:

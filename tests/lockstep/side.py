@@ -7,6 +7,8 @@ counts. So is connection 0, which outlives whatever the program does.
 from __future__ import annotations
 
 import re
+import select
+import time
 from collections.abc import Iterable
 
 from tests.semantics import render
@@ -71,22 +73,39 @@ class Side:
         connection.open_channels.append(number)
 
     def settle(self, first: int) -> None:
-        """Wait for a round trip on every connection, that one first."""
-        order = sorted(self.connections, key=lambda ordinal: ordinal != first)
-        for ordinal in order:
-            self._round_trip(self.connections[ordinal])
-        # What leveret gathers until the end of a turn (confirms) comes after the answer given in that turn.
-        self._round_trip(self.connections[first if first in self.connections else OWN])
+        """Wait for a round trip on that connection, then on every one."""
+        self._round_trips([self.connections[first if first in self.connections else OWN]])
+        # The first once more: what leveret gathers until the end of a turn (confirms) comes after the answers of it.
+        self._round_trips(self.connections.values())
 
-    def _round_trip(self, connection: Connection) -> None:
-        if connection.is_ended:
-            return
-        connection.send(CONTROL, "channel.flow", active=True)
-        try:
-            connection.take(CONTROL, "channel.flow-ok")
-        except ScenarioEnded:
-            if not connection.is_ended:
-                raise
+    def _round_trips(self, connections: Iterable[Connection]) -> None:
+        asked = [connection for connection in connections if not connection.is_ended]
+        for connection in asked:
+            connection.send(CONTROL, "channel.flow", active=True)
+        for connection in asked:
+            try:
+                connection.take(CONTROL, "channel.flow-ok")
+            except ScenarioEnded:
+                if not connection.is_ended:
+                    raise
+
+    def await_events(self, counts: dict[Place, int], deadline: float) -> None:
+        """Read until so many things have come, but for confirms, or until the deadline."""
+        for connection in self.connections.values():
+            connection.take_frames()
+        while not self._has_come(counts):
+            living = [connection for connection in self.connections.values() if not connection.is_ended]
+            readable, _, _ = select.select(living, [], [], max(deadline - time.monotonic(), 0))
+            if not readable:
+                return
+            for connection in readable:
+                connection.read_once()
+
+    def _has_come(self, counts: dict[Place, int]) -> bool:
+        return all(
+            self.connections[ordinal].is_ended or self.connections[ordinal].count(channel) >= count
+            for (ordinal, channel), count in counts.items()
+        )
 
     def collect(self) -> Iterable[tuple[Place, Event]]:
         """What has come since last asked, on the program's channels."""

@@ -21,6 +21,7 @@ CAPABILITIES = {
     "consumer_cancel_notify": True,
     "publisher_confirms": True,
 }
+_CONFIRMS = ("basic.ack", "basic.nack")
 _ENDINGS = ("channel.close", "connection.close", "closed", "reset")
 
 
@@ -129,6 +130,24 @@ class Connection:
         deadline = time.monotonic() + seconds
         while not self.is_ended and self._read(deadline):
             pass
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def read_once(self) -> None:
+        """Take in what a readable socket has."""
+        self._receive(0)
+        self.take_frames()
+
+    def take_frames(self) -> None:
+        """Take in all that was received, and nothing more."""
+        while self._take_frame():
+            pass
+
+    def count(self, channel: int) -> int:
+        """How many things nobody has taken yet came on that channel, but for confirms."""
+        return sum(event.channel == channel and event.name not in _CONFIRMS for event in self.events)
 
     def _read(self, deadline: float) -> bool:
         while not self._take_frame():

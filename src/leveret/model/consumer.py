@@ -73,6 +73,17 @@ class Consumer:
         # When its channel last served it under a shared prefetch limit, as a delivery tag: the lowest is next.
         self.turn = 0
 
+    def revive(self, wanted: Consumer) -> None:
+        """Consume again as the other one would, and go on holding what is held."""
+        self.no_ack = wanted.no_ack
+        self.is_exclusive = wanted.is_exclusive
+        self.prefetch_count = wanted.prefetch_count
+        self.priority = wanted.priority
+        self.arguments = wanted.arguments
+        self.turn = wanted.turn
+        self.is_active = True
+        self.is_cancelled = False
+
     def has_room(self) -> bool:
         """Whether it may be handed another entry now. Hot: once per delivery."""
         limit = self.prefetch_count

@@ -61,6 +61,16 @@ class ConsumerTimeout:
         holders = [holding.consumer for holding in self._holdings.values()]
         return holders.count(None) + len({it for it in holders if it is not None and it.is_cancelled})
 
+    def cancelled_holder(self, subscriber: Subscriber, tag: str) -> Consumer | None:
+        """The consumer of that channel and tag that was cancelled and still holds something."""
+        for holding in self._holdings.values():
+            consumer = holding.consumer
+            if consumer is None or not consumer.is_cancelled:
+                continue
+            if consumer.tag == tag and holding.subscriber is subscriber:
+                return consumer
+        return None
+
     def _limit_us(self, consumer: Consumer | None) -> int:
         """What the consumer asked for, else the lower of queue and policy, else the node's setting."""
         own_ms = None if consumer is None else integer_of(consumer.arguments, "x-consumer-timeout")

@@ -119,7 +119,8 @@ def _headers(message: Message, deaths: tuple[Death, ...], compat: Compat) -> Tab
     else:
         entries += _origin_headers("first", deaths[-1])
     if compat.has_x_last_death:
-        entries += _origin_headers("last", deaths[0])
+        # The entry of a death that only counts stays as it was; these name the exchange it came from this time.
+        entries += _origin_headers("last", replace(deaths[0], exchange=message.exchange))
     table = Table(tuple(entries))
     return table.sorted_unique() if compat.sorts_header_keys else table
 

@@ -42,6 +42,13 @@ def is_over(queue: Queue) -> bool:
     return _is_over(queue, queue.ready.count, 0)
 
 
+def is_well_below(queue: Queue) -> bool:
+    """Whether what is ready is at most 80 % of every limit, rounded down."""
+    settings, ready = queue.settings, queue.ready
+    pairs = ((settings.max_length, ready.count), (settings.max_length_bytes, ready.size_bytes))
+    return all(limit is None or found <= limit * 8 // 10 for limit, found in pairs)
+
+
 def _is_over(queue: Queue, count: int, further_bytes: int) -> bool:
     settings = queue.settings
     if settings.max_length is not None and count > settings.max_length:

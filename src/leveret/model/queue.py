@@ -316,7 +316,7 @@ class Queue(StoredQueue):
     def replace_active(self, consumer: Consumer) -> None:
         """A consumer that is not the active one has settled something; it may have been waited for."""
 
-    def add_consumer(self, consumer: Consumer) -> None:
+    def add_consumer(self, consumer: Consumer) -> Consumer:
         """Let a consumer in; raises AccessRefused where exclusive use forbids it."""
         self.refuse_consumer(consumer)
         self.consumers.append(consumer)
@@ -325,6 +325,7 @@ class Queue(StoredQueue):
         if self.settings.is_single_active:
             self.place_single_active(consumer)
         expiry.watch_disuse(self)
+        return consumer
 
     def refuse_consumer(self, consumer: Consumer) -> None:
         """Refuse a consumer where exclusive use forbids it; remember an exclusive one."""

@@ -13,6 +13,7 @@ from leveret.model import dead_letter, expiry, limits
 from leveret.model.consumer import Consumer
 from leveret.model.errors import ResourceLocked
 from leveret.model.message import Message, QueueEntry
+from leveret.model.publishers import Publishers
 from leveret.model.queue import Queue
 from leveret.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
 from leveret.model.sure_letter import SureLetter
@@ -34,8 +35,11 @@ class QuorumQueue(Queue):
     edits_deliveries = True
     keeps_full_consumers_in_turn = False
     returns_by_consumer = True
+    chooses_publishers = True
+    # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
+    settles_first_at_commit = True
 
-    __slots__ = ("delayed", "dying")
+    __slots__ = ("__weakref__", "delayed", "dying", "publishers")
 
     def make_ready(self) -> Ready:
         """Returned ones first, then by priority."""
@@ -43,6 +47,7 @@ class QuorumQueue(Queue):
         self.delayed: dict[int, tuple[QueueEntry, Timer]] = {}
         # What has died and not reached all its targets, by copy (at-least-once dead-lettering).
         self.dying: dict[int, SureLetter] = {}
+        self.publishers = Publishers(self)
         compat = self.node.compat
         level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
         are_counted = not compat.quorum_bytes_are_body_only
@@ -71,8 +76,19 @@ class QuorumQueue(Queue):
         return entry
 
     def refuses(self, message: Message) -> bool:
-        """Whether a full queue refuses one more: it finds out one message late, and not before one is ready."""
-        return limits.is_over(self)
+        """Take every message: it is publishers that a full queue refuses."""
+        return False
+
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Whether whoever publishes has been told to stop."""
+        return self.settings.is_refusing and self.publishers.is_stopped(publisher)
+
+    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
+        """Take a message in, and look whether that was too much."""
+        is_taken = super().enqueue(message, src_copy)
+        if self.settings.is_refusing:
+            self.publishers.stop_if_full()
+        return is_taken
 
     def forget_failed_deaths(self, entry: QueueEntry) -> None:
         """Keep the flag: a quorum queue has written the message before anybody gets it."""
@@ -97,6 +113,7 @@ class QuorumQueue(Queue):
 
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Give up what failed too often; hold back what is to be retried later."""
+        self.publishers.let_go_on()
         limit = self.delivery_limit
         if limit is not None and entry.delivery_count > limit:
             if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
@@ -119,6 +136,8 @@ class QuorumQueue(Queue):
         self.deliver_ready()
         if self.settings.is_dropping and limits.drop_from_head(self):
             expiry.expire_heads(self)
+        if self.settings.is_refusing:
+            self.publishers.stop_if_full()
 
     def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
         """Keep a dying message until its targets have it: with that strategy, and only beside reject-publish."""
@@ -152,9 +171,18 @@ class QuorumQueue(Queue):
 
     def _retry(self, entry: QueueEntry) -> None:
         del self.delayed[entry.copy]
+        self.publishers.let_go_on()
         self.ready.put_back([entry])
-        expiry.expire_heads(self)
-        self.deliver_ready()
+        self.tidy_returns()
+
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Let a consumer in: one that its channel and tag make known, and that still holds something, goes on."""
+        assert self.consumer_timeout is not None
+        known = self.consumer_timeout.cancelled_holder(consumer.subscriber, consumer.tag)
+        if known is None:
+            return super().add_consumer(consumer)
+        known.revive(consumer)
+        return super().add_consumer(known)
 
     def refuse_consumer(self, consumer: Consumer) -> None:
         """Take every consumer: the exclusive flag means nothing here."""

@@ -25,6 +25,8 @@ class ReplyQueue:
 
     is_queue = True
     type_name = "volatile"
+    chooses_publishers = False
+    settles_first_at_commit = False
 
     __slots__ = ("_vhost", "name", "target")
 
@@ -34,6 +36,10 @@ class ReplyQueue:
         self._vhost = vhost
         # None once the requester has cancelled or its channel has ended.
         self.target: ReplyTarget | None = target
+
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Refuse nobody."""
+        return False
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Send a reply to the requester; replies are never stored and never refused."""

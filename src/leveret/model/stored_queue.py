@@ -39,6 +39,10 @@ class StoredQueue:
     recovers_at_once: ClassVar[bool] = False
     # Whether what a channel held when it ended comes back consumer by consumer, and not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
+    # Whether it may refuse a publisher, whatever the message (`refuses_publisher`).
+    chooses_publishers: ClassVar[bool] = False
+    # Whether what a commit settles there comes before what it publishes.
+    settles_first_at_commit: ClassVar[bool] = False
     # Whether deliveries carry headers of the queue's (`delivered_octets`).
     edits_deliveries: ClassVar[bool] = False
 
@@ -122,6 +126,10 @@ class StoredQueue:
         """Take a message in, or refuse it (False)."""
         raise NotImplementedError
 
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Whether it takes nothing from whoever publishes, just now."""
+        return False
+
     def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
         """Take the head out for basic.get, None when nothing waits."""
         raise NotImplementedError
@@ -145,8 +153,8 @@ class StoredQueue:
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
         """Refuse a consumer by what it asks for, before it is made."""
 
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer in; raises AmqpError where the type forbids it."""
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Let a consumer in, or the one it was before; raises AmqpError where the type forbids it."""
         raise NotImplementedError
 
     def start_consumer(self, consumer: Consumer) -> None:

@@ -166,12 +166,13 @@ class Stream(StoredQueue):
             kind = "stream queues" if compat.has_first_stream_texts else "stream"
             raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
 
-    def add_consumer(self, consumer: Consumer) -> None:
+    def add_consumer(self, consumer: Consumer) -> Consumer:
         """Let a consumer in, at its offset; the exclusive flag means nothing here. Raises InternalRefusal."""
         start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
         wanted = StreamFilter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
         self.consumers.append(consumer)
         self._readers[consumer] = _Reader(consumer, start, wanted)
+        return consumer
 
     def start_consumer(self, consumer: Consumer) -> None:
         """Let a consumer read on if it has room."""

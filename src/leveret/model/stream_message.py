@@ -34,7 +34,12 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
         headers = _sorted(_stored_headers(message.headers, compat).with_entry(OFFSET_HEADER, shown), compat)
     else:
         headers = Table(((OFFSET_HEADER, shown),))
-    properties = properties.replace(headers=headers, delivery_mode=mode, cluster_id=None)
+    expiration = properties.expiration
+    if message.deaths and compat.stream_keeps_message_containers:
+        # A stream stores what was published, and a dead letter has only left its expiration out of account.
+        expirations = (death.original_expiration for death in message.deaths)
+        expiration = next((it for it in expirations if it is not None), None)
+    properties = properties.replace(headers=headers, delivery_mode=mode, cluster_id=None, expiration=expiration)
     return Message(
         message.id,
         message.exchange,

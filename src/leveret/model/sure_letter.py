@@ -50,7 +50,9 @@ class SureLetter:
                     self._queue.vhost.lost(self._letter, "cycle", target.name)
         for target in targets:
             is_due = target not in self._taken_by
-            if is_due and self._may_enter(target) and target.enqueue(self._letter, self._entry.copy):
+            if not is_due or not self._may_enter(target) or target.refuses_publisher(self._queue):
+                continue
+            if target.enqueue(self._letter, self._entry.copy):
                 self._taken_by[target] = None
         if all(target in self._taken_by or not self._may_enter(target) for target in targets):
             self._queue.dying.pop(self._entry.copy, None)

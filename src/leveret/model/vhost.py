@@ -237,8 +237,10 @@ class VirtualHost:
         if source.bind(binding):
             self.node.topology_version += 1
             self.incoming.setdefault(destination, {})[(source.name, binding.key)] = binding
-            for kept in source.on_bound(binding):
-                self._replay(kept, destination)
+            kept = source.on_bound(binding)
+            # An exchange is given the newest first (rabbit_exchange_type_recent_history, seen on 4.3).
+            for message in kept if isinstance(destination, StoredQueue) else reversed(kept):
+                self._replay(message, destination)
         self._tap_binding(events.BIND, origin, binding)
 
     def unbind(
@@ -388,12 +390,15 @@ class VirtualHost:
         queues = self.route(exchange, message)
         if self.firehose is not None:
             self.firehose.published(message, queues, publisher)
-        return self.put(message, queues)
+        return self.put(message, queues, publisher)
 
-    def put(self, message: Message, queues: Sequence[AnyQueue]) -> Published:
+    def put(self, message: Message, queues: Sequence[AnyQueue], publisher: object = None) -> Published:
         """Enqueue a routed message everywhere. Hot: once per published message."""
         is_refused = False
         for queue in queues:
+            if queue.chooses_publishers and queue.refuses_publisher(publisher):
+                is_refused = True
+                continue
             if not queue.enqueue(message):
                 is_refused = True
         return Published(bool(queues), is_refused)

@@ -54,6 +54,7 @@ class Channel:
     """One channel of a connection."""
 
     __slots__ = (
+        "__weakref__",
         "assembler",
         "confirms",
         "connection",

@@ -1,13 +1,15 @@
 """Erlang's way of printing values, which RabbitMQ's error texts carry to the client.
 
-Only what those texts hold: binaries, integers, floats, strings and the tuples around them.
+Only what those texts hold: atoms, binaries, integers, floats, strings and the tuples around them.
 """
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Final
 
+_PLAIN_ATOM: Final = re.compile(r"[a-z][A-Za-z0-9_@]*")
 _PRINTABLE: Final = frozenset({8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(160, 256)})
 _ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
 
@@ -17,6 +19,11 @@ def binary(octets: bytes) -> str:
     if octets and all(octet in _PRINTABLE for octet in octets):
         return f"<<{string(octets)}>>"
     return binary_numbers(octets)
+
+
+def atom(name: str) -> str:
+    """An atom, in quotes unless it is a plain word."""
+    return name if _PLAIN_ATOM.fullmatch(name) else f"'{name}'"
 
 
 def binary_numbers(octets: bytes) -> str:

@@ -340,3 +340,20 @@ def the_dead_letter_exchange_may_have_an_alternate(s: Run) -> None:
     die(ch)
 
     ch.get("dead")
+
+
+@scenario
+def the_last_death_names_the_exchange_it_came_from_this_time(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("first", "fanout")
+    ch.declare_exchange("again", "fanout")
+    ch.declare("q", arguments={"x-dead-letter-exchange": "again"})
+    ch.bind("q", "first")
+    ch.bind("q", "again")
+    ch.publish("first", "k", "m")
+    ch.await_count("q", 1)
+    for _ in range(3):
+        ch.reject(ch.get("q"), requeue=False)
+        ch.await_count("q", 1)
+
+    ch.get("q")

@@ -186,3 +186,29 @@ def recent_history_routes_to_all(s: Run) -> None:
 @scenario
 def there_is_no_type_for_events(s: Run) -> None:
     s.channel().declare_exchange("x", "x-event")
+
+
+@scenario
+def a_redeclare_quotes_types_that_are_no_plain_words(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("history", "x-recent-history")
+    ch.declare_exchange("history", "topic")
+    ch = s.channel(2)
+    ch.declare_exchange("topics", "topic")
+    ch.declare_exchange("topics", "x-consistent-hash")
+
+
+@scenario
+def recent_history_replays_to_an_exchange_the_newest_first(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("history", "x-recent-history")
+    ch.declare_exchange("next", "fanout")
+    ch.declare("q")
+    ch.bind("q", "next")
+    for body in ("1", "2", "3"):
+        ch.publish("history", "k", body)
+    ch.sync()
+
+    ch.bind_exchange("next", "history")
+    ch.await_count("q", 3)
+    ch.get_all("q")

@@ -292,3 +292,76 @@ def channel_end_and_nack_and_reject_together(s: Run) -> None:
     other.await_count("q", 1)
 
     other.get("q")
+
+
+@scenario
+def a_full_queue_stops_each_channel_until_it_is_down_to_80_percent(s: Run) -> None:
+    ch = quorum(s, max_length=5, overflow="reject-publish")
+    ch.confirm_select()
+    for number in range(8):
+        ch.publish("", "q", str(number))
+        ch.confirms()
+    ch.get("q", no_ack=True)
+    ch.await_count("q", 5)
+
+    ch.publish("", "q", "one more than 80 %")
+    ch.confirms()
+    newcomer = s.channel()
+    newcomer.confirm_select()
+    newcomer.publish("", "q", "from a channel that was not stopped")
+    newcomer.confirms()
+    for _ in range(2):
+        newcomer.get("q", no_ack=True)
+    newcomer.await_count("q", 4)
+    for number in range(3):
+        ch.publish("", "q", f"80 % {number}")
+        ch.confirms()
+    ch.get_all("q")
+
+
+@scenario
+def a_full_queue_takes_dead_letters(s: Run) -> None:
+    ch = quorum(s, max_length=1, overflow="reject-publish")
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    ch.declare("source", arguments=letters)
+    ch.fill("source", "1", "2", "3", "4")
+    for count in range(1, 5):
+        ch.nack(ch.get("source"), requeue=False)
+        ch.await_count("q", count)
+
+
+@scenario
+def what_comes_back_may_stop_publishers(s: Run) -> None:
+    ch = quorum(s, max_length=2, overflow="reject-publish")
+    ch.confirm_select()
+    for number in range(3):
+        ch.publish("", "q", str(number))
+        ch.confirms()
+    tags = [ch.get("q")["delivery_tag"] for _ in range(2)]
+    ch.await_count("q", 1)
+    ch.publish("", "q", "3")
+    ch.confirms()
+    for tag in tags:
+        ch.nack(tag)
+    ch.await_count("q", 4)
+
+    ch.publish("", "q", "4")
+    ch.confirms()
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_consumer_whose_tag_was_cancelled_goes_on_with_what_it_holds(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3", "4", "5", "6")
+    ch.qos(2)
+    ch.consume("q")
+    ch.deliveries(2)
+    ch.cancel()
+
+    ch.qos(3)
+    ch.consume("q")
+    ch.deliver()
+    ch.await_count("q", 3)
+    ch.passive("q")
+    ch.ack(1)
+    ch.deliver()
+    ch.await_count("q", 2)

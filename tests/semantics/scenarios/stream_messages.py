@@ -209,3 +209,16 @@ def a_stream_in_a_transaction(s: Run) -> None:
     late.commit()
 
     late.deliver()
+
+
+@scenario(versions=("4.3", "4.0"))
+def dead_letters_keep_their_expiration_in_a_stream(s: Run) -> None:
+    ch = stream(s)
+    ch.declare("d", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+    ch.publish("", "d", "1", expiration="0")
+    ch.publish("", "d", "2", expiration="60000")
+    ch.await_count("d", 1)
+    ch.reject(ch.get("d"), requeue=False)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+
+    ch.deliveries(2)

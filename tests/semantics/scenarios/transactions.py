@@ -245,3 +245,31 @@ def acks_of_a_rolled_back_transaction_keep_their_order(s: Run) -> None:
     ch.await_count("q", 3)
 
     ch.get_all("q")
+
+
+@scenario(versions=("4.3", "4.0"))
+def the_longest_term_in_one_line(s: Run) -> None:
+    for name in ("q", "q1"):
+        ch = s.channel(on=s.connect())
+        ch.declare(name)
+        ch.tx_select()
+        ch.publish("", name, "m")
+        ch.delete(name)
+        ch.commit()
+
+
+@scenario
+def a_quorum_queue_settles_before_it_takes_what_is_committed(s: Run) -> None:
+    ch = s.channel()
+    for name, arguments in (("classic", {}), ("quorum", {"x-queue-type": "quorum"})):
+        ch.declare(name, arguments=arguments)
+        ch.tx_select()
+        ch.consume(name, f"consumer of {name}")
+        ch.publish("", name, "old")
+        ch.commit()
+        old = ch.deliver()
+
+        ch.publish("", name, "new")
+        ch.reject(old)
+        ch.commit()
+        ch.deliveries(2)

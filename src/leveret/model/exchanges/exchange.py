@@ -14,6 +14,7 @@ from leveret.compat import Compat
 from leveret.model.arguments import refuse_inequivalent, string_of
 from leveret.model.binding import Binding, BindingKey, Destination
 from leveret.model.errors import PreconditionFailed
+from leveret.wire import erlang
 from leveret.wire.properties import Properties
 from leveret.wire.values import TYPE_NAMES, Table
 
@@ -163,7 +164,7 @@ class Exchange:
         """Refuse a redeclaration that differs; of the arguments only the alternate exchange counts."""
         place = f"exchange '{self.name}' in vhost '{vhost_name}'"
         for field, received, current in (
-            ("type", type_name, self.TYPE),
+            ("type", erlang.atom(type_name), erlang.atom(self.TYPE)),
             ("durable", _word(durable), _word(self.durable)),
             ("auto_delete", _word(auto_delete), _word(self.auto_delete)),
             ("internal", _word(internal), _word(self.internal)),

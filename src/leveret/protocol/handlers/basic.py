@@ -81,15 +81,16 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
 
 
 def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
-    """Enqueue what a transaction held back; False when a queue refused it, or is not there any more."""
+    """Enqueue what a transaction held back, but for queues that settle first.
+
+    False when a queue refused it, or is not there any more.
+    """
     gone = publish.deleted_queues
-    if gone:
-        channel.vhost.put(publish.message, [queue for queue in publish.queues if queue not in gone])
-        return False
-    published = channel.vhost.put(publish.message, publish.queues)
-    if not published.is_routed:
+    queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
+    published = channel.vhost.put(publish.message, queues, channel)
+    if not publish.queues:
         _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
-    return not published.is_refused
+    return not gone and not published.is_refused
 
 
 def _is_returned_reply(channel: Channel, message: Message) -> bool:
@@ -157,7 +158,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     )
     channel.encoders[consumer.tag] = wire.DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
     consumer.turn = channel.last_tag
-    queue.add_consumer(consumer)
+    consumer = queue.add_consumer(consumer)
     channel.consumers[consumer.tag] = consumer
     channel.tap(
         events.CONSUME,

@@ -23,7 +23,10 @@ def select(channel: Channel, method: TxSelect) -> None:
 
 
 def commit(channel: Channel, method: TxCommit) -> None:
-    """Let everything held back take effect: first what was published, then what was settled."""
+    """Let everything held back take effect: first what was published, then what was settled.
+
+    Quorum queues see it the other way round.
+    """
     transaction = _transaction(channel)
     publishes, transaction.publishes = transaction.publishes, []
     outcomes = []
@@ -34,6 +37,11 @@ def commit(channel: Channel, method: TxCommit) -> None:
     channel.transaction = Transaction()
     for settle in transaction.settlements:
         settle()
+    for publish in publishes:
+        gone = publish.deleted_queues
+        late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
+        if late:
+            outcomes.append(not channel.vhost.put(publish.message, late, channel).is_refused)
     if not all(outcomes):
         raise PreconditionFailed("partial tx completion")
     channel.send(TxCommitOk())
@@ -47,10 +55,10 @@ def _refuse_deleted_queues(publish: HeldPublish) -> None:
 
 
 def _not_found(resource: str) -> str:
-    """The term as Erlang prints it: broken where the line would be longer than 80 characters."""
+    """The term as Erlang prints it: broken where the line would be longer than 78 characters."""
     term = f"{{not_found,{resource}}}"
     column = len("failed to deliver message: ")
-    return term if column + len(term) <= 80 else f"{{not_found,\n{' ' * (column + 4)}{resource}}}"
+    return term if column + len(term) < 79 else f"{{not_found,\n{' ' * (column + 4)}{resource}}}"
 
 
 def rollback(channel: Channel, method: TxRollback) -> None:
