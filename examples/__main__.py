@@ -9,6 +9,7 @@ from examples.dead_letters import story as dead_letters
 from examples.first_test import story as first_test
 from examples.planted_bugs import story as planted_bugs
 from examples.rpc_service import story as rpc_service
+from examples.spark_job import story as spark_job
 from examples.unittest_only import story as unittest_only
 from examples.virtual_time import story as virtual_time
 
@@ -20,6 +21,7 @@ STORIES = {
     "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
     "celery_app": celery_app,
+    "spark_job": spark_job,
 }
 
 

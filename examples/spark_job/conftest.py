@@ -1,0 +1,29 @@
+"""A Spark session for the tests here, on the Java there is; they are skipped where there is no PySpark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker of pytest-xdist runs all that needs Spark."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'leveret[spark-local]'")
+    from leveret.pipeline.session import local_session
+    from leveret.spark import register
+
+    session = local_session("test")
+    register(session)
+    return session
