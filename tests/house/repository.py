@@ -11,7 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci")
 ENDINGS = (".py", ".md", ".toml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
-CORE = ("src/leveret/wire/", "src/leveret/model/", "src/leveret/protocol/", "src/leveret/trace/")
+# What a broker is and what it tells; the rest of the trace writes and reads files.
+CORE = (
+    "src/leveret/wire/",
+    "src/leveret/model/",
+    "src/leveret/protocol/",
+    *(f"src/leveret/trace/{name}.py" for name in ("events", "recorder", "schema", "rows", "lines", "redaction")),
+)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as quoted
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from leveret.trace import events
 from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, row_text
@@ -33,7 +33,16 @@ _TOLD: Final = attrgetter(
 )
 
 # (raw event, sequence number, the times with the name of that number behind them, the line's end): a line.
-Template = Callable[[Any, int, str, str], str]
+Template = Callable[..., str]
+
+# Raw events as `FIELDS` lays them out.
+_Published = tuple[str, int, str, int | None, int | None, "TracedMessage", int | None]
+_Confirmed = tuple[str, int, str, int | None, int | None, "TracedMessage", int, bool]
+_Enqueued = tuple[str, int, str, str, "TracedMessage", int, int | None, int | None]
+_Delivered = tuple[str, int, str, int | None, int | None, str, "TracedMessage", int, str, int, bool, int]
+_Settled = tuple[str, int, str, int | None, int | None, str, "TracedMessage", int, int, bool]
+_Acked = tuple[str, int, str, int | None, int | None, str, "TracedMessage", int, int, bool, str | None]
+_Moved = tuple[str, int, str, str, "TracedMessage", int, str]
 
 
 class Lines:
@@ -86,7 +95,8 @@ class Lines:
             events.CONFIRMED: self._new_confirmed(),
             events.ENQUEUED: self._new_enqueued(),
             events.DELIVERED: self._new_delivered(),
-            **{kind: self._new_settled(kind) for kind in (events.ACKED, events.NACKED, events.REJECTED)},
+            events.ACKED: self._new_acked(),
+            **{kind: self._new_settled(kind) for kind in (events.NACKED, events.REJECTED)},
             **{kind: self._new_moved(kind) for kind in (events.REQUEUED, events.PURGED)},
         }
 
@@ -94,7 +104,7 @@ class Lines:
         base, places, addresses, told = self._rows.numbering.base, self._places, self._addresses, self._told
         is_kept = not self._rows.keeps_bodies
 
-        def published(raw: Any, seq: int, turn: str, end: str) -> str:
+        def published(raw: _Published, seq: int, turn: str, end: str) -> str:
             _, _, vhost, conn, chan, message, tag = raw
             place = places.get((vhost, conn, chan)) or self._channel_text(vhost, conn, chan)
             address = addresses.get((message.exchange, message.routing_key)) or self._address_text(message)
@@ -120,7 +130,7 @@ class Lines:
     def _new_confirmed(self) -> Template:
         base, places = self._rows.numbering.base, self._places
 
-        def confirmed(raw: Any, seq: int, turn: str, end: str) -> str:
+        def confirmed(raw: _Confirmed, seq: int, turn: str, end: str) -> str:
             _, _, vhost, conn, chan, message, tag, multiple = raw
             place = places.get((vhost, conn, chan)) or self._channel_text(vhost, conn, chan)
             flag = "true" if multiple else "false"
@@ -132,7 +142,7 @@ class Lines:
     def _new_enqueued(self) -> Template:
         base, places, addresses = self._rows.numbering.base, self._places, self._addresses
 
-        def enqueued(raw: Any, seq: int, turn: str, end: str) -> str:
+        def enqueued(raw: _Enqueued, seq: int, turn: str, end: str) -> str:
             _, _, vhost, queue, message, copy, src_copy, expires = raw
             place = places.get((vhost, queue)) or self._queue_text(vhost, queue)
             address = addresses.get((message.exchange, message.routing_key)) or self._address_text(message)
@@ -150,7 +160,7 @@ class Lines:
     def _new_delivered(self) -> Template:
         base, places, addresses = self._rows.numbering.base, self._places, self._addresses
 
-        def delivered(raw: Any, seq: int, turn: str, end: str) -> str:
+        def delivered(raw: _Delivered, seq: int, turn: str, end: str) -> str:
             _, _, vhost, conn, chan, queue, message, copy, consumer, tag, redelivered, count = raw
             key = (vhost, conn, chan, queue, consumer)
             place = places.get(key) or self._consumer_text(*key)
@@ -165,24 +175,31 @@ class Lines:
 
     def _new_settled(self, kind: str) -> Template:
         base, places = self._rows.numbering.base, self._places
-        has_reason = "reason" in events.FIELDS[kind]
 
-        def settled(raw: Any, seq: int, turn: str, end: str) -> str:
-            _, _, vhost, conn, chan, queue, message, copy, tag, multiple = raw[:10]
+        def settled(raw: _Settled, seq: int, turn: str, end: str) -> str:
+            _, _, vhost, conn, chan, queue, message, copy, tag, multiple = raw
             place = places.get((vhost, conn, chan, queue)) or self._queue_text(vhost, queue, conn, chan)
             flag = "true" if multiple else "false"
-            why = f',"reason":{quoted(raw[10])}' if has_reason and raw[10] is not None else ""
             return (
                 f'{{"kind":"{kind}"{turn}{seq},"msg":{message.id + base},"copy":{copy + base},"tag":{tag},'
-                f'"multiple":{flag}{why}{place}{end}'
+                f'"multiple":{flag}{place}{end}'
             )
 
         return settled
 
+    def _new_acked(self) -> Template:
+        settled = self._new_settled(events.ACKED)
+
+        def acked(raw: _Acked, seq: int, turn: str, end: str) -> str:
+            reason = raw[10]
+            return settled(raw[:10], seq, turn, end if reason is None else f',"reason":{quoted(reason)}{end}')
+
+        return acked
+
     def _new_moved(self, kind: str) -> Template:
         base, places = self._rows.numbering.base, self._places
 
-        def moved(raw: Any, seq: int, turn: str, end: str) -> str:
+        def moved(raw: _Moved, seq: int, turn: str, end: str) -> str:
             _, _, vhost, queue, message, copy, reason = raw
             place = places.get((vhost, queue)) or self._queue_text(vhost, queue)
             numbers = f'{seq},"msg":{message.id + base},"copy":{copy + base}'

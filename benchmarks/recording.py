@@ -1,0 +1,160 @@
+"""What recording costs a test with pika: nothing recorded, the ring, and a trace file, in turns.
+
+Run it as `python benchmarks/recording.py`. Each round publishes, consumes and acknowledges messages by pika against a
+broker in the same process, once for each level; the clock stops when the trace file is closed and compressed. Times
+are CPU time of the process: what else the machine does falls out. Printed are the medians of what each level cost
+beside `off` in the same round, and their range; then what an event costs to write and how many octets it takes.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import zlib
+
+import pika
+
+from leveret import Broker
+from leveret.trace.jsonl import TraceReader
+from leveret.trace.lines import Lines
+from leveret.trace.redaction import Redaction
+from leveret.trace.rows import Numbering
+from leveret.trace.run import close_files
+
+ROUNDS = 15
+MESSAGES = 3000
+LEVELS = ("off", "ring", "full")
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    for name, confirms in (("publish, consume, ack", False), ("the same with confirms", True)):
+        print(f"{name}: {MESSAGES} messages, {rounds} rounds")
+        compare(rounds, confirms=confirms)
+    cost_of_an_event()
+    cost_of_a_collection()
+
+
+def compare(rounds: int, *, confirms: bool) -> None:
+    for level in LEVELS:
+        measure(level, confirms=confirms)
+    cpu: dict[str, list[float]] = {"ring": [], "full": []}
+    wall: dict[str, list[float]] = {"ring": [], "full": []}
+    rate = []
+    for number in range(rounds):
+        # Each level is first in turn, so that none has the worse place.
+        order = LEVELS[number % 3 :] + LEVELS[: number % 3]
+        took = {level: measure(level, confirms=confirms) for level in order}
+        rate.append(MESSAGES / took["off"][1])
+        for level in ("ring", "full"):
+            cpu[level].append(took["off"][0] / took[level][0])
+            wall[level].append(took["off"][1] / took[level][1])
+    print(f"  off   {statistics.median(rate):8.0f} messages/s")
+    for level in ("ring", "full"):
+        print(f"  {level}  {told(wall[level])} of that throughput; CPU {told(cpu[level])}")
+
+
+def told(ratios: list[float]) -> str:
+    quartiles = statistics.quantiles(ratios, n=4)
+    return f"{statistics.median(ratios):.3f} ({quartiles[0]:.3f} to {quartiles[2]:.3f})"
+
+
+def measure(level: str, *, confirms: bool) -> tuple[float, float]:
+    """CPU seconds and seconds of one run."""
+    directory = tempfile.mkdtemp()
+    gc.collect()
+    options = {"record": "off" if level == "off" else "ring", "trace": directory if level == "full" else None}
+    broker = Broker(**options, checks="unroutable=off").start()
+    parameters = pika.URLParameters(broker.url)
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        if confirms:
+            channel.confirm_delivery()
+        broker.sync()
+        cpu, start = time.process_time(), time.perf_counter()
+        work(channel)
+        broker.sync()
+        close_files()
+        took = time.process_time() - cpu, time.perf_counter() - start
+    # What follows is no recording: strict checks read what was recorded.
+    broker.stop()
+    shutil.rmtree(directory)
+    return took
+
+
+def work(channel: pika.adapters.blocking_connection.BlockingChannel) -> None:
+    channel.basic_qos(prefetch_count=100)
+    properties = pika.BasicProperties(content_type="application/json", delivery_mode=2)
+    for number in range(MESSAGES):
+        channel.basic_publish("", "orders", b'{"order": %d, "items": ["book", "pen"]}' % number, properties)
+    for number, (method, _, _) in enumerate(channel.consume("orders"), start=1):
+        channel.basic_ack(method.delivery_tag)
+        if number == MESSAGES:
+            break
+    channel.cancel()
+
+
+def cost_of_an_event() -> None:
+    """What a line costs to make and to compress, and how much room it takes, from a run as above."""
+    directory = tempfile.mkdtemp()
+    with Broker(checks="unroutable=off", trace=directory) as broker:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("orders", durable=True)
+            channel.confirm_delivery()
+            work(channel)
+        raw_events = broker.trace.raw()
+    (path,) = close_files()
+    groups = [(at, list(group)) for at, group in itertools.groupby(raw_events, key=lambda raw: raw[1])]
+    del raw_events
+    making = []
+    for _ in range(7):
+        lines = Lines(Numbering(0, itertools.count(1).__next__), Redaction(), keeps_bodies=False)
+        next_seq = itertools.count(1).__next__
+        start = time.thread_time()
+        written = [line for at, group in groups for line in lines.write(group, at, next_seq)]
+        making.append(time.thread_time() - start)
+    text = "".join(written).encode()
+    packing = []
+    for _ in range(3):
+        start = time.thread_time()
+        zlib.compress(text, 6)
+        packing.append(time.thread_time() - start)
+    count = sum(1 for _ in TraceReader(path))
+    size = os.path.getsize(path)
+    shutil.rmtree(directory)
+    print(f"an event: {min(making) / len(written) * 1e6:.2f} us to write, {min(packing) / len(written) * 1e6:.2f} us ")
+    print(f"  to compress (least of CPU time), {size / count:.1f} octets in the file ({count} events)")
+
+
+def cost_of_a_collection() -> None:
+    """What a full ring adds to a full collection of garbage."""
+    with Broker(checks="unroutable=off") as broker:
+        broker.declare_queue("orders")
+        empty = collection()
+        while len(broker.trace) < broker.trace.size:
+            for _ in range(1000):
+                broker.publish("", "orders", b"x")
+            broker.purge("orders")
+        full = collection()
+    print(f"a full collection of garbage: {empty * 1e3:.1f} ms, beside a full ring {full * 1e3:.1f} ms")
+
+
+def collection() -> float:
+    times = []
+    for _ in range(5):
+        start = time.thread_time()
+        gc.collect()
+        times.append(time.thread_time() - start)
+    return min(times)
+
+
+if __name__ == "__main__":
+    main()

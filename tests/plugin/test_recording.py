@@ -1,0 +1,237 @@
+"""A run that records: what its trace file says of the tests, and where the file is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from leveret.trace.jsonl import TraceReader
+
+TWO_TESTS = """
+    def test_first(leveret):
+        leveret.declare_queue("q")
+
+    def test_second(leveret, make_leveret):
+        make_leveret().declare_queue("q")
+"""
+OUTCOMES = """
+    import pytest
+
+    @pytest.fixture
+    def broken(leveret):
+        raise RuntimeError("no")
+
+    @pytest.fixture
+    def broken_at_the_end(leveret):
+        yield
+        raise RuntimeError("no")
+
+    def test_passed(leveret): pass
+
+    def test_failed(leveret):
+        assert False
+
+    def test_error(broken): pass
+
+    def test_error_at_the_end(broken_at_the_end): pass
+
+    def test_skipped(leveret):
+        pytest.skip("not today")
+
+    @pytest.mark.xfail
+    def test_xfailed(leveret):
+        assert False
+
+    @pytest.mark.xfail(strict=False)
+    def test_xpassed(leveret): pass
+
+    @pytest.mark.leveret(checks="unroutable=error")
+    def test_strict(leveret):
+        leveret.publish("", "nowhere", b"1")
+"""
+
+
+def rows_of(folder):
+    (path,) = folder.iterdir()
+    return list(TraceReader(path))
+
+
+def ends_of(rows):
+    ends = [row for row in rows if row["kind"] == "test_end"]
+    return {row["test"].partition("::")[2]: json.loads(row["attrs"]) for row in ends}
+
+
+def test_a_run_writes_one_file_and_says_where(run, pytester):
+    result = run(TWO_TESTS, "--leveret-trace=traces")
+
+    result.assert_outcomes(passed=2)
+    (path,) = (pytester.path / "traces").iterdir()
+    assert path.name.endswith(".jsonl.gz")
+    result.stdout.fnmatch_lines([f"leveret: this run's trace is in {path}"])
+
+
+def test_each_test_is_framed_and_named_in_its_events(run, pytester):
+    run(TWO_TESTS, "--leveret-trace=traces")
+
+    rows = rows_of(pytester.path / "traces")
+    tests = [(row["kind"], row["test"].partition("::")[2]) for row in rows if row["kind"] != "called"]
+    assert tests == [
+        ("test_start", "test_first"),
+        ("queue_declare", "test_first"),
+        ("test_end", "test_first"),
+        ("test_start", "test_second"),
+        ("queue_declare", "test_second"),
+        ("test_end", "test_second"),
+    ]
+
+
+def test_the_end_of_a_test_says_how_it_ended(run, pytester):
+    run(OUTCOMES, "--leveret-trace=traces")
+
+    ends = ends_of(rows_of(pytester.path / "traces"))
+    assert {name: (end["outcome"], end["phase"]) for name, end in ends.items()} == {
+        "test_passed": ("passed", "call"),
+        "test_failed": ("failed", "call"),
+        "test_error": ("error", "setup"),
+        "test_error_at_the_end": ("error", "teardown"),
+        "test_skipped": ("skipped", "call"),
+        "test_xfailed": ("xfailed", "call"),
+        "test_xpassed": ("xpassed", "call"),
+        "test_strict": ("error", "teardown"),
+    }
+    assert all(end["duration"] >= 0 for end in ends.values())
+
+
+def test_a_test_without_a_broker_is_not_written(run, pytester):
+    run(TWO_TESTS + "\n    def test_alone(): pass\n", "--leveret-trace=traces")
+
+    assert list(ends_of(rows_of(pytester.path / "traces"))) == ["test_first", "test_second"]
+
+
+def test_a_run_without_a_broker_writes_nothing(run, pytester):
+    run("def test_alone(): pass", "--leveret-trace=traces").assert_outcomes(passed=1)
+
+    assert not (pytester.path / "traces").exists()
+
+
+def test_tests_with_the_session_s_broker_are_framed_as_well(run, pytester):
+    run(
+        """
+        def test_first(leveret_session):
+            leveret_session.declare_queue("a")
+
+        def test_other(leveret): pass
+
+        def test_second(leveret_session):
+            leveret_session.declare_queue("b")
+        """,
+        "--leveret-trace=traces",
+    )
+
+    rows = rows_of(pytester.path / "traces")
+    declared = {row["queue"]: row["test"].partition("::")[2] for row in rows if row["kind"] == "queue_declare"}
+    assert list(ends_of(rows)) == ["test_first", "test_other", "test_second"]
+    assert declared == {"a": "test_first", "b": "test_second"}
+
+
+def test_a_test_that_is_tried_again_starts_again(run, pytester):
+    # As plugins do that run failed tests again.
+    pytester.makeconftest("""
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            for _ in range(2):
+                reports = runtestprotocol(item, nextitem=nextitem, log=False)
+                item._initrequest()
+            for report in reports:
+                item.ihook.pytest_runtest_logreport(report=report)
+            return True
+    """)
+    run(
+        """
+        tried = []
+
+        def test_flaky(leveret):
+            tried.append(1)
+            assert len(tried) > 1
+        """,
+        "--leveret-trace=traces",
+    ).assert_outcomes(passed=1)
+
+    rows = [row for row in rows_of(pytester.path / "traces") if row["kind"] in ("test_start", "test_end")]
+    assert [row["kind"] for row in rows] == ["test_start", "test_end"] * 2
+    assert [json.loads(row["attrs"])["outcome"] for row in rows[1::2]] == ["failed", "passed"]
+
+
+def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
+    result = run_apart(TWO_TESTS, "--leveret-trace=traces", "-n", "2", beside=("xdist",))
+
+    result.assert_outcomes(passed=2)
+    headers = [TraceReader(path).header for path in sorted((pytester.path / "traces").iterdir())]
+    assert [header["worker"] for header in headers] == ["gw0", "gw1"]
+    assert len({header["run"] for header in headers}) == 1
+    result.stdout.fnmatch_lines([f"leveret: this run's trace is in {pytester.path / 'traces'}"])
+
+
+@pytest.mark.parametrize("place", ["command line", "environment", "ini", "marker"])
+def test_the_directory_is_named_where_every_option_is(run, pytester, monkeypatch, place):
+    flags = ["--leveret-trace=traces"] if place == "command line" else []
+    if place == "environment":
+        monkeypatch.setenv("LEVERET_TRACE", "traces")
+    if place == "ini":
+        pytester.makeini("[pytest]\nleveret_trace = traces")
+    marker = "@pytest.mark.leveret(trace='traces')" if place == "marker" else ""
+
+    run(f"import pytest\n\n{marker}\ndef test_it(leveret): leveret.declare_queue('q')", *flags)
+
+    assert "queue_declare" in [row["kind"] for row in rows_of(pytester.path / "traces")]
+
+
+def test_a_directory_in_the_ini_file_lies_beside_it(run, pytester, monkeypatch):
+    pytester.makeini("[pytest]\nleveret_trace = traces")
+    (pytester.path / "elsewhere").mkdir()
+    run(
+        """
+        import os
+
+        def test_it(leveret, make_leveret, monkeypatch):
+            monkeypatch.chdir("elsewhere")
+            make_leveret()
+        """
+    ).assert_outcomes(passed=1)
+
+    assert len(list((pytester.path / "traces").iterdir())) == 1
+
+
+def test_bodies_and_headers_are_options_too(run, pytester):
+    pytester.makeini("[pytest]\nleveret_trace_bodies = yes\nleveret_trace_redact = customer")
+    run(
+        """
+        import pytest
+
+        @pytest.mark.leveret(trace_redact="street", checks="unroutable=off")
+        def test_it(leveret):
+            leveret.publish("", "q", b"body", headers={"customer": "c", "street": "s", "n": 1})
+        """,
+        "--leveret-trace=traces",
+    )
+
+    (row,) = (row for row in rows_of(pytester.path / "traces") if row["kind"] == "published")
+    attrs = json.loads(row["attrs"])
+    assert attrs["body"] == "body"
+    assert attrs["properties"]["headers"] == {"customer": "(redacted)", "street": "(redacted)", "n": 1}
+
+
+def test_a_switch_that_says_neither_is_refused(run):
+    result = run("def test_it(): pass", "--leveret-trace-bodies=perhaps")
+
+    result.stderr.fnmatch_lines(["*--leveret-trace-bodies: 'perhaps' is neither yes nor no"])
+
+
+def test_a_place_that_is_no_directory_is_refused_before_the_first_test(run, pytester):
+    pytester.path.joinpath("traces").write_text("")
+
+    result = run("def test_it(leveret): pass", "--leveret-trace=traces")
+
+    result.stderr.fnmatch_lines(["*--leveret-trace: trace='*traces' is no directory; a trace file is made inside one"])

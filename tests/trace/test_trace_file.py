@@ -1,0 +1,374 @@
+"""The trace file: one for all brokers of a process, whole lines at any time, compressed at its end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leveret import Broker
+from leveret.harness import Harness
+from leveret.trace.jsonl import TraceReader, UnreadableTrace, header_line
+from leveret.trace.run import close_files
+from leveret.trace.trace_file import TraceFile
+
+LINES = "".join(f'{{"kind":"called","ts":{number},"wall":1,"seq":{number}}}\n' for number in range(1, 6))
+
+
+def file_of(broker: Broker) -> TraceFile:
+    file = Harness(broker).trace_file
+    assert file is not None
+    return file
+
+
+def run_apart(script: str, *arguments: object, **options) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, **options)
+
+
+def test_brokers_of_a_process_share_a_file(tmp_path):
+    with Broker(trace=tmp_path) as first, Broker(trace=tmp_path) as second:
+        first.declare_queue("a")
+        second.declare_queue("b")
+        assert file_of(first) is file_of(second)
+    with Broker(trace=tmp_path) as third:
+        third.declare_queue("c")
+        file = file_of(third)
+    file.close()
+
+    (path,) = tmp_path.iterdir()
+    queues = [row["queue"] for row in TraceReader(path) if row["kind"] == "queue_declare"]
+    assert sorted(queues) == ["a", "b", "c"]
+
+
+def test_what_happened_is_in_the_file_when_its_broker_has_stopped(tmp_path):
+    with Broker(trace=tmp_path) as broker:
+        broker.declare_queue("q")
+        path = broker.trace.path
+
+    assert [row["kind"] for row in TraceReader(path)] == ["called", "queue_declare"]
+    close_files()
+
+
+def test_it_is_written_without_anybody_asking(tmp_path):
+    with Broker(trace=tmp_path) as broker:
+        broker.declare_queue("q")
+        path = broker.trace.path
+        # Time passes, and nothing else happens.
+        assert broker._engine.wait_until(lambda: b"queue_declare" in Path(path).read_bytes(), 10)
+    close_files()
+
+
+def test_a_broker_that_was_never_started_is_recorded_as_well(tmp_path):
+    broker = Broker(trace=tmp_path)
+    broker.declare_queue("q")
+
+    file = file_of(broker)
+    file.close()
+
+    assert [row["kind"] for row in TraceReader(file.path)] == ["called", "queue_declare"]
+
+
+def test_a_broker_that_is_not_used_leaves_no_file(tmp_path):
+    Broker(trace=tmp_path / "traces")
+
+    assert not (tmp_path / "traces").exists()
+
+
+def test_at_its_end_it_is_compressed(tmp_path):
+    with Broker(trace=tmp_path) as broker:
+        broker.declare_queue("q")
+        file = file_of(broker)
+    plain = TraceReader(file.path)
+    header, rows = plain.header, list(plain)
+
+    file.close()
+
+    (path,) = tmp_path.iterdir()
+    assert path.name == f"{header['run']}.{header['worker']}.jsonl.gz"
+    assert (TraceReader(path).header, list(TraceReader(path))) == (header, rows)
+    assert gzip.decompress(path.read_bytes()).decode().splitlines()[0] == header_line(
+        {name: header[name] for name in header if name not in ("leveret", "v")}
+    ).rstrip("\n")
+
+
+def test_a_broker_that_still_runs_writes_what_it_has_before_the_end(tmp_path):
+    with Broker(trace=tmp_path) as broker:
+        broker.declare_queue("q")
+        with broker._engine.lock:
+            (path,) = close_files()
+
+        assert [row["kind"] for row in TraceReader(path)] == ["called", "queue_declare"]
+
+
+def test_a_new_run_has_a_new_file(tmp_path):
+    runs = []
+    for _ in range(2):
+        with Broker(trace=tmp_path) as broker:
+            runs.append(TraceReader(broker.trace.path).header["run"])
+            file = file_of(broker)
+        file.close()
+
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_ring_answers_assertions_beside_a_file(tmp_path):
+    with Broker(trace=tmp_path, checks="unroutable=off") as broker:
+        broker.publish("", "nowhere", b"1")
+
+        broker.assert_dropped(reason="no route")
+        assert [event.kind for event in broker.trace] == ["called", "published", "dropped"]
+        broker.trace.clear()
+        broker.publish("", "nowhere", b"2")
+        assert [event.message.body for event in broker.trace.query("published")] == [b"2"]
+    close_files()
+
+
+def test_a_file_can_be_had_without_the_ring(tmp_path):
+    with Broker(trace=tmp_path, record="off") as broker:
+        broker.declare_queue("q")
+
+        assert not broker.trace.is_on
+        assert broker.trace.events() == []
+        assert [row["kind"] for row in TraceReader(file_of(broker).path)] == ["called", "queue_declare"]
+    close_files()
+
+
+def test_without_a_directory_there_is_no_path():
+    assert Broker().trace.path is None
+
+
+def test_bodies_are_written_when_asked_for(tmp_path):
+    with Broker(trace=tmp_path, trace_bodies=True, checks="unroutable=off") as broker:
+        broker.publish("", "q", b"text")
+        broker.publish("", "q", b"\xff")
+        rows = [row for row in TraceReader(file_of(broker).path) if row["kind"] == "published"]
+    close_files()
+
+    assert [json.loads(row["attrs"])["body"] for row in rows] == ["text", "base64:/w=="]
+
+
+def test_headers_are_redacted_by_name_and_by_names_that_are_added(tmp_path):
+    with Broker(trace=tmp_path, trace_redact={"customer"}, checks="unroutable=off") as broker:
+        broker.publish("", "q", headers={"Authorization": "Bearer 1", "customer-name": "Ada", "n": 1})
+        (row,) = (row for row in TraceReader(file_of(broker).path) if row["kind"] == "published")
+    close_files()
+
+    headers = json.loads(row["attrs"])["properties"]["headers"]
+    assert headers == {"Authorization": "(redacted)", "customer-name": "(redacted)", "n": 1}
+
+
+def test_the_header_names_what_the_build_service_works_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_SHA", "0123abcd")
+    monkeypatch.setenv("GITHUB_HEAD_REF", "faster")
+    with Broker(trace=tmp_path, rabbitmq="4.0", seed=7) as broker:
+        header = TraceReader(broker.trace.path).header
+    close_files()
+
+    assert (header["commit"], header["branch"]) == ("0123abcd", "faster")
+    assert (header["profile"], header["seed"]) == ("4.0", 7)
+
+
+def test_the_header_says_at_the_end_whether_time_was_held(tmp_path):
+    with Broker(trace=tmp_path) as broker:
+        assert TraceReader(broker.trace.path).header["clock"] == "real"
+        broker.clock.hold()
+        broker.declare_queue("q")
+        file = file_of(broker)
+    file.close()
+
+    assert TraceReader(file.path).header["clock"] == "virtual"
+
+
+def test_a_file_is_no_directory_to_write_to(tmp_path):
+    tmp_path.joinpath("traces").write_text("")
+
+    with pytest.raises(ValueError, match="is no directory; a trace file is made inside one"):
+        Broker(trace=tmp_path / "traces")
+
+
+def test_a_directory_that_cannot_be_made_is_said_at_the_start(tmp_path):
+    tmp_path.joinpath("file").write_text("")
+
+    with pytest.raises(ValueError, match="no file can be written there: Not a directory"):
+        Broker(trace=tmp_path / "file" / "traces").start()
+
+
+FULL_DISK = """
+import resource, signal, sys
+from leveret import Broker
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+broker = Broker(trace=sys.argv[1], record="off", checks="unroutable=off").start()
+try:
+    for _ in range(100):
+        broker.publish("", "q", b"1")
+        broker.sync()
+        broker._engine.wait_until(lambda: bool(broker._engine.node.internal_errors), 0.06)
+    broker.stop()
+    broker.check()
+except OSError as error:
+    print("told:", error.strerror)
+"""
+
+
+def test_a_disk_that_is_full_is_told_once_and_costs_no_whole_line(tmp_path):
+    process = run_apart(FULL_DISK, tmp_path)
+
+    assert process.communicate(timeout=60)[0] == "told: File too large\n"
+    (path,) = tmp_path.iterdir()
+    reader = TraceReader(path)
+    assert len(list(reader)) > 3
+    assert reader.is_cut
+
+
+KILLED = """
+import sys
+from leveret import Broker
+
+broker = Broker(trace=sys.argv[1], checks="unroutable=off").start()
+for number in range(1000):
+    broker.publish("", "q", b"%d" % number)
+print(len(broker.trace), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_process_leaves_whole_lines(tmp_path):
+    process = run_apart(KILLED, tmp_path, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    count = int(process.stdout.readline())
+    process.kill()
+    process.communicate(timeout=60)
+
+    (path,) = tmp_path.iterdir()
+    reader = TraceReader(path)
+    assert path.suffix == ".jsonl"
+    assert len(list(reader)) == count
+    assert not reader.is_cut
+
+
+def test_a_process_that_ends_compresses_its_file(tmp_path):
+    process = run_apart(KILLED, tmp_path, stdin=subprocess.DEVNULL)
+    process.communicate(timeout=60)
+
+    (path,) = tmp_path.iterdir()
+    assert path.name.endswith(".jsonl.gz")
+    assert len([row for row in TraceReader(path) if row["kind"] == "published"]) == 1000
+
+
+FORKED = """
+import os, sys
+from leveret import Broker
+
+with Broker(trace=sys.argv[1]) as broker:
+    broker.declare_queue("before")
+    child = os.fork()
+    if not child:
+        with Broker(trace=sys.argv[1]) as own:
+            own.declare_queue("child")
+        sys.exit()
+    os.waitpid(child, 0)
+    broker.declare_queue("after")
+"""
+
+
+def test_a_forked_child_has_a_file_of_its_own(tmp_path):
+    run_apart(FORKED, tmp_path).communicate(timeout=60)
+
+    readers = [TraceReader(path) for path in sorted(tmp_path.iterdir())]
+    queues = [[row["queue"] for row in reader if row["kind"] == "queue_declare"] for reader in readers]
+    assert sorted(queues) == [["before", "after"], ["child"]]
+    assert len({(reader.header["run"], reader.header["worker"]) for reader in readers}) == 2
+
+
+def test_serve_writes_a_trace_and_names_it_at_its_end(tmp_path):
+    script = "from leveret.cli import main; main(['serve', '--port', '0', '--trace', __import__('sys').argv[1]])"
+    process = run_apart(script, tmp_path)
+    assert process.stdout is not None
+    import pika
+
+    with pika.BlockingConnection(pika.URLParameters(process.stdout.readline().strip())) as connection:
+        connection.channel().queue_declare("q", durable=True)
+    process.send_signal(signal.SIGTERM)
+
+    path = process.communicate(timeout=60)[0].strip()
+    assert [str(found) for found in tmp_path.iterdir()] == [path]
+    assert "queue_declare" in [row["kind"] for row in TraceReader(path)]
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    return (header_line({"run": "r", "worker": "main"}) + LINES).encode()
+
+
+@given(cut=st.integers(0, 400))
+def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut):
+    path = tmp_path_factory.mktemp("cut") / "r.main.jsonl"
+    kept = content[: min(cut, len(content))]
+    path.write_bytes(kept)
+    whole = kept.count(b"\n")
+    if not whole:
+        with pytest.raises(UnreadableTrace, match=r"r\.main\.jsonl is no trace: its first line is cut|it is empty"):
+            TraceReader(path)
+        return
+
+    reader = TraceReader(path)
+
+    assert [row["seq"] for row in reader] == list(range(1, whole))
+    assert reader.is_cut == (not kept.endswith(b"\n"))
+
+
+@given(data=st.data())
+def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factory, data):
+    packed = gzip.compress(content, mtime=0)
+    path = tmp_path_factory.mktemp("cut") / "r.main.jsonl.gz"
+    path.write_bytes(packed[: data.draw(st.integers(2, len(packed) - 1))])
+
+    with suppress(UnreadableTrace):
+        reader = TraceReader(path)
+        numbers = [row["seq"] for row in reader]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert reader.is_cut
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no trace: it is empty"),
+        ("name,age\nada,36\n", "is no trace of leveret: its first line is no header"),
+        ('{"kind": "published"}\n', "is no trace of leveret: its first line is no header"),
+        ("[1]\n", "is no trace of leveret: its first line is no header"),
+        ('{"leveret":"trace","v":2}\n', "is a trace of version 2, and this leveret reads version 1"),
+    ],
+)
+def test_another_file_is_refused_by_name(tmp_path, text, said):
+    path = tmp_path / "some.jsonl"
+    path.write_text(text)
+
+    with pytest.raises(UnreadableTrace, match=f"some.jsonl {said}"):
+        TraceReader(path)
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path):
+    path = tmp_path / "some.jsonl"
+    path.write_text(header_line({"run": "r", "worker": "main"}) + "{}\nbroken\n{}\n")
+
+    with pytest.raises(UnreadableTrace, match=r"some\.jsonl: line 3 is no event"):
+        list(TraceReader(path))
+
+
+def test_a_fact_that_no_header_has_is_refused():
+    with pytest.raises(TypeError, match="a trace's header has no colour"):
+        header_line({"colour": "red"})
