@@ -304,6 +304,16 @@ def test_bytes_count_properties_too(world: World) -> None:
     assert bodies(queue.ready) == [b"bbbb"]
 
 
+def test_bytes_of_returned_messages_count_properties_too(world: World) -> None:
+    queue = world.quorum(max_length_bytes=14)
+    world.fill(queue, b"aaaa", b"bbbb")
+    before = queue.ready.size_bytes
+
+    give_back(queue, *take(queue))
+
+    assert queue.ready.size_bytes == before > 8
+
+
 def test_returned_messages_are_dropped_first(world: World) -> None:
     queue = world.quorum(max_length=2)
     world.fill(queue, b"1", b"2")

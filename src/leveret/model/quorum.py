@@ -51,9 +51,10 @@ class QuorumQueue(Queue):
         compat = self.node.compat
         level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
         are_counted = not compat.quorum_bytes_are_body_only
+        arrived: ReadyFifo | ReadyByPriority = ReadyFifo(counts_properties=are_counted)
         if level_count > 1:
-            return ReadyReturnsFirst(ReadyByPriority(level_count, counts_properties=are_counted))
-        return ReadyReturnsFirst(ReadyFifo(counts_properties=are_counted))
+            arrived = ReadyByPriority(level_count, counts_properties=are_counted)
+        return ReadyReturnsFirst(arrived, counts_properties=are_counted)
 
     def size_of(self, message: Message) -> int:
         """What a message counts towards a limit in bytes: its body, and in 4.3 its properties."""

@@ -332,8 +332,8 @@ class ReadyReturnsFirst:
 
     __slots__ = ("_arrived", "_returned", "count", "has_deadlines")
 
-    def __init__(self, arrived: ReadyFifo | ReadyByPriority) -> None:
-        self._returned = ReadyFifo()
+    def __init__(self, arrived: ReadyFifo | ReadyByPriority, *, counts_properties: bool = False) -> None:
+        self._returned = ReadyFifo(counts_properties=counts_properties)
         self._arrived = arrived
         self.count = 0
         self.has_deadlines = False
