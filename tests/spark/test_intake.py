@@ -309,6 +309,16 @@ def test_no_more_than_the_prefetch_is_held(broker: Broker) -> None:
         assert len(broker.queue("jobs").unacked) == 20
 
 
+def test_more_may_be_held_than_one_consumer_can_say_and_stays_in_order(broker: Broker) -> None:
+    with intake(broker, maxMessagesPerBatch=65535) as reader:
+        reader.next_offset(START, LIMIT)
+        publish(broker, *numbers(0, 30))
+        end = reader.next_offset(START, 65535)
+
+        assert [consumer.prefetch_count for consumer in broker.queue("jobs").consumers] == [65535, 65535]
+        assert bodies(reader, START, end) == numbers(0, 30)
+
+
 def test_only_one_reader_may_read_exclusively(leveret: Broker) -> None:
     leveret.declare_queue("jobs")
 

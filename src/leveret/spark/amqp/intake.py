@@ -24,7 +24,7 @@ from leveret.spark.amqp.deliveries import Delivery, delivery_tag, identities, is
 from leveret.spark.amqp.errors import LinkLostError
 from leveret.spark.amqp.link import Link
 from leveret.spark.amqp.offsets import Offset
-from leveret.spark.amqp.options import StreamReadOptions
+from leveret.spark.amqp.options import PREFETCH_MAX, StreamReadOptions
 
 T = TypeVar("T")
 
@@ -216,7 +216,11 @@ class Intake:
         link = self._opened()
         if not self._is_consuming:
             options = self._options
-            link.consume(options.queue, max(options.prefetch, room), exclusive=options.exclusive)
+            room = max(options.prefetch, room)
+            while room > 0:
+                # More than one consumer can say is said by several. They share the channel, so its order is the queue's.
+                link.consume(options.queue, min(room, PREFETCH_MAX), exclusive=options.exclusive)
+                room -= PREFETCH_MAX
             self._is_consuming = True
         return link
 

@@ -17,6 +17,7 @@ from leveret.spark.amqp.errors import OptionError
 
 T = TypeVar("T")
 
+# Of one consumer.
 PREFETCH_MAX: Final = 65535
 
 STREAM_READ: Final = "readStream"
@@ -133,15 +134,18 @@ def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
     given = _known(options, STREAM_READ)
     queue = _required(given, "queue", "the queue to read")
     batch = _number(given, "maxMessagesPerBatch", 10_000, PREFETCH_MAX)
+    exclusive = _boolean(given, "exclusive", default=False)
+    # Two consumers, each with all the room the protocol can give it; of exclusive ones there is one.
+    largest = PREFETCH_MAX if exclusive else 2 * PREFETCH_MAX
     return StreamReadOptions(
         endpoint=_endpoint(given),
         queue=queue,
         ack=_choice(given, "ack", ("commit", "auto"), {"requeue": BATCH_READ, "on_read": BATCH_READ}),
-        exclusive=_boolean(given, "exclusive", default=False),
+        exclusive=exclusive,
         max_messages_per_batch=batch,
         max_batch_wait_s=_seconds(given, "maxBatchWaitSeconds", 5.0),
         messages_per_partition=_number(given, "messagesPerPartition", 10_000, 10_000_000),
-        prefetch=max(batch, _number(given, "prefetch", min(2 * batch, PREFETCH_MAX), PREFETCH_MAX)),
+        prefetch=max(batch, _number(given, "prefetch", min(2 * batch, largest), largest)),
         reconnect_s=_seconds(given, "reconnectSeconds", 30.0),
     )
 
