@@ -218,7 +218,7 @@ class Intake:
             options = self._options
             room = max(options.prefetch, room)
             while room > 0:
-                # More than one consumer can say is said by several. They share the channel, so its order is the queue's.
+                # More than one consumer can say is said by several: on one channel, in the order of the queue.
                 link.consume(options.queue, min(room, PREFETCH_MAX), exclusive=options.exclusive)
                 room -= PREFETCH_MAX
             self._is_consuming = True
