@@ -12,7 +12,7 @@ import pytest
 
 from pytest_leveret import recording
 from pytest_leveret.markers import checked_names
-from pytest_leveret.options import Settings, read_general_settings, read_levels
+from pytest_leveret.options import Setting, Settings, read_general_settings, read_levels
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -55,11 +55,26 @@ def refuse_unusable(config: pytest.Config) -> None:
                 Broker(**{word: value})
             except ValueError as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
+    if "host" in settings:
+        _refuse_host(settings["host"])
+
+
+def _refuse_host(setting: Setting) -> None:
+    from leveret import Broker
+
+    try:
+        Broker(host=setting.value).start().stop()
+    except OSError as error:
+        reason = error.strerror or error
+        raise pytest.UsageError(f"{setting.origin}: cannot listen on {setting.value!r}: {reason}") from None
 
 
 def add_to_test(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker was started for a test."""
+    from leveret.harness import Harness
+
     item.stash.setdefault(_STARTED, []).append(broker)
+    Harness(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     _begin(broker, item.nodeid)
 

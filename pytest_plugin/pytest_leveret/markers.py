@@ -101,6 +101,8 @@ def _checked(word: str, value: object) -> object:
             raise WrongMarker(f"checks={value!r}: {error}") from None
     if word == "trace" and isinstance(value, os.PathLike):
         value = os.fspath(value)
+    if word == "rabbitmq" and isinstance(value, int | float):
+        raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")
     wanted = {"seed": int, "trace_bodies": bool}.get(word, str)
     if not isinstance(value, wanted):
         raise WrongMarker(f"{word}={value!r} is no {wanted.__name__}")

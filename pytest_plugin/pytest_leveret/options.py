@@ -59,6 +59,14 @@ def read_names(text: str) -> frozenset[str]:
     return frozenset(text.replace(",", " ").split())
 
 
+def read_number(text: str) -> int:
+    """The whole number in a text."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
+
+
 def read_levels(value: object) -> str:
     """Levels of strict checks as one text, in which what comes later wins."""
     if isinstance(value, Mapping):
@@ -97,7 +105,7 @@ _VERSIONS: Final = (
 OPTIONS: Final = (
     Option("rabbitmq", "VERSIONS", _VERSIONS, read_versions),
     Option("permit", "FEATURES", "deprecated features to allow though that version denies them", read_names),
-    Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", int),
+    Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", read_number),
     Option("record", "LEVEL", "what is recorded for assertions and reports: ring or off (default: ring)", str),
     Option("trace", "DIR", "write everything that happens to a trace file in this directory", os.path.abspath),
     Option("trace_bodies", "YES_OR_NO", "write the bodies of messages to it too (default: no)", read_switch),
