@@ -20,6 +20,7 @@ from leveret.faults import FaultPlan
 from leveret.hooks import Hooks
 from leveret.model.errors import AmqpError, ConnectionForced
 from leveret.model.event_exchange import EventExchange
+from leveret.model.message import Message
 from leveret.model.node import SHUTDOWN_TEXT, Node
 from leveret.observe.callers import calling_line, waiting_line
 from leveret.observe.debugging import is_debugged
@@ -74,7 +75,8 @@ class Engine:
         # The broker's clock, which a test may hold, and that of heartbeats, which only skips.
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
-        self.recorder = Recorder(record, writer=None if trace is None else self._new_writer(trace))
+        writer = None if trace is None else self._new_writer(trace)
+        self.recorder = Recorder(record, writer=writer, pack=Message.packed, unpack=Message.of)
         # Why autojump gave up, for whoever waits or moves time next.
         self.time_error: BrokerError | None = None
         # The test it belongs to, if a plugin said so.
@@ -86,8 +88,8 @@ class Engine:
         self.faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
         self.node = self._new_node()
         self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
-        if self.recorder.writer is not None:
-            self.loop.after_turn = self.recorder.writer.turned
+        if self.recorder.tap is not None:
+            self.loop.after_turn = self.recorder.turned
 
     def _new_node(self) -> Node:
         node = Node(
@@ -227,6 +229,8 @@ class Engine:
                 raise Refused.of(error) from None
             finally:
                 node.run_work()
+                if not self.loop.is_running:
+                    self.recorder.turned(None)
         self.loop.wake()
 
     @contextmanager

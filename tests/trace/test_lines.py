@@ -3,8 +3,7 @@
 import itertools
 import json
 
-import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.model.message import Message
@@ -18,7 +17,7 @@ from leveret.wire.values import Table
 
 WALL = 1_800_000_000_000_000
 # Names hold octets that are not UTF-8 as surrogates.
-NAMES = st.text(st.characters(min_codepoint=1), max_size=8) | st.sampled_from(["q", 'a"b\\c', "\udcff\n", " "])
+NAMES = st.sampled_from(["q", "orders", 'a"b\\c', "\udcff\n", " ", "", "späte", "\U0001f407"]) | st.text(max_size=3)
 NUMBERS = st.integers(0, 2**31 - 1)
 HEADERS = st.dictionaries(
     st.sampled_from(["n", "x-token", "Authorization", "späte", "nested"]),
@@ -76,8 +75,12 @@ def optional(kind, name):
     return values_of(name)
 
 
-RAW_EVENTS = st.sampled_from([kind for kind in KINDS if kind not in (events.TEST_START, events.TEST_END)]).flatmap(
-    lambda kind: st.tuples(st.just(kind), NUMBERS, *(optional(kind, name) for name in FIELDS[kind]))
+RAW_EVENTS = st.one_of(
+    [
+        st.tuples(st.just(kind), NUMBERS, *(optional(kind, name) for name in FIELDS[kind]))
+        for kind in KINDS
+        if kind not in (events.TEST_START, events.TEST_END)
+    ]
 )
 
 
@@ -85,7 +88,8 @@ def numbering(ordinal=0):
     return Numbering(ordinal, itertools.count(1).__next__)
 
 
-@given(st.lists(RAW_EVENTS, max_size=12), st.booleans(), st.integers(0, 3), st.none() | NAMES)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(RAW_EVENTS, max_size=5), st.booleans(), st.integers(0, 3), st.none() | NAMES)
 def test_every_event_comes_back_from_its_line_as_its_row(raw_events, keeps_bodies, ordinal, test):
     lines = Lines(numbering(ordinal), Redaction(), keeps_bodies=keeps_bodies)
     lines.test = test
@@ -98,11 +102,6 @@ def test_every_event_comes_back_from_its_line_as_its_row(raw_events, keeps_bodie
         expected = [rows.row(raw, seq, WALL, test) for seq, raw in enumerate(raw_events, start=start)]
         assert [json.loads(line) for line in written] == expected
         assert all(line.endswith("}\n") and line.count("\n") == 1 and line.isascii() for line in written)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_tried(kind):
-    assert all(values_of(name) is not None for name in FIELDS[kind])
 
 
 def test_events_name_the_test_they_belong_to():

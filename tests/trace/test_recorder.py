@@ -1,5 +1,7 @@
 """The recorder: what it keeps, and knowing when that is not all."""
 
+import gc
+
 import pytest
 
 from leveret.trace import events
@@ -133,3 +135,102 @@ def test_the_tail_is_the_newest_events_oldest_first():
 
     assert [event.conn for event in recorder.tail(2)] == [3, 4]
     assert recorder.tail(0) == []
+
+
+class Packable:
+    """A message that can be told as plain data."""
+
+    def __init__(self, number):
+        self.id = number
+
+    def packed(self):
+        return (self.id,)
+
+
+MANY = 20_000
+
+
+def returned(number):
+    return (events.RETURNED, number, "/", 1, 1, Packable(number), "NO_ROUTE")
+
+
+def packing(size=100_000):
+    return Recorder(size=size, pack=Packable.packed, unpack=Packable)
+
+
+def tap_in_turns(recorder, numbers):
+    for number in numbers:
+        recorder.tap(returned(number))
+        recorder.turned(None)
+
+
+def test_the_many_are_kept_as_plain_data_and_come_back_with_messages():
+    recorder = packing()
+
+    tap_in_turns(recorder, range(MANY))
+
+    assert [event.message.id for event in recorder.events()] == list(range(MANY))
+    gc.collect()
+    gc.collect()
+    untracked = [raw for raw in recorder._kept if not gc.is_tracked(raw)]
+    assert len(untracked) > MANY / 2
+
+
+def test_events_of_one_message_share_it_when_they_come_back():
+    recorder = packing()
+    message = Packable(7)
+    for _ in range(2):
+        recorder.tap((events.RETURNED, 1, "/", 1, 1, message, "NO_ROUTE"))
+    tap_in_turns(recorder, range(MANY))
+
+    first, second = recorder.query(events.RETURNED, where=lambda event: event.message.id == 7)[:2]
+
+    assert first.message is second.message
+
+
+@pytest.mark.parametrize("step", [1, 37, 8191, 8192, 8193, 9000])
+def test_a_reader_sees_every_event_once_however_often_it_looks(step):
+    recorder, seen, last = packing(), [], None
+
+    for start in range(0, MANY, step):
+        tap_in_turns(recorder, range(start, min(start + step, MANY)))
+        newer = recorder.raw_after(last)
+        last = newer[-1]
+        seen += [raw[1] for raw in newer]
+
+    assert seen == list(range(MANY))
+
+
+def test_a_reader_that_looks_seldom_sees_every_event_once_beside_one_that_looks_often():
+    recorder, seen, often, seldom = packing(), [], None, None
+
+    for start in range(0, MANY, 100):
+        tap_in_turns(recorder, range(start, start + 100))
+        often = recorder.raw_after(often)[-1]
+        if start % 5000 == 0:
+            newer = recorder.raw_after(seldom)
+            seldom = newer[-1]
+            seen += [raw[1] for raw in newer]
+
+    assert seen == list(range(len(seen)))
+    assert len(seen) > MANY - 5000
+
+
+@pytest.mark.parametrize("size", [1, 100, 8192, 10_000])
+def test_more_than_it_holds_is_dropped_also_when_kept_as_plain_data(size):
+    recorder = packing(size)
+
+    tap_in_turns(recorder, range(MANY))
+
+    assert recorder.has_dropped
+    assert len(recorder) == size
+    assert [event.at for event in recorder.events()] == list(range(MANY - size, MANY))
+
+
+def test_exactly_what_it_holds_is_complete():
+    recorder = packing(MANY)
+
+    tap_in_turns(recorder, range(MANY))
+
+    assert not recorder.has_dropped
+    assert len(recorder.events()) == MANY

@@ -1,9 +1,13 @@
 """The recorder: the tap that keeps what happened, so that assertions and reports can ask later.
 
-The tap is the bound `append` of a bounded deque, so recording costs the hot path the tuple and nothing else; where a
-trace file is written it is that of the writer's list, and the deque gets what was written. That something fell out at
-the far end is known without counting: a mark stands before the first event, and whatever pushes an event out has pushed
-out the mark first. How far a reader has come is known the same way, by the last tuple it saw.
+The tap is the bound `append` of a list, so recording costs the hot path the tuple and nothing else; where a trace file
+is written it is that of the writer's list, which hands on what was written. When many events have come together they
+move to a bounded deque, with plain data in place of their messages, which Python's garbage collector need not look at;
+who asks for them gets messages again.
+
+That something fell out at the far end is known without counting: a mark stands before the first event, and whatever
+pushes an event out has pushed out the mark first. How far a reader has come is known the same way, by the last tuple it
+saw; those are left as they are.
 
 It takes no lock: whoever reads holds the broker's.
 """
@@ -12,8 +16,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import chain, islice, takewhile
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from leveret.hooks import RawEvent, Tap
 from leveret.trace.events import KINDS, POSITIONS, Event
@@ -25,30 +29,75 @@ Level = Literal["off", "ring"]
 
 _LEVELS: Final = ("off", "ring")
 _BEGINNING: Final[RawEvent] = ("beginning",)
+# So many events are kept as they were told.
+_FRESH_MAX: Final = 8192
+_MESSAGE_AT: Final = {kind: places["message"] for kind, places in POSITIONS.items() if "message" in places}
+
+# A message as plain data, and the way back.
+Pack = Callable[..., tuple[object, ...]]
+Unpack = Callable[..., object]
 
 
 class Recorder:
     """This recorder keeps the last `size` events at level "ring" and nothing at level "off"; a writer keeps all."""
 
-    __slots__ = ("_ring", "level", "size", "tap", "writer")
+    __slots__ = ("_fresh", "_handed_out", "_kept", "_pack", "_unpack", "level", "size", "tap", "writer")
 
-    def __init__(self, level: Level = "ring", size: int = 100_000, writer: Writer | None = None) -> None:
+    def __init__(
+        self,
+        level: Level = "ring",
+        size: int = 100_000,
+        *,
+        writer: Writer | None = None,
+        pack: Pack | None = None,
+        unpack: Unpack | None = None,
+    ) -> None:
+        """Without `pack` and `unpack` messages are kept as they were told."""
         if level not in _LEVELS:
             raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}")
         if size < 1:
             raise ValueError(f"a trace of {size} events keeps nothing; use level 'off' for that")
         self.level: Final = level
         self.size: Final = size
+        self._pack: Final = pack
+        self._unpack: Final = unpack
         # The first place is the mark's. What stands there once the mark is gone is no longer counted as kept, so that
         # "dropped" is said exactly when something was.
-        self._ring: Final[deque[RawEvent]] = deque((_BEGINNING,), maxlen=size + 1)
+        self._kept: Final[deque[RawEvent]] = deque((_BEGINNING,), maxlen=size + 1)
+        # What came last.
+        self._fresh: Final[list[RawEvent]] = []
+        # Of those, what somebody has seen last, by its place.
+        self._handed_out: Final[dict[int, RawEvent]] = {}
         # What goes into `Hooks.tap`: None when nothing is recorded, so that the core does not even make the tuple.
-        self.tap: Tap | None = self._ring.append if level == "ring" else None
+        self.tap: Tap | None = self._fresh.append if level == "ring" else None
         if writer is not None:
-            writer.ring = self._ring if level == "ring" else None
+            writer.hand_on = self._fresh.extend if level == "ring" else None
             self.tap = writer.tap
         # Of the trace file, None where none is written.
         self.writer: Final = writer
+
+    def turned(self, timeout: float | None) -> float | None:
+        """The loop has done what there was to do and may sleep so long: tidy up; how long it may sleep now.
+
+        OSError when the trace file cannot be written. Hot: once per turn.
+        """
+        if self.writer is not None:
+            timeout = self.writer.turned(timeout)
+        if len(self._fresh) > _FRESH_MAX:
+            self._keep_fresh()
+        return timeout
+
+    def _keep_fresh(self) -> None:
+        fresh, pack = self._fresh[-self.size - 1 :], self._pack
+        first = len(self._fresh) - len(fresh)
+        if pack is not None:
+            fresh = [_with_message(raw, pack) for raw in fresh]
+        for place, raw in self._handed_out.items():
+            if place >= first:
+                fresh[place - first] = raw
+        self._handed_out.clear()
+        self._fresh.clear()
+        self._kept.extend(fresh)
 
     @property
     def is_on(self) -> bool:
@@ -64,17 +113,19 @@ class Recorder:
     def has_dropped(self) -> bool:
         """Whether events were pushed out by newer ones since the beginning or the last `clear`."""
         self._catch_up()
-        return self._ring[0] is not _BEGINNING
+        return self._kept[0] is not _BEGINNING or len(self._kept) + len(self._fresh) > self.size + 1
 
     def __len__(self) -> int:
         self._catch_up()
-        return len(self._ring) - 1
+        return min(len(self._kept) - 1 + len(self._fresh), self.size)
 
     def clear(self) -> None:
         """Forget what was recorded; what happens from here on is complete again."""
         self._catch_up()
-        self._ring.clear()
-        self._ring.append(_BEGINNING)
+        self._fresh.clear()
+        self._handed_out.clear()
+        self._kept.clear()
+        self._kept.append(_BEGINNING)
 
     def begin_anew(self) -> None:
         """The broker was reset: forget what was recorded; it numbers from 1 again."""
@@ -88,15 +139,31 @@ class Recorder:
 
     def raw(self) -> list[RawEvent]:
         """The recorded tuples, oldest first."""
-        self._catch_up()
-        return list(self._ring)[1:]
+        return self._newest(len(self))
 
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
         """The tuples recorded after the one given, oldest first; all of them for None or for one that is gone."""
         count = len(self)
-        newer = list(takewhile(lambda raw: raw is not last_seen, islice(reversed(self._ring), count)))
-        newer.reverse()
-        return newer
+        newest_first = chain(reversed(self._fresh), reversed(self._kept))
+        seen = takewhile(lambda raw: raw is not last_seen, islice(newest_first, count))
+        return self._newest(sum(1 for _ in seen))
+
+    def _newest(self, count: int) -> list[RawEvent]:
+        """So many of the last, oldest first, with messages."""
+        fresh = self._fresh
+        if fresh:
+            self._handed_out[len(fresh) - 1] = fresh[-1]
+        if count <= len(fresh):
+            return fresh[len(fresh) - count :]
+        kept = list(islice(reversed(self._kept), count - len(fresh)))
+        kept.reverse()
+        if self._unpack is not None:
+            unpacking = _Unpacking(self._unpack)
+            kept = [unpacking.whole(raw) for raw in kept]
+        if kept and not fresh:
+            # Whoever comes back has seen this one.
+            self._kept[-1] = kept[-1]
+        return kept + fresh
 
     def events(self) -> list[Event]:
         """What happened, oldest first."""
@@ -119,6 +186,30 @@ class Recorder:
         for name, expected in fields.items():
             found = [event for event in found if name in POSITIONS[event.kind] and expected == event.get(name)]
         return found if where is None else [event for event in found if where(event)]
+
+
+class _Unpacking:
+    """Messages made of plain data, each once: so events of one message share it."""
+
+    def __init__(self, unpack: Unpack) -> None:
+        self._unpack = unpack
+        self._made: dict[object, object] = {}
+
+    def whole(self, raw: RawEvent) -> RawEvent:
+        """An event with its message."""
+        at = _MESSAGE_AT.get(cast("str", raw[0]))
+        if at is None or type(raw[at]) is not tuple:
+            return raw
+        packed = raw[at]
+        message = self._made.get(packed)
+        if message is None:
+            message = self._made[packed] = self._unpack(*cast("tuple[object, ...]", packed))
+        return (*raw[:at], message, *raw[at + 1 :])
+
+
+def _with_message(raw: RawEvent, pack: Pack) -> RawEvent:
+    at = _MESSAGE_AT.get(cast("str", raw[0]))
+    return raw if at is None else (*raw[:at], pack(raw[at]), *raw[at + 1 :])
 
 
 def _refuse_unknown(kinds: tuple[str, ...], fields: dict[str, object]) -> None:

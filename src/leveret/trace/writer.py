@@ -9,7 +9,6 @@ It takes no lock: whoever calls holds the broker's.
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -23,7 +22,7 @@ from leveret.trace.rows import Numbering
 from leveret.trace.run import file_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from leveret.clock import HoldableClock
     from leveret.hooks import RawEvent, Tap
@@ -82,7 +81,7 @@ class Writer:
         self.is_moved = False
         self.tap: Final[Tap] = self._pending.append
         # Gets every event that was written, where it is kept as well.
-        self.ring: deque[RawEvent] | None = None
+        self.hand_on: Callable[[list[RawEvent]], None] | None = None
 
     @property
     def directory(self) -> str:
@@ -140,8 +139,8 @@ class Writer:
         raw_events, turns = pending.copy(), self._turns.copy()
         pending.clear()
         self._turns.clear()
-        if self.ring is not None:
-            self.ring.extend(raw_events)
+        if self.hand_on is not None:
+            self.hand_on(raw_events)
         file = self.file if self.file is not None else self.open()
         if not file.is_ours:
             return
