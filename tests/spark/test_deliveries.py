@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import body, commands, frame, header, heartbeat
 
@@ -53,6 +53,7 @@ STREAM = (
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
 def test_any_chopping_gives_the_same_deliveries_and_leaves_the_rest(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]

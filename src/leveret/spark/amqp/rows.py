@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from struct import Struct
+from struct import error as StructError
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,10 +27,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.spark.amqp.deliveries import FLAGS_AT, Delivery, delivery_tag, is_redelivered
+from leveret.spark.amqp.deliveries import FLAGS_AT, Delivery
 from leveret.spark.amqp.errors import OptionError
 from leveret.wire.errors import WireError
-from leveret.wire.properties import PROPERTY_NAMES, Properties
+from leveret.wire.properties import PROPERTY_NAMES
+from leveret.wire.values import Table
 
 _TYPES: Final[dict[str, DataType]] = {
     "body": BinaryType(),
@@ -66,6 +69,10 @@ ROWS_PER_RECORD_BATCH: Final = 10_000
 # The last second of the year 9999: Python's calendar, and with it `collect`, ends there.
 _LAST_SECOND: Final = 253_402_300_799
 _TEXT: Final = ("utf-8", "replace")
+_TAG_AND_FLAG: Final = Struct(">QB")
+_FLAGS: Final = Struct(">H")
+_SIZE: Final = Struct(">I")
+_SECONDS: Final = Struct(">Q")
 
 
 def checked_columns(schema: StructType) -> list[str]:
@@ -91,72 +98,115 @@ def record_batches(
 def _record_batch(
     deliveries: Sequence[Delivery], columns: Sequence[str], queue: str, first_ordinal: int
 ) -> pa.RecordBatch:
-    values: dict[str, Any] = {}
-    if "body" in columns:
-        values["body"] = [body for _, _, body in deliveries]
-    if "redelivered" in columns:
-        values["redelivered"] = [is_redelivered(delivery) for delivery in deliveries]
-    if "delivery_tag" in columns:
-        values["delivery_tag"] = [delivery_tag(delivery) for delivery in deliveries]
-    if "exchange" in columns or "routing_key" in columns:
-        routes = _decoded([method[method[0] + 10 :] for method, _, _ in deliveries], _route)
-        values["exchange"] = [exchange for exchange, _ in routes]
-        values["routing_key"] = [routing_key for _, routing_key in routes]
-    asked = [name for name in PROPERTY_NAMES if name in columns]
-    if asked:
-        properties = _decoded([header[FLAGS_AT:] for _, header, _ in deliveries], _properties)
-        for name in asked:
-            values[name] = [one[name] for one in properties]
     count = len(deliveries)
+    found: dict[str, Any] = {
+        "body": [body for _, _, body in deliveries],
+        "ordinal": range(first_ordinal, first_ordinal + count),
+    }
     if "queue" in columns:
-        values["queue"] = [queue] * count
-    if "ordinal" in columns:
-        values["ordinal"] = range(first_ordinal, first_ordinal + count)
+        found["queue"] = pa.repeat(queue, count)
+    if "redelivered" in columns or "delivery_tag" in columns:
+        marks = [_TAG_AND_FLAG.unpack_from(method, method[0] + 1) for method, _, _ in deliveries]
+        found["delivery_tag"] = [tag for tag, _ in marks]
+        found["redelivered"] = [bool(flag) for _, flag in marks]
+    if "exchange" in columns or "routing_key" in columns:
+        routes = _routes([method[method[0] + 10 :] for method, _, _ in deliveries])
+        found["exchange"] = [exchange for exchange, _ in routes]
+        found["routing_key"] = [routing_key for _, routing_key in routes]
+    found |= _properties([header for _, header, _ in deliveries], [name for name in PROPERTY_NAMES if name in columns])
     kinds = [_ARROW[type(_TYPES[name])] for name in columns]
-    arrays = [pa.array(values[name], kind) for name, kind in zip(columns, kinds, strict=True)]
+    arrays = [_array(found.get(name), kind, count) for name, kind in zip(columns, kinds, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(zip(columns, kinds, strict=True))))
 
 
-def _decoded(octets: list[bytes], decode: Any) -> list[Any]:
-    """Each decoded; what repeats is decoded once, which for routes and properties is most."""
-    known: dict[bytes, Any] = {}
-    found = []
+def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(count, kind)
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _routes(octets: list[bytes]) -> list[tuple[str, str]]:
+    """Exchange and routing key of each; what repeats is decoded once, which is most."""
+    known: dict[bytes, tuple[str, str]] = {}
     for one in octets:
         if one not in known:
-            known[one] = decode(one)
-        found.append(known[one])
-    return found
+            size = one[0]
+            known[one] = one[1 : 1 + size].decode(*_TEXT), one[2 + size :].decode(*_TEXT)
+    return [known[one] for one in octets]
 
 
-def _route(octets: bytes) -> tuple[str, str]:
-    size = octets[0]
-    return octets[1 : 1 + size].decode(*_TEXT), octets[2 + size :].decode(*_TEXT)
+def _properties(headers: Sequence[bytes], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of those properties that any message has. Hot: once for each message.
+
+    What nobody can decode has none: the broker does not check what clients publish.
+    """
+    columns: dict[str, list[Any]] = {}
+    steps_of: dict[int, list[tuple[Any, list[Any] | None]]] = {}
+    for row, header in enumerate(headers):
+        (flags,) = _FLAGS.unpack_from(header, FLAGS_AT)
+        if flags not in steps_of:
+            steps_of[flags] = _steps(flags, names, columns, len(headers))
+        at = FLAGS_AT + 2
+        try:
+            for read, values in steps_of[flags]:
+                if read is None:
+                    # A short string, which most are.
+                    start = at + 1
+                    at = start + header[at]
+                    if values is not None:
+                        values[row] = header[start:at].decode(*_TEXT)
+                else:
+                    value, at = read(header, at)
+                    if values is not None:
+                        values[row] = value
+        except (IndexError, StructError, ValueError, WireError):
+            continue
+    return columns
 
 
-def _properties(octets: bytes) -> dict[str, Any]:
-    """The values of the columns. What nobody can decode has none: the broker does not check what clients publish."""
-    try:
-        properties = Properties.decode(octets)
-    except (WireError, ValueError):
-        properties = Properties()
-    values = {name: _column_value(getattr(properties, name)) for name in PROPERTY_NAMES}
-    values["headers"] = None if properties.headers is None else headers_to_json(properties.headers.to_python())
-    seconds = properties.timestamp
-    values["timestamp"] = None if seconds is None or seconds > _LAST_SECOND else seconds * 1_000_000
-    return values
+def _steps(
+    flags: int, names: Sequence[str], columns: dict[str, list[Any]], count: int
+) -> list[tuple[Any, list[Any] | None]]:
+    """What stands in a header with these flags, as far as the last property that is asked for, and where it goes."""
+    present = [name for position, name in enumerate(PROPERTY_NAMES) if flags & 0x8000 >> position]
+    steps: list[tuple[Any, list[Any] | None]] = []
+    length = 0
+    for name in present:
+        values = columns.setdefault(name, [None] * count) if name in names else None
+        steps.append((_READERS.get(name), values))
+        if values is not None:
+            length = len(steps)
+    return steps[:length]
 
 
-def _column_value(value: object) -> object:
-    """Octets that are no UTF-8 stand in our text as surrogates, which Arrow does not take."""
-    return value.encode("utf-8", "surrogateescape").decode(*_TEXT) if isinstance(value, str) else value
+def _read_octet(header: bytes, at: int) -> tuple[int, int]:
+    return header[at], at + 1
+
+
+def _read_time(header: bytes, at: int) -> tuple[int | None, int]:
+    (seconds,) = _SECONDS.unpack_from(header, at)
+    return None if seconds > _LAST_SECOND else seconds * 1_000_000, at + 8
+
+
+def _read_headers(header: bytes, at: int) -> tuple[str, int]:
+    start = at + 4
+    end = start + _SIZE.unpack_from(header, at)[0]
+    return headers_to_json(Table.decode(header[start:end]).to_python()), end
+
+
+# The others are short strings.
+_READERS: Final = {
+    "headers": _read_headers,
+    "delivery_mode": _read_octet,
+    "priority": _read_octet,
+    "timestamp": _read_time,
+}
 
 
 def headers_to_json(headers: dict[str, object]) -> str:
     """A table of headers as JSON: times in ISO 8601, octets that are no text in base64, decimals as numbers."""
-    return _column_text(json.dumps(headers, ensure_ascii=False, default=_json_value))
-
-
-def _column_text(text: str) -> str:
+    text = json.dumps(headers, ensure_ascii=False, default=_json_value)
+    # Octets that are no UTF-8 stand in names as surrogates, which Arrow does not take.
     return text.encode("utf-8", "surrogateescape").decode(*_TEXT)
 
 
