@@ -27,6 +27,8 @@ MINUTE = 60 * SECOND
 class Inbox(list[QueueEntry]):
     """A subscriber: what it is handed it keeps, and it notes what it is told of cancellations."""
 
+    is_limited = False
+
     def __init__(self) -> None:
         super().__init__()
         self.cancellations: list[str] = []

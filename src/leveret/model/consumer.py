@@ -22,6 +22,7 @@ class Consumer:
     __slots__ = (
         "arguments",
         "channel_number",
+        "edits_deliveries",
         "is_active",
         "is_cancelled",
         "is_exclusive",
@@ -68,6 +69,8 @@ class Consumer:
         self.is_active = True
         self.is_in_ring = False
         self.is_cancelled = False
+        # Whether its queue adds headers to what it delivers.
+        self.edits_deliveries = queue.edits_deliveries
         # Its place among all that have ever consumed from this queue.
         self.ordinal = 0
         # When its channel last served it under a shared prefetch limit, as a delivery tag: the lowest is next.
@@ -89,17 +92,19 @@ class Consumer:
         limit = self.prefetch_count
         if limit and self.unacked_count >= limit:
             return False
-        return self.is_active and (self.no_ack or self.subscriber.has_room())
+        subscriber = self.subscriber
+        return self.is_active and (self.no_ack or not subscriber.is_limited or subscriber.has_room())
 
 
 class ConsumerRing:
     """The consumers that have room: highest priority first, in turn among equals."""
 
-    __slots__ = ("_levels",)
+    __slots__ = ("_in_order", "_levels")
 
     def __init__(self) -> None:
-        # Priority to consumers in turn; kept sorted, highest first.
+        # Consumers in turn by priority; and the same, highest first.
         self._levels: dict[int, deque[Consumer]] = {}
+        self._in_order: tuple[deque[Consumer], ...] = ()
 
     def add(self, consumer: Consumer) -> None:
         """Let a consumer with room wait for its turn, behind its equals."""
@@ -108,7 +113,7 @@ class ConsumerRing:
         level = self._levels.get(consumer.priority)
         if level is None:
             self._levels[consumer.priority] = level = deque()
-            self._levels = dict(sorted(self._levels.items(), reverse=True))
+            self._in_order = tuple(self._levels[priority] for priority in sorted(self._levels, reverse=True))
         level.append(consumer)
         consumer.is_in_ring = True
 
@@ -127,12 +132,13 @@ class ConsumerRing:
 
         It stays in the ring: if it has no room left, it is found out when its turn comes.
         """
-        for level in self._levels.values():
+        for level in self._in_order:
             while level:
                 consumer = level[0]
                 # Its limit is reached, or a shared limit of the channel has filled up meanwhile.
                 if consumer.has_room():
-                    level.rotate(-1)
+                    if len(level) > 1:
+                        level.rotate(-1)
                     return consumer
                 level.popleft()
                 consumer.is_in_ring = False

@@ -210,7 +210,7 @@ class QueueEntry:
 
     def __init__(self, message: Message, position: int, copy: int, enqueued_at: int) -> None:
         self.message = message
-        # Order of arrival: the number of the copy, or the offset in a stream. A requeued classic message goes back to it.
+        # Order of arrival: the number of the copy, or the offset in a stream. A message that comes back goes there.
         self.position = position
         # Names this one message in this one queue, in the whole broker.
         self.copy = copy

@@ -8,7 +8,7 @@ and no channels: a consumer's subscriber takes deliveries and turns them into by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from leveret.model import dead_letter, expiry, limits
 from leveret.model.consumer import Consumer, ConsumerRing
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 class Queue(StoredQueue):
     """A classic queue; a quorum queue differs in what it overrides."""
-
-    # Whether a consumer queues up for its next turn without having room for it.
-    keeps_full_consumers_in_turn: ClassVar[bool] = True
 
     __slots__ = (
         "active_consumer",
@@ -131,7 +128,7 @@ class Queue(StoredQueue):
         if self.consumers and not self.ready.count:
             consumer = self.ring.take()
             if consumer is not None:
-                self._hand_out(QueueEntry(message, copy, copy, node.now), consumer)
+                self.hand_out(QueueEntry(message, copy, copy, node.now), consumer)
                 return True
         self.ready.append_message(message, copy, node.now)
         return True
@@ -155,7 +152,7 @@ class Queue(StoredQueue):
             if consumer is not None:
                 # Straight to a waiting consumer: neither limits nor a TTL of 0 stand in the way (seen on 4.3).
                 self.forget_failed_deaths(entry)
-                self._hand_out(entry, consumer)
+                self.hand_out(entry, consumer)
                 return True
         self.ready.append(entry)
         has_new_head = settings.is_dropping and limits.drop_from_head(self)
@@ -194,7 +191,7 @@ class Queue(StoredQueue):
             consumer = ring.take()
             if consumer is None:
                 return
-            self._hand_out(ready.pop(), consumer)
+            self.hand_out(ready.pop(), consumer)
             if not looks_first and ready.has_deadlines and ready.head_deadline() is not None:
                 # Fetch, then drop_expired_msgs (rabbit_amqqueue_process, seen on 4.3).
                 expiry.expire_heads(self)
@@ -210,18 +207,14 @@ class Queue(StoredQueue):
         if not self.is_deleted:
             self.tidy_returns()
 
-    def _hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
-        # Hot: once per delivered message.
+    def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
+        """Give an entry to a consumer, which keeps its turn with or without room. Hot: once per delivery."""
         if not consumer.no_ack:
             self.unacked[entry.copy] = entry
             consumer.unacked_count += 1
             if self.consumer_timeout is not None:
                 self.consumer_timeout.watch(entry, consumer.subscriber, consumer)
         consumer.subscriber.deliver(consumer, entry)
-        if not self.keeps_full_consumers_in_turn:
-            limit = consumer.prefetch_count
-            if limit and consumer.unacked_count >= limit:
-                self.ring.remove(consumer)
 
     def refuse_get(self) -> None:
         """Refuse basic.get where the type does not allow it."""

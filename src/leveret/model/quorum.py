@@ -33,7 +33,6 @@ class QuorumQueue(Queue):
     """A queue of type quorum."""
 
     edits_deliveries = True
-    keeps_full_consumers_in_turn = False
     returns_by_consumer = True
     chooses_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
@@ -111,6 +110,12 @@ class QuorumQueue(Queue):
         # A header that the broker adds puts all of them in order, in every version.
         headers = Table((*published, *counts)).sorted_unique()
         return entry.message.properties.replace(headers=headers).encode()
+
+    def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
+        """Give an entry to a consumer; one that is full queues up again when it has room."""
+        super().hand_out(entry, consumer)
+        if not consumer.has_room():
+            self.ring.remove(consumer)
 
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Give up what failed too often; hold back what is to be retried later."""

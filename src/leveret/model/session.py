@@ -60,6 +60,9 @@ class Session(Protocol):
 class Subscriber(Protocol):
     """A channel, as a consumer sees it."""
 
+    # Whether `has_room` has to be asked: there is a limit beside those of single consumers.
+    is_limited: bool
+
     def has_room(self) -> bool:
         """Whether the channel as a whole may take another delivery (a shared prefetch limit)."""
 

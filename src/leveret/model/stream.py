@@ -39,8 +39,6 @@ _CHANNEL_CLOSED = "channel_closed"
 class _Reader:
     """A consumer's place in the log."""
 
-    edits_deliveries = True
-
     __slots__ = ("consumer", "filter", "next_offset")
 
     def __init__(self, consumer: Consumer, next_offset: int, wanted: StreamFilter | None) -> None:

@@ -61,6 +61,7 @@ class Channel:
         "consumers",
         "encoders",
         "has_stale",
+        "is_limited",
         "last_properties",
         "last_publish_octets",
         "last_queue_name",
@@ -95,9 +96,11 @@ class Channel:
         self.encoders: dict[str, DeliveryEncoder] = {}
         # For consumers to come; 0 is unlimited.
         self.prefetch_count = 0
-        # One limit for all consumers of the channel, where the version has it; 0 is none.
+        # One limit for all consumers of the channel, where the version has it; 0 is none. What they hold together is
+        # counted while there is one.
         self.shared_prefetch_count = 0
         self.shared_unacked_count = 0
+        self.is_limited = False
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         # What an empty queue name stands for.
@@ -144,6 +147,13 @@ class Channel:
         if tap is not None:
             tap((kind, self.node.now, self.vhost.name, self.connection.number, self.number, *fields))
 
+    def limit_together(self, count: int) -> None:
+        """Let all consumers hold at most so many deliveries together; 0 is any number."""
+        held = [*self.unacked.values(), *(self.transaction.deliveries if self.transaction is not None else ())]
+        self.shared_unacked_count = sum(1 for it in held if it.consumer is not None and not it.is_stale)
+        self.shared_prefetch_count = count
+        self.is_limited = count > 0
+
     def has_room(self) -> bool:
         """Whether a shared prefetch limit, if any, allows another delivery."""
         return not self.shared_prefetch_count or self.shared_unacked_count < self.shared_prefetch_count
@@ -157,17 +167,16 @@ class Channel:
         tag = self.last_tag = self.last_tag + 1
         if not consumer.no_ack:
             self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
-            self.shared_unacked_count += 1
-            if self.shared_prefetch_count:
+            if self.is_limited:
+                self.shared_unacked_count += 1
                 consumer.turn = tag
-        number = self.number
-        octets = queue.delivered_octets(entry, is_get=False) if queue.edits_deliveries else None
+        octets = queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
         connection.send(self.encoders[consumer.tag].encode(tag, entry.redelivered, message, octets))
         if self.vhost.firehose is not None:
             self.vhost.firehose.delivered(message, queue.name, redelivered=entry.redelivered, receiver=self)
         tap = node.hooks.tap
         if tap is not None:
-            where = (self.vhost.name, connection.number, number, queue.name, message, entry.copy)
+            where = (self.vhost.name, connection.number, self.number, queue.name, message, entry.copy)
             tap((events.DELIVERED, node.now, *where, consumer.tag, tag, entry.redelivered, entry.acquired_count))
             if consumer.no_ack:
                 tap((events.ACKED, node.now, *where, tag, False, "no_ack"))

@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 class Confirms:
     """The confirms of one channel in confirm mode."""
 
-    __slots__ = ("_has_refused", "_outcomes", "last_sequence", "withheld")
+    __slots__ = ("has_refused", "last_sequence", "outcomes", "withheld")
 
     def __init__(self) -> None:
         # The number of the last publish; the first one after confirm.select is 1.
@@ -35,9 +35,9 @@ class Confirms:
         # What a fault keeps from the publisher: no other answer may cover it.
         self.withheld: dict[int, None] = {}
         # Settled and not yet told, in order of publishing.
-        self._outcomes: list[Outcome] = []
+        self.outcomes: list[Outcome] = []
         # Whether one of them was refused.
-        self._has_refused = False
+        self.has_refused = False
 
     def next_sequence(self) -> int:
         """The number of a new publish."""
@@ -46,14 +46,14 @@ class Confirms:
 
     def settle(self, sequence: int, message: Message, is_taken: bool) -> None:
         """A publish was taken by all its queues, or refused by one. Hot: once per publish."""
-        self._outcomes.append((sequence, is_taken, message))
+        self.outcomes.append((sequence, is_taken, message))
         if not is_taken:
-            self._has_refused = True
+            self.has_refused = True
 
     def take(self) -> list[Answer]:
         """What the publisher is owed, and nothing owed afterwards."""
-        outcomes, self._outcomes = self._outcomes, []
-        has_refused, self._has_refused = self._has_refused, False
+        outcomes, self.outcomes = self.outcomes, []
+        has_refused, self.has_refused = self.has_refused, False
         if self.withheld:
             return [Answer(_alone(outcome), [outcome]) for outcome in outcomes]
         if not has_refused:

@@ -192,6 +192,8 @@ class Connection:
         """Take what has to be sent, in order."""
         self.is_dirty = False
         out, self._out = self._out, []
+        if out:
+            self._liveness.has_sent = True
         return out if self.stream is None else self.stream.to_send(out)
 
     @property
@@ -211,7 +213,6 @@ class Connection:
     def send(self, octets: bytes) -> None:
         """Queue octets for the peer. Hot: once per method or delivery."""
         self._out.append(octets)
-        self._liveness.has_sent = True
         if not self.is_dirty:
             self.mark_dirty()
 

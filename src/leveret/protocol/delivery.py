@@ -19,28 +19,39 @@ _ID: Final = Struct(">I")
 _TAG: Final = Struct(">QB")
 # Class basic, weight 0, body size.
 _CONTENT_HEADER: Final = Struct(">HHQ")
+_CLASS_AND_WEIGHT: Final = Struct(">HH")
+_KIND_AND_NUMBER: Final = Struct(">BH")
 
 
 class DeliveryEncoder:
     """The octets of deliveries to one consumer.
 
-    A consumer is given the same kind of message again and again: what lies before and behind the delivery tag, up to
-    the body, is kept from the last one and used while head and size are the same.
+    A consumer is given the same kind of message again and again: how a delivery looks but for delivery tag, flag, size
+    and body is kept from the last one, and used while messages have the same head.
     """
 
-    __slots__ = ("_back", "_body_limit", "_channel_number", "_frame_max", "_front", "_head", "_known", "_size")
+    __slots__ = (
+        "_body_limit",
+        "_channel_number",
+        "_frame_max",
+        "_front",
+        "_head",
+        "_known",
+        "_middle",
+        "_pack",
+        "_tail",
+    )
 
     def __init__(self, consumer_tag: str, channel_number: int, frame_max: int) -> None:
         self._head = _ID.pack(BasicDeliver.ID) + encode_short_string(consumer_tag)
         self._channel_number = channel_number
         self._frame_max = frame_max
         self._body_limit = frame_max - FRAME_OVERHEAD
-        # What the last delivery had in common with those before and behind it, and the size of its body.
+        # The head of the last message. Of its delivery, what came before the delivery tag; between flag and body size;
+        # and from there to the size of the body's frame.
         self._known: Head | None = None
-        self._size = -1
-        # The method frame before the delivery tag; and what follows the flag, up to the body.
-        self._front = b""
-        self._back = b""
+        self._front = self._middle = self._tail = b""
+        self._pack = _TAG.pack
 
     def encode(self, tag: int, redelivered: bool, message: Message, properties_octets: bytes | None = None) -> bytes:
         """Method, header and body frames of a delivery. Hot: once per delivered message.
@@ -49,23 +60,24 @@ class DeliveryEncoder:
         """
         body = message.body
         size = len(body)
-        if message.head is not self._known or size != self._size or properties_octets is not None:
-            if not 0 < size <= self._body_limit:
-                method = self._method(tag, redelivered, message)
-                return method + content(message, self._channel_number, self._frame_max, properties_octets)
-            self._learn(message, size, properties_octets)
-        return b"".join((self._front, _TAG.pack(tag, redelivered), self._back, body, FRAME_END_OCTET))
+        if not 0 < size <= self._body_limit:
+            method = self._method(tag, redelivered, message)
+            return method + content(message, self._channel_number, self._frame_max, properties_octets)
+        if message.head is not self._known or properties_octets is not None:
+            self._learn(message, properties_octets)
+        front = self._pack(self._front, tag, redelivered, self._middle, size, self._tail, size)
+        return b"".join((front, body, FRAME_END_OCTET))
 
-    def _learn(self, message: Message, size: int, properties_octets: bytes | None) -> None:
+    def _learn(self, message: Message, properties_octets: bytes | None) -> None:
         # Properties of one delivery alone say nothing about the next.
-        self._known, self._size = (message.head if properties_octets is None else None), size
+        self._known = message.head if properties_octets is None else None
         properties = message.properties_octets if properties_octets is None else properties_octets
         number, address = self._channel_number, _address(message)
         self._front = HEADER.pack(FRAME_METHOD, number, len(self._head) + _TAG.size + len(address)) + self._head
         header = HEADER.pack(FRAME_HEADER, number, _CONTENT_HEADER.size + len(properties))
-        header += _CONTENT_HEADER.pack(CLASS_BASIC, 0, size) + properties
-        body_head = HEADER.pack(FRAME_BODY, number, size)
-        self._back = address + FRAME_END_OCTET + header + FRAME_END_OCTET + body_head
+        self._middle = address + FRAME_END_OCTET + header + _CLASS_AND_WEIGHT.pack(CLASS_BASIC, 0)
+        self._tail = properties + FRAME_END_OCTET + _KIND_AND_NUMBER.pack(FRAME_BODY, number)
+        self._pack = Struct(f">{len(self._front)}sQB{len(self._middle)}sQ{len(self._tail)}sI").pack
 
     def _method(self, tag: int, redelivered: bool, message: Message) -> bytes:
         payload = self._head + _TAG.pack(tag, redelivered) + _address(message)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
 
 _CLASS_AND_WEIGHT: Final = Struct(">HH")
-_BODY_SIZE: Final = Struct(">Q")
 
 
 class RepeatedPublish:
     """What one publish of a channel came to, and the octets by which its repetition is known."""
 
     __slots__ = (
+        "_before_body",
         "_channel",
         "_entrances",
         "_front",
@@ -53,10 +53,11 @@ class RepeatedPublish:
         # The method frame and the head of the header frame; then comes the body's size, then the properties.
         self._front = wrap(FRAME_METHOD, channel.number, content.method_octets) + head
         self._properties_end = octets + FRAME_END_OCTET
+        # Body size; properties and frame end; kind, channel and size of the body's frame.
+        self._before_body = Struct(f">Q{len(self._properties_end)}sBHI")
         # Everything before a body of the size seen last; bodies are often of one size.
         self._size = 0
         self._prefix = b""
-        self._learn(len(content.body))
         self._versions = _versions(channel)
 
     def is_still_true(self) -> bool:
@@ -72,68 +73,67 @@ class RepeatedPublish:
         return octets.startswith(self._front, at)
 
     def take_from(self, reader: FrameReader) -> bool:
-        """Take all repetitions that stand next in the stream; whether there was one. Hot: a loop over publishes."""
+        """Take all repetitions that stand next in the stream; whether there was one.
+
+        Hot: a loop over publishes. What happens here is what `handlers.basic.publish` does with a routed message.
+        """
         octets, start = reader.unread()
         at, length = start, len(octets)
-        prefix, size, put = self._prefix, self._size, self._put
+        channel, known, entrances = self._channel, self._message, self._entrances
+        node, confirms = channel.node, channel.confirms
+        # Until work is run, nobody else adds to them.
+        outcomes = None if confirms is None else confirms.outcomes
+        sequence = None
+        prefix, size = self._prefix, self._size
+        prefix_size = len(self._front) + self._before_body.size
         while True:
-            if not octets.startswith(prefix, at):
+            body_at = at + prefix_size
+            if octets[at:body_at] != prefix:
                 if not self._has_other_size(octets, at, reader.frame_max):
                     break
                 prefix, size = self._prefix, self._size
-            body_at = at + len(prefix)
+                body_at = at + prefix_size
             end = body_at + size
             if end >= length or octets[end] != FRAME_END:
                 # The rest has not come yet, or is for the plain road to refuse.
                 break
-            put(octets[body_at:end])
+            node.last_message_id = message_id = node.last_message_id + 1
+            message = known.repeated(message_id, octets[body_at:end])
             at = end + 1
+            if confirms is not None:
+                confirms.last_sequence = sequence = confirms.last_sequence + 1
+            if node.hooks.tap is not None:
+                channel.tap(events.PUBLISHED, message, sequence)
+            is_taken = True
+            for enter in entrances:
+                if not enter(message):
+                    is_taken = False
+                    if confirms is not None:
+                        confirms.has_refused = True
+            if outcomes is not None and sequence is not None:
+                outcomes.append((sequence, is_taken, message))
+            if node.work:
+                # What that changes may end what is remembered.
+                node.run_work()
+                break
         reader.skip_to(at)
-        if at == start:
-            return False
-        if self._channel.confirms is not None:
-            self._channel.connection.confirming[self._channel] = None
-        return True
+        if at > start and confirms is not None:
+            channel.connection.confirming[channel] = None
+        return at > start
 
     def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
         """Whether this is a repetition with one body frame of another size; what stands before the body is learnt."""
-        front = self._front
-        size_at = at + len(front)
-        if not octets.startswith(front, at) or len(octets) < size_at + _BODY_SIZE.size:
+        front_end = at + len(self._front)
+        end = front_end + self._before_body.size
+        if len(octets) < end or octets[at:front_end] != self._front:
             return False
-        size: int = _BODY_SIZE.unpack_from(octets, size_at)[0]
-        if not 0 < size <= frame_max:
+        size, properties_end, kind, number, body_size = self._before_body.unpack_from(octets, front_end)
+        if properties_end != self._properties_end or kind != FRAME_BODY or number != self._channel.number:
             return False
-        self._learn(size)
-        return octets.startswith(self._prefix, at)
-
-    def _learn(self, size: int) -> None:
-        body_head = HEADER.pack(FRAME_BODY, self._channel.number, size)
-        self._size = size
-        self._prefix = self._front + _BODY_SIZE.pack(size) + self._properties_end + body_head
-
-    def _put(self, body: bytes) -> None:
-        # Hot: once per repeated publish. What happens here is what `handlers.basic.publish` does with a routed message.
-        channel = self._channel
-        node = channel.node
-        node.last_message_id = message_id = node.last_message_id + 1
-        message = self._message.repeated(message_id, body)
-        confirms = channel.confirms
-        sequence = None
-        if confirms is not None:
-            confirms.last_sequence = sequence = confirms.last_sequence + 1
-        tap = node.hooks.tap
-        if tap is not None:
-            connection = channel.connection
-            tap((events.PUBLISHED, node.now, channel.vhost.name, connection.number, channel.number, message, sequence))
-        is_taken = True
-        for enter in self._entrances:
-            if not enter(message):
-                is_taken = False
-        if sequence is not None and confirms is not None:
-            confirms.settle(sequence, message, is_taken)
-        if node.work:
-            node.run_work()
+        if body_size != size or not 0 < size <= frame_max:
+            return False
+        self._size, self._prefix = size, octets[at:end]
+        return True
 
 
 def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]:

@@ -20,32 +20,46 @@ if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
     from leveret.protocol.connection import Connection
 
-# Kind, channel, size, method id, delivery tag, flags, frame end.
-_FRAME: Final = Struct(">BHIIQBB")
+# Kind, channel, size, method id; then delivery tag, flags, frame end.
+_HEAD: Final = Struct(">BHII")
+_REST: Final = Struct(">QBB")
+_SIZE: Final = _HEAD.size + _REST.size
 _PAYLOAD_SIZE: Final = 13
-# Size and method id, by which such a frame is known behind kind and channel.
-_MARK: Final = Struct(">II").pack(_PAYLOAD_SIZE, BasicAck.ID)
-_MARK_AT: Final = 3
 
 
 def take_from(reader: FrameReader, connection: Connection) -> bool:
     """Settle the single acknowledgements that come next; whether there was one. Hot: a loop over acks."""
     octets, start = reader.unread()
     at, length, node = start, len(octets), connection.node
-    while octets.startswith(_MARK, at + _MARK_AT) and at + _FRAME.size <= length:
-        kind, number, _, _, tag, flags, frame_end = _FRAME.unpack_from(octets, at)
-        channel = connection.channels.get(number)
-        if channel is None or flags or kind != FRAME_METHOD or frame_end != FRAME_END or not _is_simple(channel):
-            break
-        delivery = channel.unacked.pop(tag, None)
+    hooks = node.hooks
+    rest_at = at + _HEAD.size
+    channel, head = _channel_of(octets[at:rest_at], connection), octets[at:rest_at]
+    while channel is not None and at + _SIZE <= length and octets[at:rest_at] == head:
+        tag, flags, frame_end = _REST.unpack_from(octets, rest_at)
+        delivery = None if flags or frame_end != FRAME_END else channel.unacked.pop(tag, None)
         if delivery is None:
             break
-        basic.acknowledge(channel, delivery)
-        at += _FRAME.size
+        if hooks.tap is not None:
+            basic.tap_acked(channel, delivery)
+        delivery.queue.acknowledge(delivery.entry, delivery.consumer)
+        at += _SIZE
+        rest_at += _SIZE
         if node.work:
             node.run_work()
+            break
     reader.skip_to(at)
     return at > start
+
+
+def _channel_of(head: bytes, connection: Connection) -> Channel | None:
+    """The channel on which a frame that begins so is a simple acknowledgement."""
+    if len(head) < _HEAD.size:
+        return None
+    kind, number, size, method_id = _HEAD.unpack(head)
+    channel = connection.channels.get(number)
+    if kind != FRAME_METHOD or size != _PAYLOAD_SIZE or method_id != BasicAck.ID or channel is None:
+        return None
+    return channel if _is_simple(channel) else None
 
 
 def _is_simple(channel: Channel) -> bool:

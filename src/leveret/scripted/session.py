@@ -92,6 +92,7 @@ class OwnChannel(Channel):
         self._on_message = on_message
         # How many more it takes; None is any number.
         self.room: int | None = None
+        self.is_limited = True
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """The test may do everything."""
@@ -117,7 +118,6 @@ class OwnChannel(Channel):
             self.room -= 1
         if not consumer.no_ack:
             self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
-            self.shared_unacked_count += 1
         if self.vhost.firehose is not None:
             self.vhost.firehose.delivered(message, queue.name, redelivered=entry.redelivered, receiver=self)
         self.tap(

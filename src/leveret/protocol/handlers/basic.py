@@ -118,7 +118,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
     is_shared = method.global_ and channel.node.compat.global_qos == "shared"
     if is_shared:
-        channel.shared_prefetch_count = method.prefetch_count
+        channel.limit_together(method.prefetch_count)
     else:
         channel.prefetch_count = method.prefetch_count
     channel.tap(events.QOS, method.prefetch_count, is_shared, method.global_)
@@ -253,22 +253,20 @@ def ack(channel: Channel, method: BasicAck) -> None:
     delivery = channel.unacked.pop(method.delivery_tag, None)
     if delivery is None:
         raise unknown_tag(method.delivery_tag)
-    acknowledge(channel, delivery)
+    tap_acked(channel, delivery)
+    delivery.queue.acknowledge(delivery.entry, delivery.consumer)
 
 
 def settles_one_by_one(channel: Channel) -> bool:
     """Whether one delivery can be settled without a look at the others."""
-    return channel.transaction is None and not channel.has_stale and not channel.shared_prefetch_count
+    return channel.transaction is None and not channel.has_stale and not channel.is_limited
 
 
-def acknowledge(channel: Channel, delivery: Delivery) -> None:
-    """End one delivery that is no longer outstanding. Hot: once per acknowledgement."""
-    entry, queue = delivery.entry, delivery.queue
-    channel.shared_unacked_count -= delivery.consumer is not None
-    # What a deleted queue had handed out has ended with it.
-    if channel.node.hooks.tap is not None and not queue.is_deleted:
+def tap_acked(channel: Channel, delivery: Delivery) -> None:
+    """Record that one delivery is acknowledged, unless its queue is gone: what that had handed out ended with it."""
+    queue, entry = delivery.queue, delivery.entry
+    if not queue.is_deleted:
         channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
-    queue.acknowledge(entry, delivery.consumer)
 
 
 def _ack_several(channel: Channel, method: BasicAck) -> None:
