@@ -29,7 +29,6 @@ from leveret.observe.views import BindingView, ChannelView, ConnectionView, Cons
 from leveret.operator import Operator
 from leveret.scripted.peers import Peers
 from leveret.timekeeper import Timekeeper
-from leveret.trace.writer import TraceOptions
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from leveret.faults import FaultPlan
     from leveret.server.tls import Authority
     from leveret.trace.recorder import Level, Recorder
+    from leveret.trace.writer import TraceOptions
 
 DEFAULT_VERSION: Final = "4.3"
 # What RabbitMQ ships and leaves off, under its names.
@@ -101,7 +101,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
             seed=seed,
             permit=features,
             record=record,
-            trace=None if trace is None else TraceOptions.of(trace, bodies=trace_bodies, redact=trace_redact),
+            trace=None if trace is None else _trace_options(trace, bodies=trace_bodies, redact=trace_redact),
             users=users or {},
             plugins=frozenset(plugins),
             tls=tls or None,
@@ -368,3 +368,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
 def _shows_a_broker(error: Exception) -> bool:
     """Whether an error has waited in vain, and says all there is to say."""
     return "\nconnections:" in str(error)
+
+
+def _trace_options(trace: str | PathLike[str], *, bodies: bool, redact: Iterable[str]) -> TraceOptions:
+    from leveret.trace.writer import TraceOptions
+
+    return TraceOptions.of(trace, bodies=bodies, redact=redact)

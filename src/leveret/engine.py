@@ -33,10 +33,11 @@ from leveret.server.loop import Loop
 from leveret.server.transport import Conversation
 from leveret.trace import events
 from leveret.trace.recorder import Level, Recorder
-from leveret.trace.writer import TraceOptions, Writer
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
 
@@ -108,6 +109,9 @@ class Engine:
         return node
 
     def _new_writer(self, trace: TraceOptions) -> Writer:
+        # Not for brokers that write no file: they need nothing that compresses or asks git.
+        from leveret.trace.writer import Writer
+
         facts = {"broker": f"leveret {_own_version()}", "profile": self.compat.version, "seed": self.seed}
         return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)
 
