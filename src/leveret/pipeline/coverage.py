@@ -59,26 +59,36 @@ def routes(events: DataFrame, messages: DataFrame) -> DataFrame:
 
 def run_coverage(control: DataFrame, routes: DataFrame, consumers: DataFrame) -> DataFrame:
     """What each run declared, and how many messages used it."""
-    kind = F.col("kind")
-    exchange, queue = _label("exchange"), _label("queue")
+    kind, exchange, queue = F.col("kind"), _label("exchange"), _label("queue")
     target = F.get_json_object("attrs", "$.arguments['x-dead-letter-exchange']")
-    dead_letter_to = F.concat(queue, F.lit(" -> "), target)
-    consumed = consumers.where(F.col("consumer").isNotNull())
-    used = F.sum("n")
-    parts = [
-        _declared(control.where(kind == "exchange_declare"), "exchange", exchange),
-        _declared(control.where(kind == "queue_declare"), "queue", queue),
-        _declared(control.where((kind == "queue_declare") & target.isNotNull()), "dlx", dead_letter_to),
-        _declared(control.where(kind == "consume"), "consumer", queue),
-        _used(routes.where(kind.isin("published", "dead_lettered")), "exchange", exchange, used),
-        _used(routes.where(kind == "enqueued"), "queue", queue, used),
-        _used(routes.where(kind == "dead_lettered"), "dlx", F.concat(queue, F.lit(" -> "), F.col("exchange")), used),
-        _used(consumed, "consumer", queue, F.sum("deliveries")),
-        _bindings(control, routes),
+    arrow = F.lit(" -> ")
+    declared = _named(
+        control.where(kind.isin("exchange_declare", "queue_declare", "consume")),
+        F.lit(0).cast("long"),
+        exchange=F.when(kind == "exchange_declare", exchange),
+        queue=F.when(kind == "queue_declare", queue),
+        dlx=F.when(kind == "queue_declare", F.concat(queue, arrow, target)),
+        consumer=F.when(kind == "consume", queue),
+    )
+    used = _named(
+        routes,
+        F.col("n"),
+        exchange=F.when(kind != "enqueued", exchange),
+        queue=F.when(kind == "enqueued", queue),
+        dlx=F.when(kind == "dead_lettered", F.concat(queue, arrow, "exchange")),
+    )
+    consumed = _named(consumers.where(F.col("consumer").isNotNull()), F.col("deliveries"), consumer=queue)
+    bindings = _bindings(control)
+    of_bindings = [
+        _named(bindings, F.lit(0).cast("long"), binding=F.col("name")).distinct(),
+        _named(_used_bindings(bindings, routes), F.col("n"), binding=F.col("name")),
     ]
-    rows = reduce(DataFrame.unionByName, parts).where(F.col("name").isNotNull())
-    return rows.groupBy(*_RUN, "kind", "name").agg(
-        F.max("declared").alias("declared"), F.sum("messages").alias("messages")
+    rows = [(declared, True), (used, False), (consumed, False), (of_bindings[0], True), (of_bindings[1], False)]
+    parts = [part.withColumn("declared", F.lit(is_declared)) for part, is_declared in rows]
+    return (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy(*_RUN, "kind", "name")
+        .agg(F.max("declared").alias("declared"), F.sum("messages").alias("messages"))
     )
 
 
@@ -93,88 +103,92 @@ def coverage(run_coverage: DataFrame) -> DataFrame:
     )
 
 
-def _declared(rows: DataFrame, kind: str, name: Column) -> DataFrame:
-    named = rows.select(*_RUN, F.lit(kind).alias("kind"), name.alias("name"))
-    return named.distinct().select("*", F.lit(True).alias("declared"), F.lit(0).cast("long").alias("messages"))
+def _named(rows: DataFrame, messages: Column, **names: Column) -> DataFrame:
+    """Each row as the things it is about: their kind and, where it is not null, their name."""
+    things = [
+        F.when(name.isNotNull(), F.struct(F.lit(kind).alias("kind"), name.alias("name")))
+        for kind, name in names.items()
+    ]
+    told = rows.select(*_RUN, messages.alias("messages"), F.explode(F.array_compact(F.array(*things))).alias("thing"))
+    return told.select(*_RUN, "thing.*", "messages")
 
 
-def _used(rows: DataFrame, kind: str, name: Column, messages: Column) -> DataFrame:
-    counted = rows.groupBy(*_RUN, name.alias("name")).agg(messages.alias("messages"))
-    return counted.select(*_RUN, F.lit(kind).alias("kind"), "name", F.lit(False).alias("declared"), "messages")
-
-
-def _bindings(control: DataFrame, routes: DataFrame) -> DataFrame:
-    place = [*_RUN, "vhost"]
-    bindings = _declared_bindings(control)
-    to_exchange = bindings.where(F.col("destination_kind") == "exchange")
-    hop = to_exchange.select(
-        *place,
-        F.col("exchange").alias("via"),
-        F.col("destination").alias("reached"),
-        F.col("pattern").alias("next"),
-    )
-    ways = bindings.select(*place, "exchange").distinct()
-    ways = ways.select("*", F.col("exchange").alias("reached"), F.array().cast("array<string>").alias("patterns"))
-    reached = [ways]
-    for _ in range(EXCHANGE_HOPS):
-        step = reached[-1].withColumnRenamed("reached", "via").alias("step")
-        joined = null_safe_join(step, hop, [*place, "via"], "inner")
-        reached.append(
-            joined.select(*place, "exchange", "reached", F.concat("patterns", F.array("next")).alias("patterns"))
-        )
-    ways = reduce(DataFrame.unionByName, reached)
-    last = bindings.withColumnRenamed("exchange", "reached")
-    paths = null_safe_join(ways, last, [*place, "reached"], "inner").select(
-        *place,
-        "exchange",
-        "name",
-        F.when(F.col("destination_kind") == "queue", F.col("destination")).alias("into"),
-        F.concat("patterns", F.array("pattern")).alias("patterns"),
-    )
-    copies = routes.where(F.col("kind") == "enqueued").withColumn("key", _dotted(F.coalesce("routing_key", F.lit(""))))
-    came = null_safe_join(copies, F.broadcast(paths), [*place, "exchange"], "inner").where(
-        (F.col("into").isNull() | (F.col("into") == F.col("queue")))
-        & F.forall("patterns", lambda pattern: F.rlike(F.col("key"), pattern))
-    )
-    # More than one way through exchanges is still one copy.
-    once = came.select(*place, "name", "exchange", "routing_key", "queue", "n").distinct()
-    used = _used(once, "binding", F.col("name"), F.sum("n"))
-    return used.unionByName(_declared(bindings, "binding", F.col("name")))
-
-
-def _declared_bindings(control: DataFrame) -> DataFrame:
+def _bindings(control: DataFrame) -> DataFrame:
+    """Each binding with the regular expression of the keys it matches."""
     place = [*_RUN, "vhost"]
     kind = F.col("kind")
-    attribute = F.get_json_object("attrs", "$.type")
     delayed = F.get_json_object("attrs", "$.arguments['x-delayed-type']")
     types = (
-        control.where((kind == "exchange_declare") & attribute.isNotNull())
+        control.where(kind == "exchange_declare")
         .groupBy(*place, "exchange")
-        .agg(F.max(F.coalesce(delayed, attribute)).alias("type"))
+        .agg(F.max(F.coalesce(delayed, F.get_json_object("attrs", "$.type"))).alias("type"))
     )
-    destination_kind = F.coalesce(F.get_json_object("attrs", "$.destination_kind"), F.lit("queue"))
     declared = control.where(kind == "bind").select(
         *place,
         "exchange",
-        F.coalesce("routing_key", F.lit("")).alias("binding_key"),
-        destination_kind.alias("destination_kind"),
+        F.coalesce("routing_key", F.lit("")).alias("key"),
+        (F.get_json_object("attrs", "$.destination_kind") == "exchange").alias("is_to_exchange"),
         F.coalesce(F.get_json_object("attrs", "$.destination"), "queue").alias("destination"),
     )
     typed = null_safe_join(declared.distinct(), types, [*place, "exchange"])
     predeclared = F.create_map(*[F.lit(text) for pair in _PREDECLARED.items() for text in pair])
     of_type = F.coalesce(F.col("type"), F.try_element_at(predeclared, F.col("exchange")))
-    key = F.col("binding_key")
+    key, is_to_exchange = F.col("key"), F.coalesce("is_to_exchange", F.lit(False))
     pattern = F.when(of_type == "direct", _exactly(key)).when(of_type == "topic", _topic(key)).otherwise(F.lit(_ANY))
-    name = F.concat(
-        _label("exchange"),
-        F.when(F.col("destination_kind") == "exchange", F.lit(" => ")).otherwise(F.lit(" -> ")),
-        F.col("destination"),
-        F.lit(" ("),
-        key,
-        F.lit(")"),
-    )
+    arrow = F.when(is_to_exchange, F.lit(" => ")).otherwise(F.lit(" -> "))
+    name = F.concat(_label("exchange"), arrow, "destination", F.lit(" ("), key, F.lit(")"))
     return typed.select(
-        *place, "exchange", "destination_kind", "destination", pattern.alias("pattern"), name.alias("name")
+        *place,
+        "exchange",
+        F.when(is_to_exchange, F.col("destination")).alias("to_exchange"),
+        F.when(~is_to_exchange, F.col("destination")).alias("to_queue"),
+        pattern.alias("pattern"),
+        name.alias("name"),
+    )
+
+
+def _used_bindings(bindings: DataFrame, routes: DataFrame) -> DataFrame:
+    """The bindings by which each copy came, with how many copies."""
+    place = [*_RUN, "vhost"]
+    fields = ("exchange", "to_exchange", "to_queue", "pattern", "name")
+    topologies = bindings.groupBy(*place).agg(F.collect_list(F.struct(*fields)).alias("bindings"))
+    paths = topologies.select(*place, F.explode(_paths(F.col("bindings"))).alias("path")).select(*place, "path.*")
+    copies = routes.where(F.col("kind") == "enqueued").select(*place, "exchange", "routing_key", "queue", "n")
+    words = _dotted(F.coalesce("routing_key", F.lit("")))
+    came = null_safe_join(copies, F.broadcast(paths), [*place, "exchange"], "inner").where(
+        (F.col("to_queue").isNull() | (F.col("to_queue") == F.col("queue")))
+        & F.forall("patterns", lambda pattern: F.rlike(words, pattern))
+    )
+    # A copy that more than one way leads to a binding is still one copy.
+    return came.select(*copies.columns, "name").distinct()
+
+
+def _paths(bindings: Column) -> Column:
+    """Every way from an exchange to a binding, over exchanges bound to one another: where it begins, what it ends in,
+    and the patterns a key has to match on it.
+    """
+
+    def longer(paths: Column) -> Column:
+        def beyond(path: Column) -> Column:
+            following = F.filter(bindings, lambda binding: binding["exchange"] == path["to_exchange"])
+            return F.transform(following, lambda binding: _path(path["exchange"], path["patterns"], binding))
+
+        return F.flatten(F.transform(paths, beyond))
+
+    none = F.array().cast("array<string>")
+    lengths = [F.transform(bindings, lambda binding: _path(binding["exchange"], none, binding))]
+    for _ in range(EXCHANGE_HOPS):
+        lengths.append(longer(lengths[-1]))
+    return F.concat(*lengths)
+
+
+def _path(exchange: Column, patterns: Column, binding: Column) -> Column:
+    return F.struct(
+        exchange.alias("exchange"),
+        binding["to_exchange"].alias("to_exchange"),
+        binding["to_queue"].alias("to_queue"),
+        binding["name"].alias("name"),
+        F.concat(patterns, F.array(binding["pattern"])).alias("patterns"),
     )
 
 
