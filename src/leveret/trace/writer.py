@@ -146,7 +146,7 @@ class Writer:
             return
         assert self._lines is not None
         lines = self._lines
-        if self.is_moved:
+        if self.is_moved or self._broker_clock.is_held:
             file.time_was_moved()
         turns.append((len(raw_events), self._clock.now()))
         text: list[str] = []
