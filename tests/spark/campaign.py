@@ -126,7 +126,7 @@ def in_running_jvm(url: str, options: argparse.Namespace, tally: Tally) -> None:
             job.drain()
             tally.faults += [f"round {rounds} ({sink}): {fault}" for fault in faults_of(sink, job.rows(), bodies)]
         delete(url, queue)
-        print(f"{tally.hits.total()} kills, {rounds} rounds, {len(tally.faults)} faults", flush=True)
+        print(f"{dict(tally.hits)} kills, {rounds} rounds, {len(tally.faults)} faults", flush=True)
 
 
 def crash(job: Job, jvm: int, dice: random.Random, tally: Tally) -> str:
