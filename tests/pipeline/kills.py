@@ -38,7 +38,7 @@ def main() -> int:
         killed, is_same = history(random.Random(seed), options.kills - kills)
         kills, histories, differing = kills + killed, histories + 1, differing + (not is_same)
         said = "the same rows as one batch" if is_same else "DIFFERENT ROWS"
-        print(f"history {seed}: killed {killed} times, {said}; {kills} kills so far", flush=True)
+        print(f" history {seed}: killed {killed} times, {said}; {kills} kills so far", flush=True)
     print(f"{kills} kills in {histories} histories, {differing} of them with other rows than one batch")
     return 1 if differing else 0
 
@@ -50,7 +50,7 @@ def history(dice: random.Random, most: int) -> tuple[int, bool]:
         killed = 0
         while not is_done(folder):
             if killed < most:
-                killed += drive(folder, dice.randrange(1, 200))
+                killed += drive(folder, 1 + int(dice.expovariate(1 / 150)))
             else:
                 drive(folder, None)
         once = folder / "once"
@@ -89,6 +89,7 @@ def drive(folder: Path, changes: int | None) -> int:
             for pid in (process.pid, *children(process.pid)):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
+            print(".", end="", flush=True)
             return 1
         seen = now
         with suppress(subprocess.TimeoutExpired):

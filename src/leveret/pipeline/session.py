@@ -1,7 +1,7 @@
 """The Spark session the pipeline works in: the caller's where there is one, else one of our own.
 
-What comes first: a session that is active, `SPARK_REMOTE` or a master that was given, a JVM that `spark-submit`
-started, a JVM of our own. A session that was not made here is neither configured nor stopped.
+What comes first: a session that is active, `SPARK_REMOTE`, a JVM that `spark-submit` started, a JVM of our own, with the
+master that was given. A session that was not made here is neither configured nor stopped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def local_session(
     if (existing := existing_session()) is not None:
         return existing
     remote = master if master is not None and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
-    if remote and (master is None or master == remote):
+    if remote:
         return SparkSession.builder.remote(remote).getOrCreate()
     chosen = {**_of(profile, master), **(settings or {})}
     if "PYSPARK_GATEWAY_PORT" not in os.environ and not _jvm_is_there():
