@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from typing import Any
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
 
 TIMEOUT_S = 10
 # Where RabbitMQ serves it, counted from the AMQP port: 15672 beside 5672.
@@ -41,6 +39,10 @@ class Management:
 
     def ask(self, method: str, *path: str, body: object = None) -> Any:
         """Its answer from JSON; None for an empty one. `path` is what follows /api, in parts that may hold anything."""
+        # Only a run on a real server needs HTTP.
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request, urlopen
+
         target = "/".join((f"{self.url}/api", *(quote(part, safe="") for part in path)))
         content = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": self._authorization, "Content-Type": "application/json"}
