@@ -1,0 +1,51 @@
+"""Reading a queue as it is: what a task reads, and what it leaves, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+
+from leveret import Broker
+from leveret.spark.amqp.batch import AmqpBatchReader
+from leveret.spark.amqp.options import batch_read_options
+
+
+def read(broker: Broker, **options: str) -> list[str]:
+    reader = AmqpBatchReader(batch_read_options({"url": broker.url, "queue": "jobs", **options}), ["body"])
+    (partition,) = reader.partitions()
+    assert isinstance(partition, InputPartition)
+    return [row["body"].decode() for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def broker(request: pytest.FixtureRequest, leveret: Broker) -> Broker:
+    leveret.declare_queue("jobs", arguments={"x-queue-type": request.param})
+    for number in range(5):
+        leveret.publish("", "jobs", str(number))
+    return leveret
+
+
+def test_looking_as_often_as_one_likes_loses_nothing(broker: Broker) -> None:
+    # A quorum queue has done with a message after 20 failed deliveries.
+    for _ in range(25):
+        assert read(broker) == ["0", "1", "2", "3", "4"]
+
+
+def test_what_is_read_away_is_gone(broker: Broker) -> None:
+    assert read(broker, ack="on_read", maxMessages="3") == ["0", "1", "2"]
+    assert read(broker) == ["3", "4"]
+
+
+def test_an_empty_queue_has_no_rows(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+
+    assert read(leveret) == []
+
+
+def test_more_than_one_consumer_has_room_for_can_be_looked_at(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+    for number in range(20_001):
+        leveret.publish("", "jobs", str(number))
+
+    assert read(leveret) == [str(number) for number in range(20_001)]
+    assert len(leveret.queue("jobs").ready) == 20_001
