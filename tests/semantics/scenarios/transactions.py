@@ -273,3 +273,15 @@ def a_quorum_queue_settles_before_it_takes_what_is_committed(s: Run) -> None:
         ch.reject(old)
         ch.commit()
         ch.deliveries(2)
+
+
+@scenario
+def a_commit_to_a_full_quorum_queue_is_lost_silently(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
+    ch.fill("q", "1", "2")
+
+    ch.tx_select()
+    ch.publish("", "q", "3")
+    ch.commit()
+    ch.get_all("q")
