@@ -6,6 +6,7 @@ The text comes out as ruff would format it. With --check, nothing is written and
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -137,7 +138,18 @@ def tables() -> str:
     lines += ["}", "", "# Well-known ids that a client may not send.", "SERVER_ONLY_IDS: Final[dict[int, str]] = {"]
     lines += [f"    {name}.ID: {name}.NAME," for name in from_server]
     lines += [f'    ({class_id} << 16) | {method_id}: "{name}",' for class_id, method_id, name in REFUSED_IDS]
+    lines += ["}", "", "# Their arguments: s a short string, l a long one or a table, the rest as in a struct."]
+    lines += ["SERVER_ONLY_LAYOUTS: Final[dict[int, str]] = {"]
+    lines += [
+        f'    {method.class_name}.ID: "{argument_layout(method)}",' for method in METHODS if not method.is_from_client
+    ]
     return "\n".join([*lines, "}", ""])
+
+
+def argument_layout(method: MethodRow) -> str:
+    """A letter for each field of a method; bits that share an octet are one."""
+    letters = {**LAYOUTS, "bit": "b", "ss": "s", "ls": "l", "tbl": "l"}
+    return re.sub("b+", "B", "".join(letters[field.type] for field in method.fields))
 
 
 def class_lines(method: MethodRow) -> Iterator[str]:

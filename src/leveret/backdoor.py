@@ -186,7 +186,7 @@ class Backdoor:
 
 def new_message(node: Node, exchange: str, routing_key: str, body: bytes, properties: Properties) -> Message:
     """A message as a publishing client's would have become."""
-    limit = node.compat.max_message_size
+    limit = node.max_message_size
     if len(body) > limit:
         raise PreconditionFailed(f"message size {len(body)} is larger than configured max size {limit}")
     if properties.expiration is not None:

@@ -12,11 +12,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Never, Self
 from urllib.parse import quote
 
+from leveret.administration import suggestion
 from leveret.aio import Aio
 from leveret.backdoor import Backdoor
-from leveret.compat import Compat
+from leveret.compat import DENIABLE, Compat
 from leveret.engine import EVENT_EXCHANGE, Engine
 from leveret.errors import BrokerError, WaitedTooLong
+from leveret.model import node_settings
+from leveret.model.node_settings import NodeSettings
 from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.judge import Judge
 from leveret.observe.checks.table import Levels, Wanted
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from leveret.trace.writer import TraceOptions
 
 DEFAULT_VERSION: Final = "4.3"
+_PERMIT: Final = "deprecated_features.permit."
 # What RabbitMQ ships and leaves off, under its names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
@@ -65,6 +69,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         checks: Wanted = (),
         users: Mapping[str, str] | None = None,
         plugins: Iterable[str] = (),
+        settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
         tls_port: int = 0,
         **unknown: Never,
@@ -73,9 +78,10 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
 
         `rabbitmq` is the version it behaves as, `permit` names deprecated features to allow that the version denies,
         `checks` are levels of strict checks ("unroutable=error"), `port` 0 takes a free one, `users` adds users by name
-        and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled. With
-        `tls` there is a second port that speaks TLS: with the server's context given, or with certificates made for the
-        test (True; see `certificates`).
+        and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled,
+        `settings` are lines of its rabbitmq.conf that clients notice ({"channel_max": 100}). With `tls` there is a
+        second port that speaks TLS: with the server's context given, or with certificates made for the test (True; see
+        `certificates`).
 
         `trace` is a directory: everything that happens is written there, to one file for all brokers of the process
         (see docs/recording.md). `trace_bodies` writes bodies too, and `trace_redact` names further headers whose values
@@ -96,10 +102,12 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
             raise BrokerError(f"there is no plugin {', '.join(sorted(strange))}; there are {', '.join(PLUGINS)}")
         # One text may name several; taken for an iterable it would be letters.
         features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
+        configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
-            compat=Compat.for_version(rabbitmq),
+            compat=Compat.for_version(rabbitmq).denying(denied),
             seed=seed,
-            permit=features,
+            permit=features | permitted,
+            settings=configured,
             record=record,
             trace=None if trace is None else _trace_options(trace, bodies=trace_bodies, redact=trace_redact),
             users=users or {},
@@ -374,3 +382,26 @@ def _trace_options(trace: str | PathLike[str], *, bodies: bool, redact: Iterable
     from leveret.trace.writer import TraceOptions
 
     return TraceOptions.of(trace, bodies=bodies, redact=redact)
+
+
+def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:
+    """What lines of rabbitmq.conf set, deny and permit; raises BrokerError for one that leveret does not have."""
+    features = {name: value for name, value in lines.items() if name.startswith(_PERMIT)}
+    denied = {name.removeprefix(_PERMIT) for name, value in features.items() if value is False}
+    permitted = {name.removeprefix(_PERMIT) for name, value in features.items() if value is True}
+    others = {name: value for name, value in lines.items() if name not in features}
+    odd = [name for name, value in features.items() if not isinstance(value, bool)]
+    if odd:
+        raise BrokerError(f"{odd[0]} is True or False, not {features[odd[0]]!r}")
+    if denied - DENIABLE:
+        known, strange = ", ".join(sorted(DENIABLE)), ", ".join(sorted(denied - DENIABLE))
+        raise BrokerError(f"leveret denies {known} on request, not {strange}")
+    try:
+        return NodeSettings.of(others), denied, permitted
+    except ValueError as error:
+        raise BrokerError(str(error)) from None
+    except KeyError as error:
+        name = str(error.args[0])
+        raise BrokerError(
+            f"leveret does not have the setting {name!r}{suggestion(name, node_settings.names())}"
+        ) from None

@@ -7,7 +7,7 @@ brokers; 4.2 and 3.13 follow documents and release notes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -43,6 +43,7 @@ class Compat:
     max_message_size: int = 16 * MEBIBYTE
     # How the refusal of one channel too many names user and limit.
     user_channel_limit_text: str = "for user '{user}' has reached the maximum allowed user limit of {limit}"
+    node_channel_limit_text: str = "on node '{node}' has reached the maximum allowed limit of {limit}"
     # A close text is cut to 255 characters, and breaks the connection when it is then too long in octets; otherwise it
     # is cut to 255 octets.
     cuts_texts_by_characters: bool = True
@@ -80,6 +81,8 @@ class Compat:
     # Queues.
     # A queue neither durable nor exclusive is a hard 541.
     denies_transient_nonexcl_queues: bool = True
+    # Only because it is configured so: the text says it.
+    denies_by_configuration: bool = False
     # x-queue-type is filled in: every queue shows it and it is compared with the default on redeclare.
     fills_in_queue_type: bool = True
     # Words in x-queue-type that mean the default type; otherwise 406.
@@ -210,6 +213,12 @@ class Compat:
             compat = PERMITTED[feature](compat)
         return compat
 
+    def denying(self, features: Collection[str]) -> Compat:
+        """The same version with features of DENIABLE denied by configuration, where it permits them."""
+        if "transient_nonexcl_queues" not in features or self.denies_transient_nonexcl_queues:
+            return self
+        return replace(self, denies_transient_nonexcl_queues=True, denies_by_configuration=True)
+
 
 # Compared with 4.3.6.
 V4_3: Final = Compat()
@@ -263,6 +272,7 @@ V4_0: Final = replace(
     crashes_on_cancel_ok=False,
     default_queue_type_words=(b"undefined",),
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
+    node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",
     returns_mandatory_replies=True,
     reply_tag_is_always_one=True,
     keeps_transient_exchanges=False,
@@ -329,6 +339,8 @@ V3_10: Final = replace(
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
 
+# What deprecated_features.permit.* = false may name.
+DENIABLE: Final = frozenset({"transient_nonexcl_queues"})
 # What a deprecated feature changes where it is permitted.
 PERMITTED: Final[dict[str, Callable[[Compat], Compat]]] = {
     "transient_nonexcl_queues": lambda compat: replace(compat, denies_transient_nonexcl_queues=False),

@@ -22,6 +22,7 @@ from leveret.model.errors import AmqpError, ConnectionForced
 from leveret.model.event_exchange import EventExchange
 from leveret.model.message import Message
 from leveret.model.node import SHUTDOWN_TEXT, Node
+from leveret.model.node_settings import NodeSettings
 from leveret.observe.callers import calling_line, waiting_line
 from leveret.observe.debugging import is_debugged
 from leveret.observe.idle import describe, why_not_idle
@@ -62,6 +63,7 @@ class Engine:
         users: Mapping[str, str],
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,
+        settings: NodeSettings | None = None,
     ) -> None:
         """`users` are added, by name and password, with every right on "/"; with `tls` there is a second port."""
         self.compat = compat
@@ -70,6 +72,7 @@ class Engine:
         self.users = dict(users)
         self.plugins = plugins
         self.tls = tls
+        self.settings = settings
         # The ports in use: the plain one, then that of TLS.
         self._addresses: list[Address] = []
         self.lock = native.reentrant_lock()
@@ -99,6 +102,7 @@ class Engine:
             now=self.clock.now(),
             hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.tap is not None else None),
             permit=self.permit,
+            settings=self.settings,
         )
         if EVENT_EXCHANGE in self.plugins:
             node.event_exchange = EventExchange(node)

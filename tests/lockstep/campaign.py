@@ -60,7 +60,7 @@ class Tally:
     # What was answered: methods, with the code where there is one.
     answered: collections.Counter[str] = field(default_factory=collections.Counter)
     reordered: int = 0
-    # Seeds of programs that ended where dead letters met the end of a channel.
+    # Seeds of programs that ended where things raced on the server.
     racing: list[int] = field(default_factory=list)
     # Seeds of programs RabbitMQ does not answer the same each time, once as leveret.
     by_chance: list[int] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Tally:
         parts += [f"  {name:24}{count:10}" for name, count in self.answered.most_common()]
         parts += [
             f"order between queues differed in {self.reordered}",
-            f"ended where dead letters met the end of a channel: {self.racing}",
+            f"ended in a race: {self.racing}",
             f"answered by chance (once as leveret): {self.by_chance}",
             f"too slow for their TTLs: {self.too_slow}",
             f"DIFFERENT: {self.differing}",

@@ -81,6 +81,15 @@ EXCLUSIONS = (
         "counts. The program ends at such an error, and leaves such an end out.",
     ),
     Exclusion(
+        "Order between what a commit publishes to a quorum queue and what it settles there",
+        "Publishes are commands of low priority, which others overtake unless they come too late. A program that is "
+        "answered differently at a commit, with a quorum queue, ends there and is counted.",
+    ),
+    Exclusion(
+        "More than one consumer with a tag the server made up",
+        "Consumers of one channel are served, and told of a deleted queue, in the order of their tags.",
+    ),
+    Exclusion(
         "Counts of streams, and bursts into them",
         "RabbitMQ's counts lag seconds behind, and what comes together may be one chunk or several.",
     ),

@@ -30,6 +30,7 @@ class _Guess:
     queues: dict[str, Place | None] = field(default_factory=dict)
     exchanges: set[str] = field(default_factory=set)
     has_made_up: bool = False
+    has_made_up_tag: bool = False
     # Queues that were published to lately.
     filled: list[str] = field(default_factory=list)
     consumers: list[tuple[Place, str]] = field(default_factory=list)
@@ -213,7 +214,8 @@ class Generator:
         self._add(op, fields, place)
 
     def _tag(self, place: Place) -> str:
-        if self._maybe(0.1):
+        if not self._there.has_made_up_tag and self._maybe(0.12):
+            self._there.has_made_up_tag = True
             return ""
         free = [tag for tag in TAGS if (place, tag) not in self._there.consumers]
         return self.chance.choice(free if free and self._maybe(0.99) else TAGS)

@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="AREA[/NAME]")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--own-node", action="store_true")
+    parser.add_argument("--settings", action="store_true", help="the node runs with target.SETTINGS: what asks that")
     parser.add_argument("--new", action="store_true", help="only what has no transcript yet")
     options = parser.parse_args()
     scenarios.load_all()
@@ -40,6 +41,8 @@ def main() -> int:
 
 def _is_wanted(scenario: Scenario, version: str, options: argparse.Namespace) -> bool:
     if version not in scenario.versions or (scenario.needs_own_node and not options.own_node):
+        return False
+    if scenario.has_settings != options.settings:
         return False
     if options.new and transcripts.load(version, scenario.area, scenario.name) is not None:
         return False

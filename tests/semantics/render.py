@@ -90,7 +90,12 @@ def value(inner: object) -> str:
 
 def fields(pairs: dict[str, object]) -> str:
     """Fields by name, in wire order."""
-    return " ".join(f"{name}={value(inner)}" for name, inner in pairs.items())
+    return " ".join(f"{name}={_named(name, inner)}" for name, inner in pairs.items())
+
+
+def _named(name: str, inner: object) -> str:
+    is_now = name == "timestamp" and isinstance(inner, int) and _is_near_now(inner)
+    return "<now>" if is_now else value(inner)
 
 
 def body(octets: bytes) -> str:

@@ -28,6 +28,8 @@ class Scenario:
     versions: tuple[str, ...] = ALL_VERSIONS
     # Stops or starves the whole node: recorded only on a node of its own.
     needs_own_node: bool = False
+    # Is about a node that runs with target.SETTINGS.
+    has_settings: bool = False
 
     @property
     def id(self) -> str:

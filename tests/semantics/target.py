@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from .client import Connection
 
 PERMIT = frozenset({"transient_nonexcl_queues"})
+# Lines of rabbitmq.conf that the scenarios of the area node_settings are about.
+SETTINGS: dict[str, int | bool] = {
+    "channel_max": 3,
+    "channel_max_per_node": 4,
+    "cluster_exchange_limit": 16,
+    "cluster_queue_limit": 3,
+    "connection_max": 4,
+    "consumer_max_per_channel": 2,
+    "consumer_timeout": 4000,
+    "deprecated_features.permit.transient_nonexcl_queues": False,
+    "frame_max": 16_384,
+    "heartbeat": 7,
+    "max_message_size": 1000,
+    "message_interceptors.incoming.set_header_routing_node.overwrite": False,
+    "message_interceptors.incoming.set_header_timestamp.overwrite": False,
+}
 
 
 class Endpoint(Protocol):
@@ -72,11 +88,16 @@ class LeveretEndpoint:
 
 
 @contextmanager
-def leveret(version: str) -> Iterator[LeveretEndpoint]:
-    """A fresh broker with the vhost of the scenario."""
+def leveret(version: str, *, has_settings: bool = False) -> Iterator[LeveretEndpoint]:
+    """A fresh broker with the vhost of the scenario, and with SETTINGS if asked for."""
     from leveret import Broker
 
-    with Broker(rabbitmq=version, permit=PERMIT) as broker:
+    settings, permit = (SETTINGS, frozenset[str]()) if has_settings else ({}, PERMIT)
+    with Broker(rabbitmq=version, settings=settings, permit=permit) as broker:
+        if has_settings:
+            # A server's default vhost has two exchanges more, of its log and of a plugin; they count.
+            broker.declare_exchange("stands for amq.rabbitmq.log")
+            broker.declare_exchange("stands for amq.rabbitmq.event")
         endpoint = LeveretEndpoint(broker, version)
         endpoint.operator.add_vhost(endpoint.vhost)
         endpoint.operator.set_permissions("guest", endpoint.vhost)

@@ -15,10 +15,11 @@ from typing import Protocol
 from leveret.compat import Compat
 from leveret.hooks import Hooks
 from leveret.model.access import Access
-from leveret.model.errors import ConnectionForced, NotAllowed
+from leveret.model.errors import ConnectionForced, NotAllowed, PreconditionFailed
 from leveret.model.event_exchange import EventExchange
 from leveret.model.exchanges.exchange import Dice
 from leveret.model.firehose import NODE_NAME
+from leveret.model.node_settings import NodeSettings
 from leveret.model.reply_to import ReplyQueues
 from leveret.model.session import Session
 from leveret.model.timers import Timers
@@ -47,8 +48,10 @@ class Node:
         now: int = 0,
         hooks: Hooks | None = None,
         permit: frozenset[str] = frozenset(),
+        settings: NodeSettings | None = None,
     ) -> None:
         self.compat = compat.permitting(permit)
+        self.settings = settings if settings is not None else NodeSettings()
         self.dice = dice
         self.hooks = hooks if hooks is not None else Hooks()
         # The broker's clock and the wall's, in microseconds since the epoch.
@@ -62,7 +65,7 @@ class Node:
         self.last_copy = 0
         self.access = Access(names_refused_right=compat.names_refused_right)
         # How long a delivery may be held, where the queue does not say (RabbitMQ's consumer_timeout: 30 minutes).
-        self.consumer_timeout_us = 1_800_000_000
+        self.consumer_timeout_us = self.settings.consumer_timeout * 1000
         # Offered to clients, in this order.
         self.mechanisms: tuple[str, ...] = compat.mechanisms
         # Counts whatever may change where a message goes, so that a remembered route can be doubted.
@@ -127,11 +130,41 @@ class Node:
             place = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
             raise NotAllowed(f"{place}: connection limit ({limit}) is reached")
 
+    @property
+    def max_message_size(self) -> int:
+        """How many octets a body may have."""
+        limit = self.settings.max_message_size
+        return self.compat.max_message_size if limit is None else limit
+
+    def refuse_another_connection(self) -> None:
+        """Refuse a connection more than the node may have; raises NotAllowed."""
+        limit = self.settings.connection_max
+        if limit is not None and len(self.connections) >= limit:
+            raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+
+    def refuse_another_queue(self, name: str) -> None:
+        """Refuse a queue more than all virtual hosts may have together; raises PreconditionFailed."""
+        limit = self.settings.cluster_queue_limit
+        if limit is not None and sum(len(vhost.queues) for vhost in self.vhosts.values()) >= limit:
+            text = f"cannot declare queue '{name}': queue limit in cluster ({limit}) is reached"
+            raise PreconditionFailed(text)
+
+    def refuse_another_exchange(self, name: str, vhost_name: str) -> None:
+        """Refuse an exchange more than all virtual hosts may have together; raises PreconditionFailed."""
+        limit = self.settings.cluster_exchange_limit
+        if limit is not None and sum(len(vhost.exchanges) for vhost in self.vhosts.values()) >= limit:
+            place = f"exchange '{name}' in vhost '{vhost_name}'"
+            raise PreconditionFailed(f"cannot declare {place}: exchange limit of {limit} is reached")
+
     def refuse_another_channel(self, user_name: str) -> None:
-        """Refuse a channel more than a user may have on all connections together; raises NotAllowed."""
+        """Refuse a channel more than a user, or the node, may have on all connections together; raises NotAllowed."""
         limit = self.access.users[user_name].limit("max-channels")
         if limit is not None and sum(session.channel_count for session in self.sessions_of(user=user_name)) >= limit:
             text = self.compat.user_channel_limit_text.format(user=user_name, node=NODE_NAME, limit=limit)
+            raise NotAllowed(f"number of channels opened {text}").at(0)
+        limit = self.settings.channel_max_per_node
+        if limit is not None and sum(session.channel_count for session in self.connections.values()) >= limit:
+            text = self.compat.node_channel_limit_text.format(node=NODE_NAME, limit=limit)
             raise NotAllowed(f"number of channels opened {text}").at(0)
 
     def set_alarm(self, resource: str) -> None:

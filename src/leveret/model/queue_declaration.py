@@ -96,7 +96,8 @@ class QueueDeclaration:
         if "x-queue-master-locator" in self.arguments and compat.denies_queue_master_locator:
             raise InternalRefusal(denied_feature_text(QUEUE_MASTER_LOCATOR))
         if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
-            raise InternalRefusal(denied_feature_text(TRANSIENT_NONEXCL_QUEUES))
+            text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
+            raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES))
 
 
 def locked_text(place: str) -> str:
@@ -104,6 +105,17 @@ def locked_text(place: str) -> str:
     return (
         f"cannot obtain exclusive access to locked {place}. It could be originally declared on another connection "
         "or the exclusive property value does not match that of the original declaration."
+    )
+
+
+def configured_denial_text(feature: str) -> str:
+    """RabbitMQ's explanation when a deprecated feature is used that it permits, and its configuration does not."""
+    return (
+        f"Feature `{feature}` is deprecated.\n"
+        "Its use is not permitted per the configuration (overriding the default, which is permitted):\n"
+        f'    "deprecated_features.permit.{feature} = false"\n'
+        "Its use will not be permitted by default in a future minor RabbitMQ version and the feature will be removed "
+        "from a future major RabbitMQ version; actual versions to be determined."
     )
 
 

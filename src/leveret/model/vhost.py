@@ -165,6 +165,7 @@ class VirtualHost:
                 rights("read", "exchange", name)
                 rights("write", "exchange", alternate)
             new_type.check_arguments(name, self.name, arguments, self.node.compat)
+            self.node.refuse_another_exchange(name, self.name)
             known = self._add_exchange(
                 name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
             )
@@ -436,6 +437,7 @@ class VirtualHost:
         if 0 <= limit <= len(self.queues):
             text = f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
             raise PreconditionFailed(text)
+        self.node.refuse_another_queue(name)
 
     def trace_on(self) -> None:
         """Copy what is published and delivered to amq.rabbitmq.trace."""

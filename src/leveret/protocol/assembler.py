@@ -6,7 +6,7 @@ order of frames on one channel and nothing of what commands do.
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Final
 
 from leveret.compat import Compat
@@ -15,9 +15,10 @@ from leveret.model.errors import AmqpError, CommandInvalid, FrameError, Internal
 from leveret.wire import erlang
 from leveret.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from leveret.wire.errors import MalformedUtf8, Undecodable
-from leveret.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, BasicPublish, ClientMethod
+from leveret.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, SERVER_ONLY_LAYOUTS, BasicPublish, ClientMethod
 
 _ID: Final = Struct(">I")
+_SIZE: Final = Struct(">I")
 # Class, weight, body size; property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
@@ -135,6 +136,8 @@ def decode(payload: bytes) -> ClientMethod:
     method_class = CLIENT_METHODS.get(method_id)
     if method_class is None:
         if method_id in SERVER_ONLY_IDS:
+            # They are decoded before anybody asks who sent them (seen on 4.3).
+            _refuse_misfit(SERVER_ONLY_LAYOUTS.get(method_id), method_id, payload)
             raise CommandInvalid("unimplemented method").at(method_id)
         raise UnknownMethod(method_id)
     try:
@@ -143,6 +146,22 @@ def decode(payload: bytes) -> ClientMethod:
         raise FrameError(f"cannot decode {erlang.binary_numbers(error.octets)}").at(method_id) from None
     except MalformedUtf8:
         raise FrameError("Malformed UTF-8 in shortstr").at(0) from None
+
+
+def _refuse_misfit(layout: str | None, method_id: int, payload: bytes) -> None:
+    """Refuse arguments that are short, long or followed by other octets."""
+    if layout is None:
+        return
+    at, length = _ID.size, len(payload)
+    for letter in layout:
+        if letter == "s":
+            at += 1 + (payload[at] if at < length else 0)
+        elif letter == "l":
+            at += _SIZE.size + (_SIZE.unpack_from(payload, at)[0] if at + _SIZE.size <= length else 0)
+        else:
+            at += calcsize(f">{letter}")
+    if at != length:
+        raise FrameError(f"cannot decode {erlang.binary_numbers(payload[_ID.size :])}").at(method_id)
 
 
 def undecodable_properties() -> InternalRefusal:

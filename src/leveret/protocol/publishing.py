@@ -12,6 +12,7 @@ from leveret.model import reply_to
 from leveret.model.arguments import TEN_YEARS_MS
 from leveret.model.errors import AccessRefused, PreconditionFailed
 from leveret.model.exchanges.exchange import Exchange
+from leveret.model.firehose import NODE_NAME
 from leveret.model.message import Message
 from leveret.protocol.assembler import Content, undecodable_properties
 from leveret.wire import erlang
@@ -28,7 +29,7 @@ _DIGITS: Final = frozenset("0123456789")
 
 def refuse_oversize(channel: Channel, content: Content) -> None:
     """Refuse a body above the broker's limit; checked before everything else."""
-    limit, size = channel.node.compat.max_message_size, len(content.body)
+    limit, size = channel.node.max_message_size, len(content.body)
     if size > limit:
         raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
 
@@ -75,6 +76,9 @@ def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
     channel.connection.rights.require_topic("write", method.exchange, routing_keys)
     if properties.user_id is not None:
         channel.connection.rights.refuse_false_user_id(properties.user_id)
+    if channel.node.settings.intercepts_incoming:
+        properties = _intercepted(channel, properties)
+        octets = properties.encode()
     return Message(
         channel.node.new_message_id(),
         method.exchange,
@@ -85,6 +89,22 @@ def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
         routing_keys,
         hidden_keys,
     )
+
+
+def _intercepted(channel: Channel, properties: Properties) -> Properties:
+    """The properties with what the node's interceptors add: when it came, and to which node."""
+    node, settings = channel.node, channel.node.settings
+    headers = properties.headers or Table.EMPTY
+    if settings.overwrites_timestamp is not None:
+        if settings.overwrites_timestamp or "timestamp_in_ms" not in headers:
+            headers = headers.with_entry("timestamp_in_ms", Field("l", node.now // 1000))
+        if settings.overwrites_timestamp or properties.timestamp is None:
+            properties = properties.replace(timestamp=node.now // 1_000_000)
+    if settings.overwrites_routing_node or (
+        settings.overwrites_routing_node is not None and "x-routed-by" not in headers
+    ):
+        headers = headers.with_entry("x-routed-by", Field("S", NODE_NAME.encode()))
+    return properties.replace(headers=headers.sorted_unique() if node.compat.sorts_header_keys else headers)
 
 
 def _decoded(channel: Channel, octets: bytes) -> Properties:

@@ -151,6 +151,8 @@ def remembered(channel: Channel, content: Content, message: Message, exchange: E
         return None
     found = dict.fromkeys(exchange.route(message))
     queues = tuple(queue for queue in found if isinstance(queue, StoredQueue))
+    if channel.node.settings.intercepts_incoming:
+        return None
     if any(queue.chooses_publishers and queue.settings.is_refusing for queue in queues):
         return None
     if not queues or len(queues) != len(found) or channel.vhost.firehose is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from .. import codec
 from ..scenario import Run, scenario
 from .errors_frames import connected, method_is_refused
@@ -154,3 +156,22 @@ def a_cancel_ok_for_an_unknown_tag(s: Run) -> None:
     ch.send("basic.cancel-ok", consumer_tag="nobody")
 
     connection.take(0, "connection.close")
+
+
+@scenario
+def methods_that_only_a_server_sends_are_decoded_first(s: Run) -> None:
+    cases = (
+        (50, 11, b""),
+        (50, 11, b"\x05ab"),
+        (50, 11, b"\x01q\0\0\0\0\0\0\0\0!"),
+        (60, 60, b"\xff"),
+        (60, 50, b"\1\x38\0\0"),
+        (20, 11, b"\0\0"),
+        (30, 11, b"\0"),
+        (85, 11, b"zz"),
+        (40, 51, b"x"),
+    )
+    for class_id, method_id, arguments in cases:
+        ch = s.channel(on=s.connect())
+        ch.connection.send_frame(codec.METHOD, ch.number, struct.pack(">HH", class_id, method_id) + arguments)
+        ch.receive()

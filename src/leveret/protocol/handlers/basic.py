@@ -132,6 +132,9 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if method.queue == reply_to.NAME:
         _consume_replies(channel, method)
         return
+    limit = channel.node.settings.consumer_max_per_channel
+    if limit is not None and len(channel.consumers) >= limit:
+        raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     name = named(channel, method.queue)
     if method.consumer_tag and method.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")

@@ -10,7 +10,7 @@ from leveret.model.event_exchange import described
 from leveret.model.firehose import NODE_NAME
 from leveret.protocol import auth
 from leveret.protocol.state import State
-from leveret.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S, PROTOCOL_HEADER
+from leveret.wire.constants import PROTOCOL_HEADER
 from leveret.wire.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -114,7 +114,8 @@ def _take_answer(connection: Connection, answer: auth.Answer) -> None:
         _announce(connection, "user.authentication.success", name=answer.user)
         connection.user = answer.user
         connection.state = State.TUNE
-        connection.send_control(ConnectionTune(CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S))
+        settings = connection.node.settings
+        connection.send_control(ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
     else:
         error = [ord(character) for character in f"user '{answer.user}' - invalid credentials"]
         _announce(connection, "user.authentication.failure", name=answer.user, error=error)
@@ -148,8 +149,9 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
     """Agree on limits; RabbitMQ hangs up on what is out of range."""
     if connection.state is not State.TUNE:
         raise connection.out_of_place()
-    is_frame_max_fine = connection.node.compat.min_frame_max <= method.frame_max <= FRAME_MAX_SIZE
-    if not is_frame_max_fine or not 1 <= method.channel_max <= CHANNEL_MAX:
+    settings = connection.node.settings
+    is_frame_max_fine = connection.node.compat.min_frame_max <= method.frame_max <= settings.frame_max
+    if not is_frame_max_fine or not 1 <= method.channel_max <= settings.channel_max:
         connection.doom()
         return
     connection.tune(frame_max=method.frame_max, channel_max=method.channel_max, heartbeat_s=method.heartbeat)
@@ -160,6 +162,7 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     """Enter a virtual host: the end of the handshake."""
     if connection.state is not State.OPEN:
         raise connection.out_of_place()
+    connection.node.refuse_another_connection()
     vhost = connection.node.vhosts.get(method.virtual_host)
     if vhost is None:
         raise NotAllowed(f"vhost {method.virtual_host} not found")

@@ -1,0 +1,70 @@
+"""Lines of rabbitmq.conf that a broker takes, as `settings`."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError
+
+
+def test_a_client_is_offered_what_is_set() -> None:
+    with Broker(settings={"heartbeat": 7, "channel_max": 3}) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+        assert connection._impl.params.channel_max <= 3
+        connection.close()
+
+
+def test_infinity_is_no_limit() -> None:
+    with Broker(settings={"connection_max": "infinity"}) as broker:
+        pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_a_denied_feature_is_denied_where_the_version_permits_it() -> None:
+    denied = {"deprecated_features.permit.transient_nonexcl_queues": False}
+    with Broker(rabbitmq="4.0", settings=denied, checks="unseen_channel_error=off") as broker:
+        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+
+        with pytest.raises(pika.exceptions.ConnectionClosed, match="not permitted per the configuration"):
+            channel.queue_declare("q")
+
+
+def test_a_permitted_feature_is_permitted_where_the_version_denies_it() -> None:
+    with Broker(settings={"deprecated_features.permit.transient_nonexcl_queues": True}) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+        connection.channel().queue_declare("q")
+        connection.close()
+
+
+def test_settings_outlive_a_restart() -> None:
+    with Broker(settings={"max_message_size": 10}) as broker:
+        broker.restart()
+        broker.declare_queue("q")
+        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+        channel.confirm_delivery()
+
+        with pytest.raises(pika.exceptions.ChannelClosed, match="larger than configured max size 10"):
+            channel.basic_publish("", "q", b"x" * 11)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"chanel_max": 3}, "does not have the setting 'chanel_max'; did you mean 'channel_max'"),
+        ({"log.file": True}, "does not have the setting 'log.file'"),
+        ({"channel_max": "many"}, "channel_max is a whole number from 0 on, not 'many'"),
+        ({"frame_max": 100}, "frame_max is a whole number from 8192 on, not 100"),
+        (
+            {"message_interceptors.incoming.set_header_timestamp.overwrite": "no"},
+            "message_interceptors.incoming.set_header_timestamp.overwrite is True or False, not 'no'",
+        ),
+        ({"deprecated_features.permit.transient_nonexcl_queues": 1}, "is True or False, not 1"),
+        ({"deprecated_features.permit.global_qos": False}, "leveret denies transient_nonexcl_queues on request"),
+    ],
+)
+def test_a_line_that_means_nothing_here_is_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(BrokerError, match=complaint):
+        Broker(settings=settings)
