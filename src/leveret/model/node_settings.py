@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final, Self
+from typing import Final
 
 from leveret.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S
 
@@ -20,7 +20,7 @@ _DOTTED: Final = {
 _MINIMUM: Final = {"frame_max": 8192, "max_message_size": 1, "consumer_timeout": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NodeSettings:
     """What one node is set to; None is RabbitMQ's default."""
 
@@ -41,17 +41,17 @@ class NodeSettings:
     overwrites_routing_node: bool | None = None
 
     @classmethod
-    def of(cls, lines: Mapping[str, object]) -> Self:
+    def of(cls, lines: Mapping[str, object]) -> NodeSettings:
         """What lines of rabbitmq.conf say; raises ValueError for a value that is none, KeyError for an unknown name."""
-        found: dict[str, int | bool | None] = {}
-        for name, value in lines.items():
-            if name in _DOTTED:
-                found[_DOTTED[name]] = _boolean(name, value)
-            elif name in names():
-                found[name] = _number(name, value)
-            else:
-                raise KeyError(name)
-        return cls(**found)  # type: ignore[arg-type]
+        strange = next((name for name in lines if name not in names()), None)
+        if strange is not None:
+            raise KeyError(strange)
+        numbers = {name: _number(name, value) for name, value in lines.items() if name not in _DOTTED}
+        switches = {_DOTTED[name]: _boolean(name, value) for name, value in lines.items() if name in _DOTTED}
+        made = cls()
+        for name, value in (*numbers.items(), *switches.items()):
+            setattr(made, name, value)
+        return made
 
     @property
     def intercepts_incoming(self) -> bool:

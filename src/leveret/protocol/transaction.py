@@ -6,7 +6,7 @@ deliveries count as unacknowledged but may not be settled again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,13 +32,36 @@ class HeldPublish:
         return [queue for queue in self.queues if isinstance(queue, StoredQueue) and queue.is_deleted]
 
 
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Deliveries to be settled in one way; what follows in the same way is settled with them, by tag."""
+
+    # What is done with them: neighbours that are equal are one.
+    way: tuple[str, bool]
+    # By method: its event, its deliveries, whether it named several.
+    methods: list[tuple[str, Sequence[Delivery], bool]]
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """All of them, oldest first."""
+        found = [delivery for _, deliveries, _ in self.methods for delivery in deliveries]
+        return sorted(found, key=lambda delivery: delivery.tag)
+
+
 @dataclass(slots=True)
 class Transaction:
     """What one channel has done since tx.select or the last commit or rollback."""
 
     # Routed, not yet enqueued.
     publishes: list[HeldPublish] = field(default_factory=list)
-    # Each settles deliveries for good.
-    settlements: list[Callable[[], None]] = field(default_factory=list)
+    settlements: list[Settlement] = field(default_factory=list)
     # The deliveries those would settle.
     deliveries: list[Delivery] = field(default_factory=list)
+
+    def hold(self, settlement: Settlement) -> None:
+        """Keep for the commit what a method settles."""
+        self.deliveries.extend(settlement.deliveries)
+        if self.settlements and self.settlements[-1].way == settlement.way:
+            self.settlements[-1].methods.extend(settlement.methods)
+        else:
+            self.settlements.append(settlement)

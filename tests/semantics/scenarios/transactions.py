@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..scenario import Run, scenario
+from ..scenario import Channel, Run, scenario
 
 
 @scenario
@@ -284,4 +284,38 @@ def a_commit_to_a_full_quorum_queue_is_lost_silently(s: Run) -> None:
     ch.tx_select()
     ch.publish("", "q", "3")
     ch.commit()
+    ch.get_all("q")
+
+
+@scenario
+def settlements_of_one_kind_are_one_at_commit(s: Run) -> None:
+    settlers = {"nack": Channel.nack, "reject": Channel.reject}
+    for first, second in (("nack", "nack"), ("reject", "reject"), ("nack", "reject")):
+        name = f"{first} and {second}"
+        ch = s.channel()
+        ch.declare(name, arguments={"x-queue-type": "quorum"})
+        ch.fill(name, "1", "2")
+        ch.tx_select()
+        deliveries = [ch.get(name) for _ in range(2)]
+
+        settlers[first](ch, deliveries[1])
+        settlers[second](ch, deliveries[0])
+        ch.commit()
+        ch.await_count(name, 2)
+        ch.get_all(name)
+
+
+@scenario
+def an_ack_between_two_nacks_keeps_them_apart_at_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum"})
+    ch.fill("q", "1", "2", "3")
+    ch.tx_select()
+    deliveries = [ch.get("q") for _ in range(3)]
+
+    ch.nack(deliveries[2])
+    ch.ack(deliveries[1])
+    ch.nack(deliveries[0])
+    ch.commit()
+    ch.await_count("q", 2)
     ch.get_all("q")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leveret.model import consumer_arguments, reply_to
@@ -23,7 +23,7 @@ from leveret.protocol.assembler import Content
 from leveret.protocol.channel import Delivery, unknown_tag
 from leveret.protocol.handlers.queue import named
 from leveret.protocol.repeated_publish import remembered
-from leveret.protocol.transaction import HeldPublish
+from leveret.protocol.transaction import HeldPublish, Settlement
 from leveret.trace import events
 from leveret.wire.constants import NO_ROUTE
 from leveret.wire.methods import (
@@ -274,17 +274,7 @@ def tap_acked(channel: Channel, delivery: Delivery) -> None:
 
 def _ack_several(channel: Channel, method: BasicAck) -> None:
     deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
-    if channel.transaction is not None:
-        _hold(channel, deliveries, lambda: _acknowledge(channel, deliveries, multiple=method.multiple))
-        return
-    _acknowledge(channel, deliveries, multiple=method.multiple)
-
-
-def _acknowledge(channel: Channel, deliveries: Sequence[Delivery], *, multiple: bool) -> None:
-    _tap_settled(channel, events.ACKED, deliveries, multiple, None)
-    for delivery in settling.in_order(deliveries):
-        delivery.queue.acknowledge(delivery.entry, delivery.consumer)
-    channel.release(deliveries)
+    _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
@@ -305,25 +295,32 @@ def nack(channel: Channel, method: BasicNack) -> None:
 def _give_up(
     channel: Channel, kind: str, deliveries: Sequence[Delivery], *, multiple: bool, requeue: bool, is_failure: bool
 ) -> None:
-    def settle() -> None:
-        _tap_settled(channel, kind, deliveries, multiple)
-        if requeue:
-            channel.requeue(deliveries, kind, is_failure=is_failure)
-            return
-        for delivery in settling.in_order(deliveries):
-            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
-        channel.release(deliveries)
+    way = "requeue" if requeue else "discard"
+    _settle(channel, Settlement((way, is_failure), [(kind, deliveries, multiple)]))
 
+
+def _settle(channel: Channel, settlement: Settlement) -> None:
     if channel.transaction is not None:
-        _hold(channel, deliveries, settle)
+        channel.transaction.hold(settlement)
     else:
-        settle()
+        settle(channel, settlement)
 
 
-def _hold(channel: Channel, deliveries: Sequence[Delivery], settle: Callable[[], None]) -> None:
-    assert channel.transaction is not None
-    channel.transaction.deliveries.extend(deliveries)
-    channel.transaction.settlements.append(settle)
+def settle(channel: Channel, settlement: Settlement) -> None:
+    """Settle deliveries for good."""
+    for kind, deliveries, multiple in settlement.methods:
+        _tap_settled(channel, kind, deliveries, multiple, *((None,) if kind == events.ACKED else ()))
+    deliveries = settlement.deliveries
+    way, is_failure = settlement.way
+    if way == "requeue":
+        channel.requeue(deliveries, settlement.methods[0][0], is_failure=is_failure)
+        return
+    for delivery in settling.in_order(deliveries):
+        if way == "ack":
+            delivery.queue.acknowledge(delivery.entry, delivery.consumer)
+        else:
+            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+    channel.release(deliveries)
 
 
 def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:

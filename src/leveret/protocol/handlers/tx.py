@@ -35,8 +35,8 @@ def commit(channel: Channel, method: TxCommit) -> None:
             _refuse_deleted_queues(publish)
         outcomes.append(basic.enqueue_held(channel, publish))
     channel.transaction = Transaction()
-    for settle in transaction.settlements:
-        settle()
+    for settlement in transaction.settlements:
+        basic.settle(channel, settlement)
     for publish in publishes:
         gone = publish.deleted_queues
         late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
