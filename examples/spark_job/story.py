@@ -20,6 +20,8 @@ def tell() -> None:
 
     with Broker() as broker, TemporaryDirectory() as checkpoint, session("test") as spark:
         register(spark)
+        # Spark tells of a failed task at length; here one line does.
+        spark.sparkContext.setLogLevel("OFF")
         broker.declare_queue(ORDERS)
         broker.declare_queue(INVOICES)
         for number in range(3):

@@ -104,9 +104,10 @@ class Publisher:
         """On the link's thread."""
         with self._changed:
             if not is_ack and self._refusal is None:
-                count = f"up to {tag - self._confirmed} messages" if multiple else "a message"
+                count = tag - self._confirmed if multiple else 1
                 self._refusal = PublishError(
-                    f"the broker nacked {count}: it could not store them, or a queue is full (overflow reject-publish)"
+                    f"the broker nacked {f'up to {count} messages' if count > 1 else 'a message'}: "
+                    "a queue is full (overflow reject-publish), or it could not store them"
                 )
             if multiple:
                 self._confirmed = max(self._confirmed, tag)
