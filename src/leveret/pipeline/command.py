@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from leveret.spark.doctor import INSTALL, examine
@@ -32,6 +33,8 @@ examples:
       take in what is new in traces/, and bring all tables up to date
   leveret pipeline ingest traces/ run7.jsonl.gz --warehouse warehouse/
       take in the events alone
+  leveret pipeline report traces/ --output report.html
+      what the newest run did, as a page to read; with --warehouse, compared with what was before
   leveret pipeline compact --warehouse warehouse/
       merge what many updates have written; `vacuum` then removes what is no longer used
 
@@ -60,10 +63,23 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update = _step(steps, "update", "bring all tables up to date", _update)
     update.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
     update.add_argument("--all", action="store_true", help="compute all runs anew, not only what has changed")
+    _add_report(steps)
     _step(steps, "compact", "merge what many updates have written", _compact)
     vacuum = _step(steps, "vacuum", "remove what is no longer used", _vacuum, needs_spark=False)
     vacuum.add_argument(
         "--older-than", type=float, default=24.0, metavar="HOURS", help="leave what is younger (default: 24)"
+    )
+
+
+def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report = _step(steps, "report", "write a page that says what the messages of a run did", _report, has_default=True)
+    report.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
+    report.add_argument(
+        "--run", metavar="NAME", dest="name", help="the run or commit it is about (default: newest run)"
+    )
+    report.add_argument("--against", metavar="NAME", help="the run or commit to compare with (default: the one before)")
+    report.add_argument(
+        "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="(default: report.html)"
     )
 
 
@@ -88,9 +104,11 @@ def _step(
     run: Callable[[argparse.Namespace], int],
     *,
     needs_spark: bool = True,
+    has_default: bool = False,
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
-    step.add_argument("--warehouse", "-w", required=True, type=Path, metavar="DIR", help="the folder of the tables")
+    place = "the folder of the tables" + (" (default: one for this time alone)" if has_default else "")
+    step.add_argument("--warehouse", "-w", required=not has_default, type=Path, metavar="DIR", help=place)
     if needs_spark:
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument("--memory", metavar="SIZE", help="of the JVM, as in 4g (default: 1g, or 2g for large work)")
@@ -139,6 +157,30 @@ def _update(options: argparse.Namespace) -> int:
         answered = update(spark, warehouse, everything=options.all, progress=_progress)
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
         return code
+
+
+def _report(options: argparse.Namespace) -> int:
+    from leveret.pipeline.warehouse import Warehouse
+
+    if options.warehouse is None and not options.places:
+        return _refuse("name the traces that the report is about, or a --warehouse")
+    with TemporaryDirectory(prefix="leveret-") as folder:
+        warehouse = Warehouse(options.warehouse or folder) if options.places else _existing(options)
+        return _write_report(options, warehouse)
+
+
+def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.incremental import update
+    from leveret.pipeline.report import report
+
+    with _session(options, _profile(options, warehouse)) as spark:
+        code = _take_in(spark, options, warehouse) if options.places else 0
+        update(spark, warehouse, progress=_progress)
+        _progress("asking the tables")
+        page = report(spark, warehouse, options.name, against=options.against)
+    options.output.write_text(page, encoding="utf-8")
+    print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
+    return code
 
 
 def _compact(options: argparse.Namespace) -> int:

@@ -1,0 +1,35 @@
+"""The report: one HTML file that says what the messages of a run, or of a commit's runs, did.
+
+It needs no network and no JavaScript, and everything in it is read from the tables of a warehouse, in lists of bounded
+length. `findings` asks Spark, the other modules lay out what it answered.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from leveret.pipeline.incremental import read_table
+from leveret.pipeline.report.findings import find
+from leveret.pipeline.report.page import page
+from leveret.pipeline.report.subject import NoSuchRunError, before, choose
+from leveret.pipeline.warehouse import Warehouse
+
+__all__ = ["NoSuchRunError", "report"]
+
+
+def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *, against: str | None = None) -> str:
+    """The page about the run or commit of that name (default: the newest run), compared with another one (default: the
+    newest before it). The warehouse has to be up to date.
+
+    Raises NoSuchRunError for a name that is neither that of a run nor of a commit.
+    """
+    state = warehouse.state()
+    read = partial(read_table, spark, warehouse, state=state)
+    subject = choose(read("runs"), name)
+    other = before(read("runs"), subject) if against is None else choose(read("runs"), against)
+    files = [(path, file) for path, file in state.files.items() if file.run in subject.runs or file.problem is not None]
+    cut = [path for path, file in files if file.is_truncated and file.problem is None]
+    refused = [(path, file.problem) for path, file in files if file.problem is not None]
+    return page(subject, other, find(read, subject, other), cut, refused)

@@ -1,0 +1,245 @@
+"""The first screen: what the page is, what stands out, and the runs that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from leveret.pipeline.report.blocks import count, empty, facts, heading, more, note, section, table, text
+from leveret.pipeline.report.charts import Share, legend, shares
+from leveret.pipeline.report.findings import TESTS_SHOWN, Row
+from leveret.pipeline.report.markup import Html, code, element, joined
+from leveret.pipeline.report.subject import Subject
+from leveret.pipeline.report.words import NONE, OUTCOMES, counted, number
+
+Answers = dict[str, list[Row]]
+
+_OUTCOME_COLOURS: Final = {
+    "passed": "good-part",
+    "failed": "bad-part",
+    "error": "pink-part",
+    "skipped": "grey-part",
+    "xfailed": "blue-part",
+    "xpassed": "wait-part",
+}
+_FATE_COLOURS: Final = {
+    "acked": "good-part",
+    "open": "wait-part",
+    "dropped": "bad-part",
+    "dead_lettered": "pink-part",
+    "expired": "blue-part",
+    "returned": "pink-part",
+    "purged": "grey-part",
+}
+_LONGEST_COMMIT: Final = 12
+_FILES_SHOWN: Final = 10
+
+
+def head(subject: Subject, answers: Answers, against: Subject | None) -> Html:
+    """The title, what this is, and what stands out."""
+    totals = answers["run_totals"][0]
+    if subject.is_commit:
+        what = joined("Commit ", code(subject.name, 40), f", {counted(len(subject.runs), 'run')}")
+    else:
+        what = joined("Run ", code(subject.name, 60))
+    return joined(
+        element("h1", "What the messages of the tests did"),
+        element(
+            "p",
+            what,
+            f": {counted(totals['events'] or 0, 'event')}. While the tests ran, the broker wrote down what happened to "
+            "each message. This page says what of it deserves a look; each number leads to its section. ",
+            element("a", "The words it uses", href="#words"),
+            " are explained at its end.",
+            class_="lead",
+        ),
+        _tiles(answers, against),
+    )
+
+
+def _tiles(answers: Answers, against: Subject | None) -> Html:
+    failing = sum(row["n"] for row in answers["outcomes"] if row["outcome"] in ("failed", "error"))
+    tests = sum(row["n"] for row in answers["outcomes"])
+    broken = sum(row["n"] for row in answers["rules"])
+    flaky = answers["flaky_totals"][0]
+    queues = answers["queue_totals"][0]
+    unused = sum(row["never"] for row in answers["coverage"])
+    leaked = queues["leaked"] or 0
+    dead = queues["dead"] or 0
+    tiles = [
+        _tile("run", _of(failing, tests, "failed"), counted(tests, "test"), "bad" if failing else "good"),
+        _tile(
+            "violations",
+            counted(broken, "broken rule"),
+            "what a message may not do, and did" if broken else "no message did what it may not do",
+            "bad" if broken else "good",
+        ),
+        _tile(
+            "flaky",
+            counted(flaky["flaky"], "flaky test"),
+            "other messages on the same commit"
+            if flaky["flaky"]
+            else "none found" + ("" if flaky["repeated"] else ": nothing to compare yet"),
+            "bad" if flaky["flaky"] else "good" if flaky["repeated"] else "plain",
+        ),
+        _tile(
+            "queues",
+            f"{number(leaked)} left over",
+            f"in {counted(queues['leaking'], 'queue')}, when tests ended",
+            "wait" if leaked else "good",
+        ),
+        _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or had no room", "plain"),
+        _tile(
+            "coverage",
+            f"{number(unused)} never used",
+            "exchanges, queues, bindings and the like",
+            "wait" if unused else "good",
+        ),
+    ]
+    if against is not None:
+        changed = sum(row["of_side"] for row in answers["differences"] if row["place"] == 1)
+        tiles.append(
+            _tile("comparison", counted(changed, "difference"), "to what was before", "wait" if changed else "good")
+        )
+    return element("ul", *tiles, class_="tiles")
+
+
+def _of(part: int, whole: int, what: str) -> str:
+    return f"{number(part)} of {number(whole)} {what}" if part else f"None {what}" if whole else "No tests"
+
+
+def _tile(target: str, told: str, more_told: str, kind: str) -> Html:
+    link = element("a", element("b", told), element("span", more_told), href=f"#{target}")
+    return element("li", link, class_=kind)
+
+
+def run(subject: Subject, answers: Answers, cut: Sequence[str], refused: Sequence[tuple[str, str]]) -> Html:
+    """The runs and their tests."""
+    return section(
+        "run",
+        "The run" if not subject.is_commit else "The runs",
+        "What ran, on what, and how it ended. Begin with a test that failed: its messages are in the sections below.",
+        _files(cut, refused),
+        _facts(answers["runs"], answers["run_totals"][0]),
+        more(len(answers["runs"]), answers["run_totals"][0]["workers"], "worker") if len(answers["runs"]) > 1 else None,
+        *_tests(answers),
+        *_messages(answers),
+    )
+
+
+def _files(cut: Sequence[str], refused: Sequence[tuple[str, str]]) -> Html | None:
+    if not cut and not refused:
+        return None
+    told: list[Html | None] = []
+    if cut:
+        told.append(joined(element("b", counted(len(cut), "trace file") + " without its end"), _said_once("cut")))
+        told.append(element("ul", *[element("li", code(path)) for path in cut[:_FILES_SHOWN]]))
+        told.append(more(_FILES_SHOWN, len(cut), "file"))
+    if refused:
+        told.append(joined(element("b", counted(len(refused), "file") + " that could not be used"), ":"))
+        told.append(element("ul", *[element("li", code(path), ": ", why) for path, why in refused[:_FILES_SHOWN]]))
+        told.append(more(_FILES_SHOWN, len(refused), "file"))
+    return element("div", *told, class_="note")
+
+
+def _said_once(kind: str) -> str:
+    return ": its process was killed, so what came last is missing here." if kind == "cut" else ":"
+
+
+def _facts(runs: Sequence[Row], totals: Row) -> Html:
+    if len(runs) == 1:
+        row = runs[0]
+        return facts(
+            ("started", row["started"]),
+            ("commit", _commit(row)),
+            ("broker", _broker(row)),
+            ("clients", row["client"]),
+            ("Python", row["python"]),
+            ("seed", None if row["seed"] is None else str(row["seed"])),
+            ("clock", _CLOCKS.get(row["clock"], row["clock"])),
+            ("events", number(row["events"])),
+        )
+    rows = [
+        (
+            heading(code(row["run"]), " ", element("span", row["worker"], class_="quiet")),
+            text(row["started"]),
+            text(_commit(row)),
+            text(_broker(row)),
+            text(NONE if row["seed"] is None else str(row["seed"])),
+            count(row["events"]),
+            text("cut" if row["truncated"] else "whole"),
+        )
+        for row in runs
+    ]
+    return table(["run and worker", "started", "commit", "broker", "seed", "#events", "file"], rows)
+
+
+_CLOCKS: Final = {"virtual": "virtual: tests held it and moved it on", "real": "real"}
+
+
+def _commit(row: Row) -> Html:
+    if row["commit"] is None:
+        return element("span", "unknown", class_="none")
+    short = element("code", row["commit"][:_LONGEST_COMMIT], title=row["commit"])
+    return short if row["branch"] is None else joined(short, " on ", code(row["branch"]))
+
+
+def _broker(row: Row) -> str:
+    broker = row["broker"] or "unknown"
+    return broker if row["profile"] is None else f"{broker}, as RabbitMQ {row['profile']}"
+
+
+def _tests(answers: Answers) -> list[Html | None]:
+    outcomes = answers["outcomes"]
+    if not outcomes:
+        return [empty("No test is named in this trace: it was recorded outside pytest, so nothing passed or failed.")]
+    parts = [
+        Share(row["outcome"] or "without an end", row["n"], _OUTCOME_COLOURS.get(row["outcome"], "wait-part"))
+        for row in outcomes
+    ]
+    retries = sum(row["retries"] for row in outcomes)
+    seconds = sum(row["duration"] or 0 for row in outcomes)
+    said = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
+    said += f", {counted(retries, 'retry', 'retries')}" if retries else ""
+    told: list[Html | None] = [element("h3", said), shares(parts, "tests"), legend(parts, "test")]
+    failed = answers["failed"]
+    if failed:
+        rows = [
+            (
+                heading(code(row["test"], 110), _of_run(row, answers)),
+                text(row["outcome"] or "has no end: its run was killed in it"),
+                count(row["retries"]),
+                text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
+            )
+            for row in failed
+        ]
+        told.append(table(["test that failed or has no end", "its end", "#retries", "took"], rows))
+        told.append(more(TESTS_SHOWN, answers["failed_count"][0]["n"], "test", " that failed"))
+    return told
+
+
+def _of_run(row: Row, answers: Answers) -> Html | None:
+    if answers["run_totals"][0]["runs"] < 2:
+        return None
+    return element("span", f" in run {row['run']}", class_="quiet small")
+
+
+def _messages(answers: Answers) -> list[Html | None]:
+    fates = answers["fates"]
+    total = sum(row["n"] for row in fates)
+    if not total:
+        return [empty("No message was published.")]
+    parts = [
+        Share(
+            OUTCOMES.get(row["outcome"], str(row["outcome"])), row["n"], _FATE_COLOURS.get(row["outcome"], "grey-part")
+        )
+        for row in fates
+    ]
+    title = f"{counted(total, 'message')} published, and what became of them"
+    told: list[Html | None] = [element("h3", title), shares(parts, "messages"), legend(parts, "message")]
+    if answers["faults"]:
+        struck = ", ".join(
+            f"{row['fault']} on {row['on']} ({number(row['struck'])} times)" for row in answers["faults"]
+        )
+        told.append(note("Faults that tests asked for struck here: ", struck, "."))
+    return told

@@ -1,0 +1,463 @@
+"""The sections below the first screen, each for one question: what they say, and why they are empty when they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from typing import Final
+
+from leveret.pipeline.report import flow as flow_picture
+from leveret.pipeline.report.blocks import count, empty, heading, more, note, section, table, text
+from leveret.pipeline.report.charts import Axis, Share, axis_labels, axis_of, histogram, shares
+from leveret.pipeline.report.findings import Row, named_events, span_of
+from leveret.pipeline.report.flow import Way
+from leveret.pipeline.report.life import tell
+from leveret.pipeline.report.markup import Html, code, element, joined
+from leveret.pipeline.report.overview import Answers
+from leveret.pipeline.report.subject import Subject
+from leveret.pipeline.report.words import GLOSSARY, NONE, OUTCOMES, RULES, counted, number, span
+
+_UNKNOWN: Final = "(unknown)"
+_KINDS: Final = {
+    "exchange": ("exchanges", "nothing was ever published to it"),
+    "queue": ("queues", "no message ever came into it"),
+    "binding": ("bindings", "no message ever came this way"),
+    "dlx": ("dead-letter exchanges of queues", "nothing ever died there"),
+    "consumer": ("queues with a consumer", "its consumers never got anything"),
+}
+_SIDES: Final = {
+    "test": "tests, by their end and by what they did with their queues",
+    "violations": "broken rules",
+    "queue": "queues",
+    "dead letters": "dead letters",
+    "coverage": "messages that used what was declared",
+}
+_OPEN_LIVES: Final = 3
+# Below so many copies, 95 of 100 would be all of them.
+_ENOUGH_FOR_SHARES: Final = 20
+# What is marked in the life of a copy that broke the rule, where the rule's text does not name events.
+_MARKED: Final = {
+    "acked_twice": ("acked",),
+    "redelivered_flag_wrong": ("delivered", "got"),
+    "duplicate_enqueue": ("enqueued",),
+    "delivered_to_closed_channel": ("delivered", "got"),
+    "prefetch_exceeded": ("delivered", "got"),
+    "confirm_missing": ("published",),
+}
+
+
+def violations(answers: Answers) -> Html:
+    """Broken rules, and the lives of messages that broke them."""
+    purpose = (
+        "A rule is something that holds for every message of a sound program on a sound broker. Each case below names "
+        "its test and tells the life of its message: read it to the marked line, and mend what led there."
+    )
+    rules, shown = answers["rules"], answers["violations"]
+    if not rules:
+        return section("violations", "Broken rules", purpose, empty("Every message of this run kept all rules."))
+    rows = [
+        (
+            heading(element("b", RULES.get(row["rule"], (row["rule"],))[0])),
+            text(RULES.get(row["rule"], ("", "This rule is one of your own; its text stands with each case."))[1]),
+            count(row["n"], is_hot=True),
+            count(row["tests"]),
+        )
+        for row in rules
+    ]
+    lives: dict[int, list[Row]] = defaultdict(list)
+    for event in answers["lives"]:
+        lives[event["violation"]].append(event)
+    cases = [_case(row, lives[place], place < _OPEN_LIVES) for place, row in enumerate(shown)]
+    total = sum(row["n"] for row in rules)
+    return section(
+        "violations",
+        "Broken rules",
+        purpose,
+        table(["what is wrong", "what to do", "#cases", "#tests"], rows),
+        element("h3", f"{counted(len(cases), 'case')} of {number(total)}, a few of each rule"),
+        *cases,
+        more(len(cases), total, "case", "; all are in the table “violations” of the warehouse"),
+    )
+
+
+def _case(row: Row, events: list[Row], is_open: bool) -> Html:
+    where = joined(" in ", code(row["queue"])) if row["queue"] is not None else None
+    test = joined("in ", code(row["test"], 110)) if row["test"] is not None else joined("outside any test")
+    meaning = RULES.get(row["rule"], (row["rule"],))[0].removesuffix(".")
+    summary = element("summary", element("b", meaning), where, ", ", test)
+    body = element("div", element("p", _subject_of(row), ": ", row["text"], "."), _life(row, events))
+    return element("details", summary, body, open="" if is_open else None)
+
+
+def _subject_of(row: Row) -> str:
+    copy = "" if row["copy"] is None else f", copy {row['copy']}"
+    return f"Message {row['msg']}{copy} of run {row['run']}, worker {row['worker']}"
+
+
+def _life(row: Row, events: list[Row]) -> Html:
+    if not events:
+        return empty("Its events are no longer in the warehouse.")
+    named = set(named_events(row["text"]))
+    first = events[0]["ts"] or 0
+    lines = []
+    for event in events:
+        is_other = event["msg"] != row["msg"]
+        is_its = not is_other and event["copy"] in (None, row["copy"])
+        is_named = event["seq"] in named or (is_its and event["kind"] in _MARKED.get(row["rule"], ()))
+        told = joined(f"message {event['msg']}, another one: ", tell(event)) if is_other else tell(event)
+        when = None if event["ts"] is None else "start" if event["ts"] == first else f"+{span(event['ts'] - first)}"
+        cells = (
+            element("span", when, class_="when"),
+            element("span", f"#{event['seq']}", class_="seq"),
+            element("span", told),
+        )
+        lines.append(element("li", *cells, class_="named" if is_named else None))
+    total = events[0]["total"]
+    return joined(element("ol", *lines, class_="life"), more(len(events), total, "event", " of this message"))
+
+
+def flaky(answers: Answers) -> Html:
+    """Tests that behaved differently on one commit."""
+    purpose = (
+        "A test is flaky here when its messages took different ways in runs of one commit, whether it passed or not: "
+        "often the first sign of a race. Look at the queue in which its runs differ, and make the test wait for what "
+        "it expects there."
+    )
+    rows, totals = answers["flaky"], answers["flaky_totals"][0]
+    if not rows:
+        if totals["repeated"]:
+            told = f"{counted(totals['repeated'], 'test')} ran more than once on a commit, and did the same every time."
+        else:
+            told = (
+                "No test has run twice on a known commit yet. Record more runs of one commit into the same warehouse, "
+                "and those that differ are named here."
+            )
+        return section("flaky", "Flaky tests", purpose, empty(told))
+    behaviours: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in answers["behaviours"]:
+        behaviours[row["commit"], row["test"]].append(row)
+    cells = [
+        (
+            heading(code(row["test"], 80), element("br"), _on_commit(row["commit"])),
+            count(row["runs"]),
+            count(row["behaviours"]),
+            text(code(row["first_differing_queue"], 50)),
+            text(*[_behaviour(each) for each in behaviours[row["commit"], row["test"]]], _others(row, behaviours)),
+        )
+        for row in rows
+    ]
+    headings = ["test", "#runs", "#behaviours", "differs first in", "what happened in that queue"]
+    return section(
+        "flaky", "Flaky tests", purpose, table(headings, cells), more(len(rows), totals["flaky"], "flaky test")
+    )
+
+
+def _on_commit(commit: str) -> Html:
+    return element("span", f"commit {commit[:12]}", class_="quiet small")
+
+
+def _behaviour(row: Row) -> Html:
+    parts = [
+        f"{number(part['n'])} {_FATES.get(part['outcome'], part['outcome'])}"
+        + (f" after {counted(part['requeues'], 'requeue')}" if part["requeues"] else "")
+        for part in row["parts"] or []
+    ]
+    ends = "" if row["outcomes"] in ([], ["passed"]) else f" ({', '.join(row['outcomes'])})"
+    said = f"{counted(row['runs'], 'run')}: " + (", ".join(parts) or "nothing came into it") + ends
+    return element("div", said)
+
+
+_FATES: Final = OUTCOMES | {
+    "dead_lettered": "dead-lettered",
+    "ready": "still waiting at the end",
+    "unacked": "still held at the end",
+    "undecided": "given back, and nothing after",
+}
+
+
+def _others(row: Row, behaviours: dict[tuple[str, str], list[Row]]) -> Html | None:
+    there = behaviours[row["commit"], row["test"]]
+    return more(len(there), there[0]["kinds"], "way") if there else None
+
+
+def compared(answers: Answers, subject: Subject, against: Subject | None) -> Html:
+    """What differs from an earlier run or commit."""
+    purpose = (
+        "What the same suite did differently before. A change that you did not mean to make, such as more messages, "
+        "other ends or a queue that is used no more, is what to look for. Times are not compared."
+    )
+    if against is None:
+        told = (
+            "There is no earlier run in this warehouse to compare with. Record another one into it, or name two with "
+            "--run and --against."
+        )
+        return section("comparison", "Compared with before", purpose, empty(told))
+    left, right = f"before: {_named(against)}", f"now: {_named(subject)}"
+    rows = answers["differences"]
+    both = element("p", "Before: ", code(str(against)), ". Now: ", code(str(subject)), ".")
+    if not rows:
+        told = "Both did the same: the same messages in the same queues, with the same ends."
+        return section("comparison", "Compared with before", purpose, both, empty(told))
+    blocks: list[Html | None] = [both]
+    for side, of_side in groupby(sorted(rows, key=_side_order), key=lambda row: str(row["side"])):
+        there = list(of_side)
+        cells = [
+            (
+                heading(code(row["queue"], 80)),
+                text(_measure(side, row["difference"])),
+                element("td", row["left"] or NONE, class_="from"),
+                element("td", row["right"] or NONE, class_="to"),
+            )
+            for row in there
+        ]
+        title = _SIDES.get(side, side)
+        blocks.append(element("h3", f"{title[0].upper()}{title[1:]}"))
+        blocks.append(table(["where", "what", left, right], cells))
+        blocks.append(more(len(there), there[0]["of_side"], "difference", " of this kind"))
+    return section("comparison", "Compared with before", purpose, *blocks)
+
+
+def _named(subject: Subject) -> str:
+    return subject.name[:12] if subject.is_commit else subject.name
+
+
+def _side_order(row: Row) -> tuple[int, int]:
+    sides = list(_SIDES)
+    return (sides.index(row["side"]) if row["side"] in sides else len(sides), row["place"])
+
+
+def _measure(side: str, difference: str) -> str:
+    if side == "violations":
+        return RULES.get(difference, (difference,))[0].removesuffix(".")
+    names = {"outcome": "its end", "flow": "its flow", "leaked": "left over", "max_depth": "greatest depth"}
+    return names.get(difference, difference.replace("_", " "))
+
+
+def queues(answers: Answers) -> Html:
+    """What came into each queue and what became of it."""
+    purpose = (
+        "Each copy of a message that came into a queue, and how it ended. What is left over when a test ends was "
+        "forgotten by somebody, unless the test is about just that; what was dropped is gone for good."
+    )
+    rows, totals = answers["queues"], answers["queue_totals"][0]
+    if not rows:
+        return section("queues", "Queues", purpose, empty("No message came into any queue."))
+    cells = [
+        (
+            heading(_queue(row)),
+            text(shares(_ends(row), "copies", 150, 10)),
+            count(row["copies"]),
+            count(row["acked"]),
+            count(row["redeliveries"]),
+            count(row["dead"]),
+            count(row["dropped"], is_hot=True),
+            count(row["leaked"], is_hot=True),
+            count(row["max_depth"]),
+        )
+        for row in rows
+    ]
+    headings = [
+        *("queue", "how copies ended", "#copies", "#acknowledged", "#redelivered", "#dead-lettered", "#dropped"),
+        *("#left over", "#depth"),
+    ]
+    caption = (
+        "Those with most to look at first. Redelivered counts deliveries after a copy's first; depth is the greatest "
+        "number of copies there at once in one test. Bars: green acknowledged, pink dead-lettered, orange dropped, "
+        "yellow left over, grey anything else."
+    )
+    return section(
+        "queues", "Queues", purpose, table(headings, cells, caption), more(len(rows), totals["queues"], "queue")
+    )
+
+
+def _ends(row: Row) -> list[Share]:
+    known = [
+        Share("acknowledged", row["acked"], "good-part"),
+        Share("dead-lettered", row["dead"], "pink-part"),
+        Share("dropped", row["dropped"], "bad-part"),
+        Share("left over", row["leaked"], "wait-part"),
+    ]
+    rest = max(0, row["copies"] - sum(part.n for part in known))
+    return [*known, Share("expired or removed", rest, "grey-part")]
+
+
+def _queue(row: Row) -> Html:
+    if row["vhost"] in (None, "/"):
+        return code(row["queue"], 60)
+    return joined(code(row["queue"], 60), " ", element("span", "in ", code(row["vhost"], 30), class_="quiet"))
+
+
+def slowest(answers: Answers) -> Html:
+    """How long copies waited and were worked on."""
+    purpose = (
+        "How long copies waited in a queue before somebody took them, and how long that took until they were done "
+        "with. Long waits ask for more consumers or a higher prefetch, long work for a look at the handler."
+    )
+    rows = answers["slowest"]
+    if not rows:
+        told = "No copy was ever delivered, or the trace has no times (RabbitMQ's firehose has none)."
+        return section("slowest", "Slowest queues", purpose, empty(told))
+    axis = axis_of(each["bin"] for row in rows for each in row["bins"])
+    cells = [
+        (heading(_queue(row)), *[_measured(row, measure, axis) for measure in ("wait", "process")]) for row in rows
+    ]
+    moved = None
+    if answers["run_totals"][0]["virtual"]:
+        moved = note(
+            "Times are those of the broker's clock, which tests of this run held and moved on: a retry that waits half "
+            "an hour took no time at all. Judge by them what the broker was told to do, not how fast the code is."
+        )
+    headings = [
+        "queue",
+        joined("waited", axis_labels(axis)),
+        joined("worked on", axis_labels(axis)),
+    ]
+    caption = "Bars: how many copies, by time. Dashed line: half of them were faster. Full line: 95 of 100 were."
+    total = answers["queue_totals"][0]["queues"]
+    return section(
+        "slowest", "Slowest queues", purpose, moved, table(headings, cells, caption), more(len(rows), total, "queue")
+    )
+
+
+def _measured(row: Row, measure: str, axis: Axis) -> Html:
+    bins = [(each["bin"], each["n"]) for each in row["bins"] if each["measure"] == measure]
+    if not bins:
+        return text(element("span", "none was finished" if measure == "process" else "none", class_="none"))
+    half, most, longest = (span_of(row[f"{measure}_{name}"]) for name in ("p50", "p95", "top"))
+    n = sum(n for _, n in bins)
+    said = f"longest {span(longest)}"
+    if n > 1:
+        said = f"half within {span(half)}, {said}"
+    if n >= _ENOUGH_FOR_SHARES:
+        said = f"half within {span(half)}, 95 of 100 within {span(most)}, longest {span(longest)}"
+    title = f"{row['queue']}, {measure}: {n} copies, {said}"
+    told = element("div", f"{counted(n, 'copy', 'copies')}: {said}", class_="quiet small")
+    return text(histogram(axis, bins, (half, most) if n >= _ENOUGH_FOR_SHARES else (), title), told)
+
+
+def flow(answers: Answers) -> Html:
+    """Where dead letters came from and went."""
+    purpose = (
+        "Where messages went that a queue could not get rid of by an acknowledgement. An arrow is a way that dead "
+        "letters took, as thick as it is used, with the reason; a way that you did not plan, or one that is busier "
+        "than you thought, is what to look for."
+    )
+    flows = answers["flows"]
+    between: dict[tuple[str, str], list[tuple[str | None, int]]] = defaultdict(list)
+    for row in flows:
+        between[row["from_queue"] or _UNKNOWN, row["to_queue"]].append((row["reason"], row["n"]))
+    ways = [Way(*ends, tuple(reasons)) for ends, reasons in between.items()]
+    again = {row["queue"]: row["n"] for row in answers["redelivered"]}
+    dead = answers["queue_totals"][0]["dead"] or 0
+    total = answers["flow_totals"][0]
+    blocks: list[Html | None] = []
+    if ways:
+        blocks.append(element("div", flow_picture.picture(ways, again), class_="scroll", tabindex=0, role="group"))
+        told = (
+            "Queue full: the queue had its greatest length. Too often: it had been delivered as often as its queue "
+            "allows. Expired: its time to live was over. Rejected: a consumer refused it for good."
+        )
+        blocks.append(element("p", told, class_="quiet small"))
+        blocks.append(more(len(flows), total["flows"], "way", ", used less"))
+        gone = dead - (total["n"] or 0)
+        if gone > 0:
+            blocks.append(element("p", f"{counted(gone, 'dead letter')} more found no queue to go to.", class_="quiet"))
+        rows = [
+            (
+                heading(code(row["from_queue"] or _UNKNOWN, 60)),
+                text(code(row["to_queue"], 60)),
+                text(
+                    element("span", "●", class_=flow_picture.class_of(row["reason"]), aria_hidden="true"),
+                    " ",
+                    flow_picture.in_words(row["reason"]),
+                ),
+                count(row["n"]),
+                count(row["tests"]),
+            )
+            for row in flows
+        ]
+        blocks.append(_folded("The same as a table", table(["from", "to", "why", "#dead letters", "#tests"], rows)))
+    elif dead:
+        blocks.append(empty(f"{counted(dead, 'dead letter')} died, and no queue was there to take any of them."))
+    else:
+        blocks.append(empty("No message of this run was dead-lettered."))
+    drawn = {name for way in ways for name in (way.source, way.target)}
+    rest = [(name, n) for name, n in again.items() if name not in drawn]
+    if rest:
+        items = [joined(code(name, 50), f" ({counted(n, 'time')})") for name, n in rest]
+        told = joined(*[joined(", " if at else "", item) for at, item in enumerate(items)])
+        blocks.append(element("p", "Redelivered, in queues without dead letters: ", told, "."))
+    return section("flow", "Dead letters and redeliveries", purpose, *blocks)
+
+
+def _folded(title: str, block: Html) -> Html:
+    return element("details", element("summary", title), element("div", block))
+
+
+def coverage(answers: Answers) -> Html:
+    """What was declared and never used."""
+    purpose = (
+        "What programs or tests declared and no message ever used, in any run of the warehouse. Either a test is "
+        "missing, or the thing is not needed and can go."
+    )
+    counts = {row["kind"]: row for row in answers["coverage"]}
+    if not counts:
+        told = "Nothing was declared: no exchange, queue, binding or consumer."
+        return section("coverage", "Never used", purpose, empty(told))
+    runs = answers["coverage_runs"][0]["runs"]
+    parts = [
+        (
+            heading(_KINDS.get(kind, (kind,))[0]),
+            text(
+                shares(
+                    [
+                        Share("used", row["declared"] - row["unused"], "good-part"),
+                        Share("used in other runs only", row["unused"] - row["never"], "blue-part"),
+                        Share("never used", row["never"], "wait-part"),
+                    ],
+                    kind,
+                    150,
+                    10,
+                )
+            ),
+            count(row["declared"]),
+            count(row["declared"] - row["unused"]),
+            count(row["unused"] - row["never"]),
+            count(row["never"], is_hot=True),
+        )
+        for kind, row in sorted(counts.items(), key=lambda pair: _kind_order(pair[0]))
+    ]
+    headings = ["what", "used or not", "#declared", "#used", "#used in other runs only", "#never used"]
+    blocks: list[Html | None] = [table(headings, parts, f"Used or not, in {counted(runs, 'run')}.")]
+    unused = defaultdict(list)
+    for row in answers["unused"]:
+        unused[row["kind"]].append(row)
+    if not unused:
+        blocks.append(empty("Everything that was declared was used by some message."))
+    for kind in sorted(unused, key=_kind_order):
+        never = [row for row in unused[kind] if not row["exercised_in"]]
+        elsewhere = [row for row in unused[kind] if row["exercised_in"]]
+        what, why = _KINDS.get(kind, (kind, "never used"))
+        if never:
+            blocks.append(element("h3", f"{what[0].upper()}{what[1:]}: {why}"))
+            blocks.append(element("ul", *[element("li", code(row["name"], 110)) for row in never]))
+        if elsewhere:
+            title = f"{what[0].upper()}{what[1:]} not used in this run, but in others"
+            blocks.append(_folded(title, element("ul", *[element("li", code(row["name"], 110)) for row in elsewhere])))
+        blocks.append(more(len(unused[kind]), counts[kind]["unused"], "unused one"))
+    return section("coverage", "Never used", purpose, *blocks)
+
+
+def _kind_order(kind: str) -> int:
+    return list(_KINDS).index(kind) if kind in _KINDS else len(_KINDS)
+
+
+def words() -> Html:
+    """What the page's words mean."""
+    told = [joined(element("dt", word), element("dd", meaning)) for word, meaning in GLOSSARY]
+    return section(
+        "words",
+        "The words of this page",
+        "For those who have not met a message broker before.",
+        element("dl", *told, class_="facts"),
+    )

@@ -1,0 +1,70 @@
+"""What a report is about: a run, or a commit with all its runs; and what it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+
+class NoSuchRunError(ValueError):
+    """No run and no commit of the warehouse has that name; the text says which there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Runs that are spoken of as one: `name` is that of the run or of the commit."""
+
+    name: str
+    runs: tuple[str, ...]
+    is_commit: bool
+    commit: str | None
+    # When the first of them began; None where no header says it.
+    began: str | None
+
+    def __str__(self) -> str:
+        return f"commit {self.name}" if self.is_commit else f"run {self.name}"
+
+
+def choose(runs: DataFrame, name: str | None) -> Subject:
+    """The run or commit of that name, else the newest run. Raises NoSuchRunError."""
+    known = _known(runs)
+    if name is None:
+        newest = known.orderBy(*_newest_first()).limit(1).collect()
+        if not newest:
+            raise NoSuchRunError("no trace of the warehouse could be used: there is nothing to report")
+        row = newest[0]
+        return Subject(row.run, (row.run,), False, row.commit, row.started)
+    found = known.where((F.col("run") == name) | (F.col("commit") == name)).orderBy("began", "run").collect()
+    if not found:
+        there = [row.run for row in known.orderBy(*_newest_first()).limit(5).collect()]
+        raise NoSuchRunError(f"no run and no commit is called {name!r}; the newest runs are {', '.join(there)}")
+    is_run = any(row.run == name for row in found)
+    rows = [row for row in found if row.run == name] if is_run else found
+    return Subject(name, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
+
+
+def before(runs: DataFrame, subject: Subject) -> Subject | None:
+    """The newest run that began before this one; of a commit, the commit that the newest such run was of."""
+    if subject.began is None:
+        return None
+    known = _known(runs).where(F.col("began") < F.try_to_timestamp(F.lit(subject.began)))
+    others = known.where(~F.col("run").isin(list(subject.runs)))
+    if subject.is_commit:
+        others = others.where(F.col("commit") != subject.name)
+    rows = others.orderBy(*_newest_first()).limit(1).collect()
+    if not rows:
+        return None
+    return choose(runs, rows[0].commit if subject.is_commit else rows[0].run)
+
+
+def _known(runs: DataFrame) -> DataFrame:
+    """A row for each run that has anything to tell."""
+    told = runs.where((F.col("files") > 0) & (F.col("run") != "")).groupBy("run")
+    known = told.agg(F.max("commit").alias("commit"), F.min("started").alias("started"), F.min("day").alias("day"))
+    return known.withColumn("began", F.try_to_timestamp("started"))
+
+
+def _newest_first() -> list[Column]:
+    return [F.col("began").desc_nulls_last(), F.col("day").desc_nulls_last(), F.col("run").desc()]
