@@ -173,6 +173,8 @@ class Compat:
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
     # x-delayed-retry-* have effect.
     has_delayed_retry: bool = True
+    # Policies may ask for mirrors of classic queues (ha-mode).
+    has_mirroring: bool = False
     # Consumer priority decides who is the single active consumer.
     has_priority_among_single_active: bool = True
     # x-max-length-bytes of a quorum queue counts body octets only; otherwise headers too.
@@ -284,6 +286,7 @@ V4_0: Final = replace(
 V3_13: Final = replace(
     V4_0,
     version="3.13",
+    has_mirroring=True,
     product_version="3.13.7",
     platform="Erlang/OTP 26.2.5",
     offered_protocol_header=b"AMQP\x00\x00\x09\x01",

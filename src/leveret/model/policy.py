@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from leveret.model import mirroring
 from leveret.model.terms import binary
 from leveret.wire import erlang
 
@@ -29,7 +30,6 @@ _EXCHANGE_TARGETS: Final = ("exchanges", "all")
 
 # A policy with one of these keys does not apply to queues of that type at all (rabbit_*_queue, capabilities).
 _MEMORY: Final = ("max-in-memory-length", "max-in-memory-bytes")
-_MIRRORING: Final = ("ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure")
 UNSUPPORTED: Final[dict[str, tuple[str, ...]]] = {
     "classic": (
         *("max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"),
@@ -37,12 +37,12 @@ UNSUPPORTED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "quorum": (
         *("max-priority", "queue-mode", "queue-master-locator", "max-age", "stream-max-segment-size-bytes"),
-        *("initial-cluster-size", *_MIRRORING),
+        *("initial-cluster-size", *mirroring.KEYS),
     ),
     "stream": (
         *("expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy"),
         *("max-length", "max-priority", "overflow", "queue-mode", "delivery-limit", "queue-master-locator"),
-        *("target-group-size", *_MEMORY, *_MIRRORING),
+        *("target-group-size", *_MEMORY, *mirroring.KEYS),
     ),
 }
 
@@ -190,8 +190,8 @@ class Policies:
 
     __slots__ = ("_operator", "_user")
 
-    def __init__(self) -> None:
-        self._user = _PolicySet(_USER_KEYS)
+    def __init__(self, *, has_mirroring: bool = False) -> None:
+        self._user = _PolicySet(_USER_KEYS | set(mirroring.KEYS) if has_mirroring else _USER_KEYS)
         self._operator = _PolicySet(_OPERATOR_KEYS)
 
     @property
@@ -299,9 +299,12 @@ def _definition_fault(definition: object, keys: frozenset[str]) -> str:
         return f"definition must be a dictionary: {printed(definition)}"
     if not definition:
         return "no policy provided"
-    for key in sorted(keys & definition.keys()):
+    for key in sorted(keys & _USER_KEYS & definition.keys()):
         if not _KEYS[key].is_valid(definition[key]):
             return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
+    mirroring_fault = mirroring.fault(definition) if "ha-mode" in keys else ""
+    if mirroring_fault:
+        return mirroring_fault
     if "queue-master-locator" in definition:
         return "use of deprecated queue-master-locator argument is not permitted"
     unknown = sorted(key for key in definition if key not in keys)

@@ -101,7 +101,7 @@ class VirtualHost:
         self.incoming: dict[Destination, dict[tuple[str, BindingKey], Binding]] = {}
         # By the number of the connection they belong to.
         self.exclusive_queues: dict[int, list[StoredQueue]] = {}
-        self.policies = Policies()
+        self.policies = Policies(has_mirroring=node.compat.has_mirroring)
         # None unless tracing is on.
         self.firehose: Firehose | None = None
         # "max-connections" and "max-queues"; negative is unlimited, 0 is none.

@@ -194,3 +194,17 @@ def a_vhost_with_another_default_queue_type(s: Run) -> None:
     s.operator.delete_vhost(vhost)
     connection.take(0, "connection.close")
     connection.wait_end(5)
+
+
+@scenario(versions=("3.10",))
+def a_mirrored_queue_on_one_node(s: Run) -> None:
+    mirrored = {"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic", "max-length": 2}
+    s.operator.set_policy(s.vhost, "mirrors", "^q", mirrored)
+    ch = s.channel()
+    ch.declare("q")
+    ch.confirm_select()
+    for body in ("1", "2", "3"):
+        ch.publish("", "q", body, delivery_mode=2)
+    ch.confirms()
+
+    ch.get_all("q")
