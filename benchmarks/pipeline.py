@@ -103,11 +103,10 @@ class Meter:
         self.name = name
         self.wall, self.cpu = time.monotonic(), _cpu()
         self.last = (self.wall, self.cpu)
-        self.laps: list[str] = []
 
     def lap(self, name: str) -> None:
         now = (time.monotonic(), _cpu())
-        self.laps.append(f"{name} {now[0] - self.last[0]:.1f}/{now[1] - self.last[1]:.1f}")
+        print(f"    {name:14} {now[0] - self.last[0]:6.1f} s {now[1] - self.last[1]:6.1f} CPU s", flush=True)
         self.last = now
 
     def stop(self, events: int) -> None:
@@ -118,7 +117,6 @@ class Meter:
             f"{cost:.2f} CPU µs an event, peak {_peak() / 1e9:.2f} GB, load {load:.0f}",
             flush=True,
         )
-        print("       wall/CPU: " + ", ".join(self.laps), flush=True)
 
 
 def _family() -> list[int]:
