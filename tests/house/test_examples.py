@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.house.repository import SourceFile
 
 
@@ -32,8 +34,10 @@ def test_the_applications_know_nothing_of_leveret(python_files: list[SourceFile]
     assert [file.path for file in applications if "leveret" in file.text] == []
 
 
+@pytest.mark.timeout(300)
 def test_the_examples_tell_what_was_delivered_and_dead_lettered(root: Path) -> None:
-    ran = subprocess.run([sys.executable, "-m", "examples"], cwd=root, capture_output=True, text=True, timeout=120)
+    # One of them starts Spark.
+    ran = subprocess.run([sys.executable, "-m", "examples"], cwd=root, capture_output=True, text=True, timeout=280)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "delivered" in ran.stdout
