@@ -122,8 +122,9 @@ def test_allowing_what_nobody_checks_names_the_nearest(broker):
 
 def test_a_trace_that_is_too_short_is_told_instead_of_nothing(broker, found):
     recorder = broker._engine.recorder
-    for number in range(recorder.size + 1):
-        recorder.tap(("test_start", number, "many"))
+    with broker._engine.lock:
+        for number in range(recorder.size + 1):
+            recorder.tap(("test_start", number, "many"))
 
     (text,) = found(broker).values()
 

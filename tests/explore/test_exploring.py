@@ -330,16 +330,18 @@ def test_a_fault_of_ones_own_is_placed_where_it_can_act():
 
 
 def test_only_what_the_reported_run_logged_is_shown(caplog):
+    # Whatever another test has made of the logging of this process.
+    caplog.set_level(logging.WARNING)
     count = []
 
     def scenario(broker):
         count.append(True)
-        logging.getLogger("app").warning("run %d", len(count))
+        logging.getLogger("explored.app").warning("run %d", len(count))
         publish_once(broker)
 
     failure_of(scenario)
 
-    logged = [record.getMessage() for record in caplog.records if record.name == "app"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "explored.app"]
     assert logged == ["run 1", f"run {len(count)}"]
 
 
