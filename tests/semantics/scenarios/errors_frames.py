@@ -281,3 +281,15 @@ def the_continuation_flag_of_properties(s: Run) -> None:
     ch.header(0, b"\x00\x01\x00\x00")
 
     connection.take(0, "connection.close")
+
+
+@scenario
+def a_float_that_is_no_number(s: Run) -> None:
+    for value in (b"d\x7f\xf8\0\0\0\0\0\0", b"f\x7f\x80\0\0", b"d\xff\xf0\0\0\0\0\0\0"):
+        table = b"\x01h" + value
+        properties = struct.pack(">HI", 0x2000, len(table)) + table
+        ch = s.channel(on=s.connect())
+        ch.send("basic.publish", exchange="", routing_key="nowhere")
+        ch.header(1, properties)
+        ch.body(b"x")
+        ch.receive()

@@ -212,3 +212,14 @@ def recent_history_replays_to_an_exchange_the_newest_first(s: Run) -> None:
     ch.bind_exchange("next", "history")
     ch.await_count("q", 3)
     ch.get_all("q")
+
+
+@scenario
+def recent_history_replayed_to_an_exchange_that_leads_nowhere(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("history", "x-recent-history")
+    ch.declare_exchange("next", "fanout")
+    ch.publish("history", "k", "1")
+    ch.sync()
+
+    ch.bind_exchange("next", "history")
