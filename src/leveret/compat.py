@@ -173,6 +173,8 @@ class Compat:
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
     # x-delayed-retry-* have effect.
     has_delayed_retry: bool = True
+    # What recent history replays to an exchange that leads nowhere breaks the connection, with a word or without.
+    explains_replay_to_nowhere: bool = True
     # Policies may ask for mirrors of classic queues (ha-mode).
     has_mirroring: bool = False
     # Consumer priority decides who is the single active consumer.
@@ -314,6 +316,7 @@ V3_13: Final = replace(
 V3_10: Final = replace(
     V3_13,
     version="3.10",
+    explains_replay_to_nowhere=False,
     product_version="3.10.8",
     platform="Erlang/OTP 25.2.3",
     copyright="Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",

@@ -271,6 +271,8 @@ class VirtualHost:
         elif isinstance(destination, Exchange):
             queues = self.route(destination, kept)
             if not queues:
+                if not self.node.compat.explains_replay_to_nowhere:
+                    raise InternalRefusal().at(0)
                 raise InternalRefusal("could not find queue/exchange ''")
             for queue in queues:
                 queue.enqueue(kept)
