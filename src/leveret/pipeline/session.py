@@ -1,6 +1,6 @@
 """The Spark session the pipeline works in: the caller's where there is one, else one of our own.
 
-What comes first: a session that is active, `SPARK_REMOTE`, a JVM that `spark-submit` started, a JVM of our own, with the
+What comes first: a session that is active, `SPARK_REMOTE`, a JVM that `spark-submit` started, a JVM of our own at the
 master that was given. A session that was not made here is neither configured nor stopped.
 """
 
