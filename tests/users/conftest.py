@@ -16,7 +16,7 @@ from tests.scripted.conftest import asker, make_asker
 
 __all__ = ["asker", "make_asker"]
 
-PATIENCE = 5
+PATIENCE = 30
 
 Handler = Callable[[pika.adapters.blocking_connection.BlockingChannel, bytes], None]
 
