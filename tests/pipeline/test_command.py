@@ -64,6 +64,38 @@ def test_from_a_folder_with_bad_files_to_all_tables(
     assert capsys.readouterr().out == "all runs were up to date\n"
 
 
+def test_two_runs_are_compared(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    write(folder / "traces" / "b.jsonl", [header("b", commit="abc"), *lives(7)])
+    main(["pipeline", "ingest", "traces", "-w", "warehouse"])
+    capsys.readouterr()
+
+    assert main(["pipeline", "diff", "a", "abc", "-w", "warehouse"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert "queue orders, acked: 4 | 5" in said
+    assert said[-1] == f"{len(said) - 1} differences between a and abc"
+
+    assert main(["pipeline", "diff", "a", "zzz", "-w", "warehouse"]) == 2
+    assert capsys.readouterr().err.endswith("warehouse knows no run and no commit 'zzz'\n")
+
+
+def test_two_traces_of_one_workload_are_compared(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "ours.jsonl", [header("ours"), *WHOLE])
+    write(folder / "theirs.jsonl", [header("theirs"), *WHOLE])
+    write(folder / "late.jsonl", [header("late"), *lives(5)])
+
+    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl"]) == 0
+    assert capsys.readouterr().out == "0 differences between ours.jsonl and theirs.jsonl\n"
+
+    assert main(["pipeline", "parity", "ours.jsonl", "late.jsonl"]) == 1
+    delivered, published, count = capsys.readouterr().out.splitlines()
+    assert delivered.startswith("delivered orders 6, missing: {")
+    assert published.startswith("published 6, missing: {")
+    assert count == "2 differences between ours.jsonl and late.jsonl"
+
+
 def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "traces" / "a.jsonl", [header("a"), *WHOLE])
     main(["pipeline", "ingest", "traces", "-w", "warehouse"])

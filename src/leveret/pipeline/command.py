@@ -18,7 +18,7 @@ from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import JavaStartError, NoJavaError, Profile
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.warehouse import Warehouse
@@ -64,6 +64,11 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
     update.add_argument("--all", action="store_true", help="compute all runs anew, not only what has changed")
     _add_report(steps)
+    difference = _step(steps, "diff", "say what two runs or commits did differently", _diff)
+    parity = _step(steps, "parity", "say where leveret and RabbitMQ did differently", _parity, has_warehouse=False)
+    for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace")):
+        step.add_argument("left", metavar="LEFT", help=what)
+        step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
     _step(steps, "compact", "merge what many updates have written", _compact)
     vacuum = _step(steps, "vacuum", "remove what is no longer used", _vacuum, needs_spark=False)
     vacuum.add_argument(
@@ -105,10 +110,12 @@ def _step(
     *,
     needs_spark: bool = True,
     has_default: bool = False,
+    has_warehouse: bool = True,
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
-    place = "the folder of the tables" + (" (default: one for this time alone)" if has_default else "")
-    step.add_argument("--warehouse", "-w", required=not has_default, type=Path, metavar="DIR", help=place)
+    if has_warehouse:
+        place = "the folder of the tables" + (" (default: one for this time alone)" if has_default else "")
+        step.add_argument("--warehouse", "-w", required=not has_default, type=Path, metavar="DIR", help=place)
     if needs_spark:
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument("--memory", metavar="SIZE", help="of the JVM, as in 4g (default: 1g, or 2g for large work)")
@@ -181,6 +188,42 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
     return code
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from pyspark.sql import functions as F
+
+    from leveret.pipeline.diff import READS, diff
+    from leveret.pipeline.incremental import read_table, update
+
+    warehouse = _existing(options)
+    with _session(options, _profile(options, warehouse)) as spark:
+        update(spark, warehouse, progress=_progress)
+        tables = {name: read_table(spark, warehouse, name) for name in READS}
+        for name in (options.left, options.right):
+            if tables["runs"].where((F.col("run") == name) | (F.col("commit") == name)).isEmpty():
+                raise ValueError(f"{options.warehouse} knows no run and no commit {name!r}")
+        return _tell_differences(diff(tables, options.left, options.right), options, ("side", "queue"))
+
+
+def _parity(options: argparse.Namespace) -> int:
+    from leveret.pipeline.bronze import read_events
+    from leveret.pipeline.parity import compare
+
+    size_bytes = _size_of([options.left, options.right])
+    with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
+        left, right = read_events(spark, [options.left]), read_events(spark, [options.right])
+        return _tell_differences(compare(left, right), options, ("side", "queue", "position"))
+
+
+def _tell_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
+    """A line each, which begins with these columns, and the exit code of diff(1): 1 where something differs."""
+    told = rows.orderBy("side", "queue", "position", "difference").collect()
+    for row in told:
+        where = " ".join(str(row[name]) for name in place if row[name] is not None)
+        print(f"{where}, {row.difference}: {row.left} | {row.right}")
+    print(f"{len(told)} differences between {options.left} and {options.right}")
+    return 1 if told else 0
 
 
 def _compact(options: argparse.Namespace) -> int:
