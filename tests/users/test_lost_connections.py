@@ -41,7 +41,7 @@ async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_
     connection, deliveries, restored = await robust_consumer(broker.url)
 
     attempts = broker.faults.refuse_connections(times=3)
-    broker.restart()
+    broker.faults.drop_connection()
     await asyncio.wait_for(restored.wait(), PATIENCE)
     broker.publish("", "work", b"after")
 
