@@ -10,6 +10,7 @@ from examples.first_test import story as first_test
 from examples.planted_bugs import story as planted_bugs
 from examples.rpc_service import story as rpc_service
 from examples.spark_job import story as spark_job
+from examples.trace_to_spark import story as trace_to_spark
 from examples.unittest_only import story as unittest_only
 from examples.virtual_time import story as virtual_time
 
@@ -22,6 +23,7 @@ STORIES = {
     "unittest_only": unittest_only,
     "celery_app": celery_app,
     "spark_job": spark_job,
+    "trace_to_spark": trace_to_spark,
 }
 
 

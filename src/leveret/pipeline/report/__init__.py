@@ -7,8 +7,10 @@ length. `findings` asks Spark, the other modules lay out what it answered.
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from leveret.pipeline.incremental import read_table
 from leveret.pipeline.report.findings import find
@@ -16,7 +18,14 @@ from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import NoSuchRunError, before, choose
 from leveret.pipeline.warehouse import Warehouse
 
-__all__ = ["NoSuchRunError", "report"]
+__all__ = ["NoSuchRunError", "for_small_questions", "report"]
+
+# Many questions about little: to compile them takes Java twice as long as to work them out uncompiled.
+_SETTINGS: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *, against: str | None = None) -> str:
@@ -26,10 +35,21 @@ def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *
     Raises NoSuchRunError for a name that is neither that of a run nor of a commit.
     """
     state = warehouse.state()
-    read = partial(read_table, spark, warehouse, state=state)
+    read = partial(read_table, for_small_questions(spark), warehouse, state=state)
     subject = choose(read("runs"), name)
     other = before(read("runs"), subject) if against is None else choose(read("runs"), against)
     files = [(path, file) for path, file in state.files.items() if file.run in subject.runs or file.problem is not None]
     cut = [path for path, file in files if file.is_truncated and file.problem is None]
     refused = [(path, file.problem) for path, file in files if file.problem is not None]
     return page(subject, other, find(read, subject, other), cut, refused)
+
+
+def for_small_questions(spark: SparkSession) -> SparkSession:
+    """A session beside the caller's, with settings of its own; a server is left to decide for itself."""
+    if is_remote():
+        return spark
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(min(8, spark.sparkContext.defaultParallelism)))
+    return session

@@ -1,0 +1,43 @@
+"""the tests of two examples are recorded; Spark says what became of their messages, and a report is written"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+RECORDED = ("first_test", "dead_letters")
+
+
+def record(traces: Path) -> str:
+    """Run the tests of some examples, each as anybody runs theirs, and return what pytest says at the end."""
+    folders = [str(Path(__file__).parent.parent / name) for name in RECORDED]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders, f"--leveret-trace={traces}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()[-1]
+
+
+def tell() -> None:
+    """Record, ask, and write the report."""
+    if find_spec("pyspark") is None:
+        print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
+        return
+    from leveret.pipeline.incremental import ingest, read_table, update
+    from leveret.pipeline.report import report
+    from leveret.pipeline.session import session
+    from leveret.pipeline.warehouse import Warehouse
+
+    with TemporaryDirectory() as folder, session("test") as spark:
+        print(f"  pytest: {record(Path(folder, 'traces'))}")
+        warehouse = Warehouse(Path(folder, "warehouse"))
+        ingest(spark, [Path(folder, "traces")], warehouse)
+        update(spark, warehouse)
+        queues = read_table(spark, warehouse, "queue_stats").orderBy("queue")
+        for row in queues.select("queue", "copies", "acked", "dead_rejected", "dead_expired", "leaked").collect():
+            dead = row.dead_rejected + row.dead_expired
+            print(f"  {row.queue:12} {row.copies} in, {row.acked} acked, {dead} dead-lettered, {row.leaked} left over")
+        page = Path(gettempdir(), "leveret-report.html")
+        page.write_text(report(spark, warehouse), encoding="utf-8")
+        print(f"  {page}: {page.stat().st_size} bytes; open it in a browser")

@@ -1,0 +1,189 @@
+"""The report from a warehouse, by Spark: that the numbers and names of the page are those of the traces."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from leveret.cli import main
+from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.report import NoSuchRunError, for_small_questions, report
+from leveret.pipeline.warehouse import Warehouse
+from tests.pipeline.traces import Line, header, lives, write
+
+HOSTILE = "<script>alert('q')</script>\u202e&\"'"
+TESTS = ["tests/test_a.py::test_it", "tests/test_a.py::test_<b>"]
+
+
+def _run(*, is_flaky: bool = False) -> list[Line]:
+    """A retry by way of a dead-letter queue, an unused binding, a forgotten message and one that is acked twice."""
+    copy = {"vhost": "/", "queue": HOSTILE, "msg": 1, "copy": 1}
+    taken = {**copy, "conn": 1, "chan": 1}
+    events: list[Line] = [
+        {"kind": "test_start", "test": TESTS[0]},
+        {"kind": "exchange_declare", "exchange": "events", "attrs": '{"type":"topic"}'},
+        {"kind": "queue_declare", "queue": HOSTILE, "attrs": '{"arguments":{}}'},
+        {"kind": "bind", "exchange": "events", "queue": HOSTILE, "routing_key": "never.used"},
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": HOSTILE, "msg": 1, "size": 7},
+        {"kind": "enqueued", **copy},
+        {"kind": "delivered", **taken, "consumer": "ctag", "tag": 1, "redelivered": False},
+        {"kind": "acked", **taken, "tag": 1},
+        {"kind": "acked", **taken, "tag": 1},
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "work", "msg": 2, "size": 7},
+        {"kind": "enqueued", "queue": "work", "msg": 2, "copy": 2},
+        {"kind": "got", "queue": "work", "msg": 2, "copy": 2, "redelivered": False, "conn": 1, "chan": 1},
+        {"kind": "dead_lettered", "queue": "work", "msg": 2, "copy": 2, "exchange": "", "reason": "rejected"},
+        {"kind": "enqueued", "queue": "later", "msg": 2, "copy": 3, "src_copy": 2},
+        {"kind": "test_end", "test": TESTS[0], "attrs": '{"outcome":"failed","duration":0.1}'},
+    ]
+    again = lives(3 if is_flaky else 2, queue="steady", test=TESTS[1])
+    for event in again:
+        event["msg"], event["copy"] = event.get("msg", 0) + 10, event.get("copy", 0) + 10
+    told = [{**event, "test": TESTS[0], "vhost": "/"} for event in events] + [
+        {name: value for name, value in event.items() if name not in ("msg", "copy") or value > 10} for event in again
+    ]
+    return [{**event, "seq": seq, "ts": seq * 1000} for seq, event in enumerate(told, start=1)]
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    folder = tmp_path_factory.mktemp("report")
+    about: dict[str, Any] = {"commit": "c0ffee", "profile": "4.3", "broker": "leveret 1", "seed": 7}
+    first = header("first", **about) | {"started": "2026-05-01T10:00:00Z"}
+    second = header("second", **about) | {"started": "2026-05-01T11:00:00Z"}
+    write(folder / "traces" / "first.jsonl", [first, *_run()])
+    write(folder / "traces" / "second.jsonl", [second, *_run(is_flaky=True)])
+    whole = Warehouse(folder / "warehouse")
+    session = for_small_questions(spark)
+    ingest(session, [folder / "traces"], whole)
+    update(session, whole)
+    return whole
+
+
+@pytest.fixture(scope="module")
+def page(spark: SparkSession, warehouse: Warehouse) -> str:
+    return report(spark, warehouse)
+
+
+class _Reader(HTMLParser):
+    """The text of each section, and every element there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: dict[str, list[str]] = {}
+        self.elements: set[str] = set()
+        self.open: list[str] = []
+        self.depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        if tag == "section":
+            self.open.append(str(dict(attrs)["id"]))
+        self.depth += tag not in ("meta", "br")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+        if tag == "section":
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for name in self.open:
+            self.sections.setdefault(name, []).append(data)
+
+
+def _sections(page: str) -> dict[str, str]:
+    reader = _Reader()
+    reader.feed(page)
+    assert reader.depth == 0
+    assert not reader.elements & {"script", "img", "link", "iframe", "b>"}
+    return {name: " ".join("".join(texts).split()) for name, texts in reader.sections.items()}
+
+
+def test_names_are_never_markup(page: str) -> None:
+    sections = _sections(page)
+
+    assert "<script" not in page
+    assert "<script>alert('q')</script>\\u202e&\"'" in sections["queues"]
+    assert "tests/test_a.py::test_<b>" in sections["flaky"]
+
+
+def test_page_needs_nothing_but_itself(page: str) -> None:
+    assert re.findall(r"\b(?:src|srcset|action|data)=|url\(|@import|http://|https://", page) == []
+    assert {target[0] for target in re.findall(r'href="([^"]*)"', page)} == {"#"}
+    assert "default-src &#x27;none&#x27;" in page
+    assert len(page.encode()) < 300_000
+
+
+def test_newest_run_is_told_and_compared_with_the_one_before(page: str) -> None:
+    sections = _sections(page)
+
+    assert "Run second" in page.replace("<code>", "").replace("</code>", "")
+    assert "leveret 1, as RabbitMQ 4.3" in sections["run"]
+    assert "1 passed (50 %)" in sections["run"]
+    assert "1 failed (50 %)" in sections["run"]
+    assert "Before: run first. Now: run second." in sections["comparison"]
+    assert re.search(r"steady\s*copies\s*2\s*3", sections["comparison"])
+
+
+def test_violation_is_told_with_its_test_and_its_life_in_order(page: str) -> None:
+    told = _sections(page)["violations"]
+
+    assert "A message was acknowledged twice" in told
+    life = ["published by the test", "put into", "delivered from", "acknowledged (copy 1) by connection 1, channel 1"]
+    places = [told.index(step) for step in life]
+    assert places == sorted(places)
+    assert "tests/test_a.py::test_it" in told
+
+
+def test_flaky_test_is_told_with_the_queue_in_which_it_differs(page: str) -> None:
+    told = _sections(page)["flaky"]
+
+    assert "tests/test_a.py::test_<b>" in told
+    assert "tests/test_a.py::test_it" not in told
+    assert "1 run: 2 acknowledged, 1 dead-lettered" in told
+    assert "1 run: 2 acknowledged" in told
+
+
+def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:
+    assert "<title>Dead letters: work to later: rejected · 1</title>" in page
+
+
+def test_what_nothing_used_is_named(page: str) -> None:
+    told = _sections(page)["coverage"]
+
+    assert "events -> " in told
+    assert "(never.used)" in told
+
+
+def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehouse) -> None:
+    sections = _sections(report(spark, warehouse, "c0ffee"))
+
+    assert "4 tests" in sections["run"]
+    assert "There is no earlier run" in sections["comparison"]
+
+
+def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
+    with pytest.raises(NoSuchRunError, match="no run and no commit is called 'nightly'; the newest runs are second"):
+        report(spark, warehouse, "nightly")
+
+
+def test_command_writes_the_page_and_says_where(
+    spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "page.html"
+
+    code = main(["pipeline", "report", "-w", str(warehouse.folder), "--run", "first", "-o", str(place)])
+
+    assert code == 0
+    assert capsys.readouterr().out.startswith(f"{place}: ")
+    assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
+
+
+def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "report"]) == 2
+    assert capsys.readouterr().err == "leveret: name the traces that the report is about, or a --warehouse\n"

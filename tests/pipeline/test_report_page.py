@@ -1,0 +1,149 @@
+"""The layout of the report, from plain answers: what is drawn and said, and that emptiness is explained."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from leveret.pipeline import rules
+from leveret.pipeline.report import words
+from leveret.pipeline.report.charts import axis_of, histogram
+from leveret.pipeline.report.flow import MOST_BOXES, Way, picture
+from leveret.pipeline.report.life import tell
+from leveret.pipeline.report.markup import code, element
+from leveret.pipeline.report.page import page
+from leveret.pipeline.report.subject import Subject
+
+SUBJECT = Subject("run7", ("run7",), False, None, None)
+NOTHING: dict[str, list[dict[str, Any]]] = {
+    **{name: [] for name in ("runs", "outcomes", "failed", "fates", "faults", "queues", "flows", "redelivered")},
+    **{name: [] for name in ("slowest", "coverage", "unused", "flaky", "behaviours", "rules", "violations", "lives")},
+    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
+    "failed_count": [{"n": 0}],
+    "queue_totals": [{"queues": 0, "leaking": 0, "dead": None, "leaked": None}],
+    "flow_totals": [{"flows": 0, "n": None}],
+    "coverage_runs": [{"runs": 1}],
+    "flaky_totals": [{"flaky": 0, "repeated": 0}],
+}
+
+
+def _boxes(svg: str) -> list[tuple[float, float, float, float]]:
+    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" rx="6" class="box"', svg)
+    return [(float(x), float(y), float(width), float(height)) for x, y, width, height in found]
+
+
+def test_every_rule_is_explained() -> None:
+    assert set(rules.RULES) <= set(words.RULES)
+
+
+def test_empty_run_says_of_each_section_why_it_is_empty() -> None:
+    text = page(SUBJECT, None, NOTHING, [], [])
+
+    assert text.count('class="empty"') == 9
+    assert "No test has run twice on a known commit yet." in text
+    assert "There is no earlier run in this warehouse to compare with." in text
+
+
+def test_files_that_are_cut_or_refused_are_named() -> None:
+    text = page(SUBJECT, None, NOTHING, ["traces/<cut>.jsonl"], [("traces/foreign.jsonl", "it is <foreign>")])
+
+    assert "<code>traces/&lt;cut&gt;.jsonl</code>" in text
+    assert "<code>traces/foreign.jsonl</code>: it is &lt;foreign&gt;" in text
+
+
+def test_boxes_of_any_flow_lie_apart_and_in_the_picture() -> None:
+    ways = [
+        Way(f"queue{source}", f"queue{target}", ((reason, source + 1),))
+        for source in range(9)
+        for target, reason in ((source * 5 % 7, "rejected"), (source * 3 % 11, "expired"), (source, None))
+    ]
+
+    svg = picture(ways, {"queue1": 3})
+
+    boxes = _boxes(svg)
+    width, height = map(float, re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
+    assert len(boxes) == len({name for way in ways for name in (way.source, way.target)})
+    for x, y, wide, high in boxes:
+        assert 0 <= x <= width - wide
+        assert 0 <= y <= height - high
+    for at, (x, y, wide, high) in enumerate(boxes):
+        others = boxes[at + 1 :]
+        assert not [1 for left, top, _, tall in others if abs(left - x) < wide and y < top + tall and top < y + high]
+
+
+def test_cycle_of_retries_is_drawn_with_both_reasons() -> None:
+    svg = picture([Way("work", "retry", (("rejected", 3),)), Way("retry", "work", (("expired", 2),))], {})
+
+    assert len(_boxes(svg)) == 2
+    assert svg.count('class="head"') == 2
+    assert "rejected · 3</text>" in svg
+    assert "expired · 2</text>" in svg
+
+
+def test_flow_of_very_many_queues_shows_the_busiest() -> None:
+    svg = picture([Way(f"from{n}", f"to{n}", (("maxlen", n + 1),)) for n in range(40)], {})
+
+    assert len(_boxes(svg)) == MOST_BOXES
+    assert ">from39<" in svg
+    assert ">from0<" not in svg
+
+
+def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
+    svg = histogram(axis_of([0, 12]), [(0, 5), (12, 1)], (3.0, 900.0), "orders <waited>")
+
+    assert svg.count('class="bar"') == 2
+    assert svg.count('class="mark ') == 2
+    assert "<title>orders &lt;waited&gt;</title>" in svg
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (
+            {"kind": "published", "conn": 2, "chan": 1, "exchange": "shop", "routing_key": "eu.new", "size": 1200},
+            "published by connection 2, channel 1 to exchange shop with key eu.new, 1,200 bytes",
+        ),
+        ({"kind": "enqueued", "queue": "q", "copy": 4, "src_copy": 3}, "put into q (copy 4), a dead letter of copy 3"),
+        (
+            {"kind": "delivered", "queue": "q", "copy": 4, "consumer": "c", "conn": 1, "chan": 1, "redelivered": True},
+            "delivered from q (copy 4) to consumer c of connection 1, channel 1, marked as redelivered",
+        ),
+        (
+            {
+                "kind": "dead_lettered",
+                "queue": "q",
+                "copy": 4,
+                "reason": "maxlen",
+                "exchange": "",
+                "routing_key": "dead",
+            },
+            "taken out of q (copy 4) as a dead letter (the queue was full); sent to the default exchange with key dead",
+        ),
+        ({"kind": "dropped", "reason": "no route"}, "dropped (there was nowhere to go on)"),
+        ({"kind": "unheard_of", "copy": 1}, "unheard_of (copy 1)"),
+    ],
+)
+def test_life_is_told_in_words(event: dict[str, Any], told: str) -> None:
+    assert re.sub(r"<[^>]*>", "", tell(event)) == told
+
+
+def test_text_is_escaped_in_elements_and_attributes() -> None:
+    assert element("p", "<b>&", title='"<') == '<p title="&quot;&lt;">&lt;b&gt;&amp;</p>'
+    assert code("a\x00b\u202e") == "<code>a\\u0000b\\u202e</code>"
+    assert code("q" * 300) == f'<code title="{"q" * 300}">{"q" * 44}…{"q" * 45}</code>'
+
+
+@pytest.mark.parametrize(
+    ("us", "told"),
+    [(0, "0 µs"), (999, "999 µs"), (1500, "1.5 ms"), (31_000, "31 ms"), (90_000_000, "1.5 min"), (None, "none")],
+)
+def test_spans_are_told_in_the_unit_that_suits(us: int | None, told: str) -> None:
+    assert words.span(us) == told
+
+
+def test_shares_are_never_rounded_to_all_or_nothing() -> None:
+    assert [words.percent(part, 1000) for part in (0, 1, 500, 999, 1000)] == [
+        *("0 %", "under 1 %", "50 %", "over 99 %", "100 %")
+    ]
