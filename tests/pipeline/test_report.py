@@ -59,9 +59,9 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     write(folder / "traces" / "first.jsonl", [first, *_run()])
     write(folder / "traces" / "second.jsonl", [second, *_run(is_flaky=True)])
     whole = Warehouse(folder / "warehouse")
-    session = for_small_questions(spark)
-    ingest(session, [folder / "traces"], whole)
-    update(session, whole)
+    with for_small_questions(spark) as session:
+        ingest(session, [folder / "traces"], whole)
+        update(session, whole)
     return whole
 
 
@@ -158,6 +158,10 @@ def test_what_nothing_used_is_named(page: str) -> None:
 
     assert "events -> " in told
     assert "(never.used)" in told
+
+
+def test_active_session_is_the_callers_again(spark: SparkSession, page: str) -> None:
+    assert SparkSession.getActiveSession() is spark
 
 
 def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehouse) -> None:

@@ -6,6 +6,8 @@ length. `findings` asks Spark, the other modules lay out what it answered.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -34,22 +36,30 @@ def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *
 
     Raises NoSuchRunError for a name that is neither that of a run nor of a commit.
     """
-    state = warehouse.state()
-    read = partial(read_table, for_small_questions(spark), warehouse, state=state)
-    subject = choose(read("runs"), name)
-    other = before(read("runs"), subject) if against is None else choose(read("runs"), against)
+    with for_small_questions(spark) as session:
+        state = warehouse.state()
+        read = partial(read_table, session, warehouse, state=state)
+        subject = choose(read("runs"), name)
+        other = before(read("runs"), subject) if against is None else choose(read("runs"), against)
+        answers = find(read, subject, other)
     files = [(path, file) for path, file in state.files.items() if file.run in subject.runs or file.problem is not None]
     cut = [path for path, file in files if file.is_truncated and file.problem is None]
     refused = [(path, file.problem) for path, file in files if file.problem is not None]
-    return page(subject, other, find(read, subject, other), cut, refused)
+    return page(subject, other, answers, cut, refused)
 
 
-def for_small_questions(spark: SparkSession) -> SparkSession:
+@contextmanager
+def for_small_questions(spark: SparkSession) -> Iterator[SparkSession]:
     """A session beside the caller's, with settings of its own; a server is left to decide for itself."""
     if is_remote():
-        return spark
+        yield spark
+        return
     session = spark.newSession()
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", str(min(8, spark.sparkContext.defaultParallelism)))
-    return session
+    try:
+        yield session
+    finally:
+        # To create a frame makes its session the active one: the caller's becomes it again.
+        spark.createDataFrame([], "nothing int")
