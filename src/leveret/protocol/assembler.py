@@ -48,25 +48,20 @@ Command = tuple[ClientMethod, Content | None]
 class Assembler:
     """The frames of one channel on their way to commands."""
 
-    __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "_publish")
+    __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "publish")
 
     def __init__(self, compat: Compat) -> None:
         self._compat = compat
         # A publish whose header (properties None) or body has not come yet.
-        self._publish: BasicPublish | None = None
+        self.publish: BasicPublish | None = None
         self._method_octets = b""
         self._properties_octets: bytes | None = None
         self._parts: list[bytes] = []
         self._missing_bytes = 0
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the rest of a content is due."""
-        return self._publish is not None
-
     def feed(self, kind: int, payload: bytes) -> Command | None:
         """Take one frame. Hot: once per frame of a channel."""
-        if self._publish is None:
+        if self.publish is None:
             if kind != FRAME_METHOD:
                 raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
             try:
@@ -74,7 +69,7 @@ class Assembler:
             except CommandInvalid as error:
                 raise self._named(error) from None
             if isinstance(method, BasicPublish):
-                self._publish = method
+                self.publish = method
                 self._method_octets = payload
                 return None
             return method, None
@@ -120,12 +115,12 @@ class Assembler:
             raise _expected_body()
 
     def _finished(self) -> Command:
-        publish, properties_octets = self._publish, self._properties_octets
+        publish, properties_octets = self.publish, self._properties_octets
         assert publish is not None, "content ends without its publish"
         assert properties_octets is not None, "content ends without its header"
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._publish = self._properties_octets = None
+        self.publish = self._properties_octets = None
         self._parts = []
         return publish, Content(properties_octets, body, self._method_octets)
 

@@ -347,7 +347,7 @@ class Channel:
         for answer in self.confirms.take():
             if self.node.hooks.tap is not None:
                 self._tap_confirms(answer)
-            self.send(answer.method)
+            self.send(answer[0])
 
     def _tap_confirms(self, answer: Answer) -> None:
         method, outcomes = answer

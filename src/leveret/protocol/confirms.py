@@ -7,7 +7,6 @@ Outcomes are collected while a batch of input is handled and sent at its end: ne
 from __future__ import annotations
 
 from itertools import groupby
-from typing import NamedTuple
 
 from leveret.model.message import Message
 from leveret.wire.methods import BasicAck, BasicNack
@@ -17,11 +16,8 @@ from leveret.wire.methods import BasicAck, BasicNack
 Outcome = tuple[int, bool, Message]
 
 
-class Answer(NamedTuple):
-    """A method for the publisher, and the publishes it speaks of, in order."""
-
-    method: BasicAck | BasicNack
-    outcomes: list[Outcome]
+# A method for the publisher, and the publishes it speaks of, in order.
+Answer = tuple[BasicAck | BasicNack, list[Outcome]]
 
 
 class Confirms:
@@ -55,11 +51,11 @@ class Confirms:
         outcomes, self.outcomes = self.outcomes, []
         has_refused, self.has_refused = self.has_refused, False
         if self.withheld:
-            return [Answer(_alone(outcome), [outcome]) for outcome in outcomes]
+            return [(_alone(outcome), [outcome]) for outcome in outcomes]
         if not has_refused:
-            return [Answer(_together(outcomes), outcomes)] if outcomes else []
+            return [(BasicAck(outcomes[-1][0], len(outcomes) > 1), outcomes)] if outcomes else []
         return [
-            Answer(_together(run), run)
+            (_together(run), run)
             for run in (list(group) for _, group in groupby(outcomes, key=lambda outcome: outcome[1]))
         ]
 

@@ -28,6 +28,7 @@ from leveret.protocol.state import ChannelState, State
 from leveret.trace import events
 from leveret.wire.constants import (
     CHANNEL_MAX,
+    FRAME_HEADER_SIZE,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     PROTOCOL_HEADER,
@@ -35,6 +36,8 @@ from leveret.wire.constants import (
 from leveret.wire.errors import UnknownFieldType
 from leveret.wire.frames import BadFrameEnd, Encodable, FrameReader, FrameTooLarge, method_frame, wrap
 from leveret.wire.methods import (
+    BasicAck,
+    BasicPublish,
     ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
@@ -42,6 +45,9 @@ from leveret.wire.methods import (
 )
 from leveret.wire.values import Table
 
+_METHOD_AT: Final = FRAME_HEADER_SIZE + 4
+_PUBLISH: Final = BasicPublish.ID.to_bytes(4, "big")
+_ACK: Final = BasicAck.ID.to_bytes(4, "big")
 _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
 
 
@@ -214,7 +220,8 @@ class Connection:
         """Queue octets for the peer. Hot: once per method or delivery."""
         self._out.append(octets)
         if not self.is_dirty:
-            self.mark_dirty()
+            self.is_dirty = True
+            self._dirty.append(self)
 
     def half_close(self) -> None:
         """Have the server end its side of the socket behind what waits to be sent, and listen on."""
@@ -273,15 +280,20 @@ class Connection:
         return rest
 
     def _read(self) -> None:
+        # Hot: once per read, and once per frame that no fast road takes.
+        reader = self._reader
         while not self.is_reading_paused:
+            at = reader.at
             if not (self.faults.is_armed or self._held):
-                repeat = self.repeated_publish
-                if repeat is not None and repeat.is_next(self._reader) and self._goes_on(repeat):
-                    continue
-                if single_acks.take_from(self._reader, self):
+                method_id = reader.octets[at + FRAME_HEADER_SIZE : at + _METHOD_AT]
+                if method_id == _PUBLISH:
+                    repeat = self.repeated_publish
+                    if repeat is not None and repeat.take_from(reader):
+                        continue
+                elif method_id == _ACK and single_acks.take_from(reader, self):
                     continue
             try:
-                frame = self._reader.next()
+                frame = reader.next()
             except (FrameTooLarge, BadFrameEnd) as error:
                 self._refuse_frame(error)
                 return
@@ -298,13 +310,6 @@ class Connection:
                 if channel.state is ChannelState.OPEN:
                     channel.flush_confirms()
             self.confirming = {}
-
-    def _goes_on(self, repeat: RepeatedPublish) -> bool:
-        """Take repetitions of the last publish; forget it when the answer may be another now."""
-        if repeat.is_still_true():
-            return repeat.take_from(self._reader)
-        self.repeated_publish = None
-        return False
 
     def _handle(self, kind: int, channel_number: int, payload: bytes) -> None:
         """Handle one frame; a refusal goes to the peer. Hot: once per frame."""

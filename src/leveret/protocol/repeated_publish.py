@@ -58,26 +58,21 @@ class RepeatedPublish:
         # Everything before a body of the size seen last; bodies are often of one size.
         self._size = 0
         self._prefix = b""
-        self._versions = _versions(channel)
-
-    def is_still_true(self) -> bool:
-        """Whether nothing has changed since that could lead to another answer."""
-        channel = self._channel
-        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
-        is_plain = channel.transaction is None and not channel.assembler.is_waiting and not channel.node.alarms
-        return is_there and is_plain and self._versions == _versions(channel)
-
-    def is_next(self, reader: FrameReader) -> bool:
-        """Whether what stands next in the stream begins like it. Hot: once per frame."""
-        octets, at = reader.unread()
-        return octets.startswith(self._front, at)
+        self._versions = (channel.node.topology_version, channel.node.access.version)
 
     def take_from(self, reader: FrameReader) -> bool:
         """Take all repetitions that stand next in the stream; whether there was one.
 
-        Hot: a loop over publishes. What happens here is what `handlers.basic.publish` does with a routed message.
+        When the answer may be another now, what is remembered is forgotten instead. Hot: a loop over publishes. What
+        happens here is what `handlers.basic.publish` does with a routed message.
         """
-        octets, start = reader.unread()
+        octets, start, front = reader.octets, reader.at, self._front
+        front_size = len(front)
+        if octets[start : start + front_size] != front:
+            return False
+        if not self._is_still_true():
+            self._channel.connection.repeated_publish = None
+            return False
         at, length = start, len(octets)
         channel, known, entrances = self._channel, self._message, self._entrances
         node, confirms = channel.node, channel.confirms
@@ -85,11 +80,11 @@ class RepeatedPublish:
         outcomes = None if confirms is None else confirms.outcomes
         sequence = None
         prefix, size = self._prefix, self._size
-        prefix_size = len(self._front) + self._before_body.size
+        prefix_size = front_size + self._before_body.size
         while True:
             body_at = at + prefix_size
             if octets[at:body_at] != prefix:
-                if not self._has_other_size(octets, at, reader.frame_max):
+                if octets[at : at + front_size] != front or not self._has_other_size(octets, at, reader.frame_max):
                     break
                 prefix, size = self._prefix, self._size
                 body_at = at + prefix_size
@@ -116,16 +111,27 @@ class RepeatedPublish:
                 # What that changes may end what is remembered.
                 node.run_work()
                 break
-        reader.skip_to(at)
+        reader.at = at
         if at > start and confirms is not None:
             channel.connection.confirming[channel] = None
         return at > start
 
+    def _is_still_true(self) -> bool:
+        """Whether nothing has changed since that could lead to another answer. Hot: once per run."""
+        channel, node = self._channel, self._channel.node
+        if self._versions != (node.topology_version, node.access.version) or node.alarms:
+            return False
+        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
+        return is_there and channel.transaction is None and channel.assembler.publish is None
+
     def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
-        """Whether this is a repetition with one body frame of another size; what stands before the body is learnt."""
+        """Whether a publish that begins so repeats this one with a body of another size, in one frame.
+
+        What stands before the body is learnt then.
+        """
         front_end = at + len(self._front)
         end = front_end + self._before_body.size
-        if len(octets) < end or octets[at:front_end] != self._front:
+        if len(octets) < end:
             return False
         size, properties_end, kind, number, body_size = self._before_body.unpack_from(octets, front_end)
         if properties_end != self._properties_end or kind != FRAME_BODY or number != self._channel.number:
@@ -158,7 +164,3 @@ def remembered(channel: Channel, content: Content, message: Message, exchange: E
     if not queues or len(queues) != len(found) or channel.vhost.firehose is not None:
         return None
     return RepeatedPublish(channel, content, message, queues)
-
-
-def _versions(channel: Channel) -> tuple[int, int]:
-    return channel.node.topology_version, channel.node.access.version

@@ -29,7 +29,7 @@ _PAYLOAD_SIZE: Final = 13
 
 def take_from(reader: FrameReader, connection: Connection) -> bool:
     """Settle the single acknowledgements that come next; whether there was one. Hot: a loop over acks."""
-    octets, start = reader.unread()
+    octets, start = reader.octets, reader.at
     at, length, node = start, len(octets), connection.node
     hooks = node.hooks
     rest_at = at + _HEAD.size
@@ -47,7 +47,7 @@ def take_from(reader: FrameReader, connection: Connection) -> bool:
         if node.work:
             node.run_work()
             break
-    reader.skip_to(at)
+    reader.at = at
     return at > start
 
 
@@ -59,8 +59,5 @@ def _channel_of(head: bytes, connection: Connection) -> Channel | None:
     channel = connection.channels.get(number)
     if kind != FRAME_METHOD or size != _PAYLOAD_SIZE or method_id != BasicAck.ID or channel is None:
         return None
-    return channel if _is_simple(channel) else None
-
-
-def _is_simple(channel: Channel) -> bool:
-    return channel.state is ChannelState.OPEN and not channel.assembler.is_waiting and basic.settles_one_by_one(channel)
+    is_next = channel.state is ChannelState.OPEN and channel.assembler.publish is None
+    return channel if is_next and basic.settles_one_by_one(channel) else None

@@ -40,31 +40,25 @@ class BadFrameEnd(WireError):
 class FrameReader:
     """The frames of one direction of one connection."""
 
-    __slots__ = ("_at", "_octets", "frame_max")
+    __slots__ = ("at", "frame_max", "octets")
 
     def __init__(self, frame_max: int) -> None:
         # Octets of payload a frame may have; may change between two frames.
         self.frame_max = frame_max
-        self._octets = b""
-        self._at = 0
+        # All octets at hand, and where the next frame begins. Who takes whole frames himself moves on behind them.
+        self.octets = b""
+        self.at = 0
 
     def feed(self, octets: bytes) -> None:
         """Add what has arrived."""
-        rest = self._octets[self._at :]
-        self._octets = rest + octets if rest else octets
-        self._at = 0
-
-    def unread(self) -> tuple[bytes, int]:
-        """All octets at hand, and where the next frame begins."""
-        return self._octets, self._at
-
-    def skip_to(self, at: int) -> None:
-        """Go on at another place of the octets at hand: whole frames before it were taken by the caller."""
-        self._at = at
+        if self.at < len(self.octets):
+            octets = self.octets[self.at :] + octets
+        self.octets = octets
+        self.at = 0
 
     def next(self) -> Frame | None:
         """The next whole frame, None until more arrives; raises FrameTooLarge or BadFrameEnd. Hot: once per frame."""
-        octets, at = self._octets, self._at
+        octets, at = self.octets, self.at
         payload_at = at + FRAME_HEADER_SIZE
         if len(octets) < payload_at:
             return None
@@ -77,7 +71,7 @@ class FrameReader:
         payload = octets[payload_at:end]
         if octets[end] != FRAME_END:
             raise BadFrameEnd(kind, payload, octets[end])
-        self._at = end + 1
+        self.at = end + 1
         return kind, channel_number, payload
 
 
@@ -89,8 +83,9 @@ class Encodable(Protocol):
 
 
 def method_frame(channel_number: int, method: Encodable) -> bytes:
-    """A method as a frame."""
-    return wrap(FRAME_METHOD, channel_number, method.encode())
+    """A method as a frame. Hot: once per method sent."""
+    payload = method.encode()
+    return HEADER.pack(FRAME_METHOD, channel_number, len(payload)) + payload + FRAME_END_OCTET
 
 
 def wrap(kind: int, channel_number: int, payload: bytes) -> bytes:
