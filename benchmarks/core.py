@@ -33,13 +33,19 @@ def frames(channel: int, *methods: frame.FrameTypes) -> bytes:
 def open_connection() -> Connection:
     """A connection with channel 1 and the queue "q"."""
     node = Node(compat=Compat.for_version("4.3"), dice=random.Random(0), now=1_700_000_000_000_000)
-    connection = Connection(node, number=1, peer=("127.0.0.1", 1), local=("127.0.0.1", 2), dirty=[])
+    connection = log_in(node, 1)
+    connection.receive_data(frames(1, commands.Channel.Open(), commands.Queue.Declare(queue="q", durable=True)))
+    return connection
+
+
+def log_in(node: Node, number: int) -> Connection:
+    """One more open connection of a node."""
+    connection = Connection(node, number=number, peer=("127.0.0.1", 1), local=("127.0.0.1", 2), dirty=[])
     connection.receive_data(b"AMQP\0\0\x09\x01")
     login = commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
     connection.receive_data(
         frames(0, login, commands.Connection.TuneOk(2047, 131072, 0), commands.Connection.Open("/"))
     )
-    connection.receive_data(frames(1, commands.Channel.Open(), commands.Queue.Declare(queue="q", durable=True)))
     return connection
 
 
