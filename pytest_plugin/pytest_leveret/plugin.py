@@ -43,7 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
     brokers.refuse_unusable(config)
     real.prepare(config)
-    rehearsal.plan_report(config)
+    if versions := rehearsal.versions(config):
+        from pytest_leveret import upgrade_report
+
+        upgrade_report.plan(config, versions)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attempt:
-    """A test that runs, and the files that say so."""
+    """A test that runs, its brokers, and the files that say so."""
 
+    brokers: list[Broker] = field(default_factory=list)
     files: list[TraceFile] = field(default_factory=list)
     reports: list[pytest.TestReport] = field(default_factory=list)
 
@@ -51,8 +52,9 @@ def begin(item: pytest.Item, broker: Broker) -> None:
     """A broker serves a test: write that the test runs, where the broker writes a trace and nobody has said so."""
     from leveret.harness import Harness
 
-    file = Harness(broker).trace_file
     attempt = item.stash.setdefault(_ATTEMPT, Attempt())
+    attempt.brokers.append(broker)
+    file = Harness(broker).trace_file
     if file is None or file in attempt.files:
         return
     attempt.files.append(file)
@@ -96,9 +98,8 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
     if not attempt.files:
         return
     from leveret.harness import Harness
-    from pytest_leveret.brokers import brokers_of
 
-    for broker in brokers_of(item):
+    for broker in attempt.brokers:
         # What it has not written yet comes before the end.
         _ = Harness(broker).trace_file
     phase, outcome = _ending(attempt.reports)

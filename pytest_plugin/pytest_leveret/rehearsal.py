@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PARAMETER: Final = "_leveret_rabbitmq"
 # The attribute of a test's reports that says what was rehearsed.
 ATTRIBUTE: Final = "leveret_rehearsal"
-_REPORT: Final = "leveret-upgrade-report"
 _COPIED: Final = pytest.StashKey[str]()
 _SEEN: Final[pytest.StashKey[Fingerprint]] = pytest.StashKey()
 
@@ -149,12 +148,3 @@ def _name_without(version: str, node_id: str) -> str:
     """The name that a test has on every version; xdist may have put the name of a group behind it."""
     own = rf"rabbitmq-{re.escape(version)}\](?=$|@|::)"
     return re.sub(rf"-{own}", "]", re.sub(rf"\[{own}", "", node_id))
-
-
-def plan_report(config: pytest.Config) -> None:
-    """Have the tests of a rehearsal compared at its end, in the process that hears of all of them."""
-    rehearsed = versions(config)
-    if rehearsed and not hasattr(config, "workerinput"):
-        from pytest_leveret.upgrade_report import UpgradeReport
-
-        config.pluginmanager.register(UpgradeReport(rehearsed), _REPORT)

@@ -19,6 +19,12 @@ from pytest_leveret.rehearsal import ATTRIBUTE
 _LISTED: Final = 10
 
 
+def plan(config: pytest.Config, versions: Sequence[str]) -> None:
+    """Have the tests of a rehearsal compared at its end, in the process that hears of all of them."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(UpgradeReport(versions), "leveret-upgrade-report")
+
+
 class UpgradeReport:
     """This plugin compares the runs of each test and tells what would change."""
 
