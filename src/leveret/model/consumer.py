@@ -27,6 +27,7 @@ class Consumer:
         "is_cancelled",
         "is_exclusive",
         "is_in_ring",
+        "limit",
         "no_ack",
         "ordinal",
         "prefetch_count",
@@ -62,6 +63,8 @@ class Consumer:
         self.is_exclusive = is_exclusive
         # 0 is unlimited; automatic acknowledgement is never limited.
         self.prefetch_count = 0 if no_ack else prefetch_count
+        # How many unacknowledged deliveries it may hold; 0 is any number.
+        self.limit = self.prefetch_count
         self.priority = priority
         self.arguments = arguments
         self.unacked_count = 0
@@ -80,7 +83,7 @@ class Consumer:
         """Consume again as the other one would, and go on holding what is held."""
         self.no_ack = wanted.no_ack
         self.is_exclusive = wanted.is_exclusive
-        self.prefetch_count = wanted.prefetch_count
+        self.prefetch_count = self.limit = wanted.prefetch_count
         self.priority = wanted.priority
         self.arguments = wanted.arguments
         self.turn = wanted.turn
@@ -89,7 +92,7 @@ class Consumer:
 
     def has_room(self) -> bool:
         """Whether it may be handed another entry now. Hot: once per delivery."""
-        limit = self.prefetch_count
+        limit = self.limit
         if limit and self.unacked_count >= limit:
             return False
         subscriber = self.subscriber

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from leveret.model.message import Message
+from leveret.model.message import Message, QueueEntry
 from leveret.wire import erlang
 from leveret.wire.properties import PROPERTY_NAMES, Properties
 from leveret.wire.values import Field, Table, Value
@@ -58,16 +58,22 @@ class Firehose:
         routed = ("routed_queues", _texts(names))
         self._copy(message, f"publish.{message.exchange}", publisher, last=(routed,))
 
-    def delivered(self, message: Message, queue_name: str, *, redelivered: bool, receiver: Client) -> None:
-        """Copy a delivery, or a message that was fetched."""
-        flag = ("redelivered", Field("I", int(redelivered)))
-        self._copy(message, f"deliver.{queue_name}", receiver, after_node=(flag,))
+    def delivered(
+        self, entry: QueueEntry, queue_name: str, *, receiver: Client, properties_octets: bytes | None = None
+    ) -> None:
+        """Copy a delivery, or a message that was fetched; with the properties it was sent with, if not its own."""
+        message, properties = entry.message, None
+        if properties_octets is not None:
+            properties = Properties.decode(properties_octets)
+        flag = ("redelivered", Field("I", int(entry.redelivered)))
+        self._copy(message, f"deliver.{queue_name}", receiver, properties, after_node=(flag,))
 
     def _copy(
         self,
         message: Message,
         routing_key: str,
         client: Client | None,
+        properties: Properties | None = None,
         *,
         after_node: tuple[tuple[str, Field], ...] = (),
         last: tuple[tuple[str, Field], ...] = (),
@@ -78,7 +84,7 @@ class Firehose:
         headers = (
             ("exchange_name", _text(message.exchange)),
             ("routing_keys", _texts(message.routing_keys)),
-            ("properties", Field("F", _properties(message.properties))),
+            ("properties", Field("F", _properties(properties or message.properties))),
             ("node", _text(NODE_NAME)),
             *after_node,
             ("vhost", _text(vhost.name)),
@@ -88,13 +94,13 @@ class Firehose:
             *last,
         )
         table = Table(headers)
-        properties = Properties(headers=table.sorted_unique() if vhost.node.compat.sorts_header_keys else table)
+        told = Properties(headers=table.sorted_unique() if vhost.node.compat.sorts_header_keys else table)
         copy = Message(
             vhost.node.new_message_id(),
             NAME,
             routing_key,
-            properties,
-            properties.encode(),
+            told,
+            told.encode(),
             message.body,
             (routing_key,),
         )

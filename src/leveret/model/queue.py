@@ -301,10 +301,23 @@ class Queue(StoredQueue):
         if consumer is not None:
             consumer.unacked_count -= 1
             assert consumer.unacked_count >= 0, f"a delivery of {consumer.tag} was settled twice"
-            if not consumer.is_active:
+            if consumer.is_cancelled:
+                self.widen_namesake(consumer)
+            elif not consumer.is_active:
                 self.replace_active(consumer)
-            elif not consumer.is_in_ring and not consumer.is_cancelled and consumer.has_room():
+            elif not consumer.is_in_ring and consumer.has_room():
                 self.ring.add(consumer)
+
+    def widen_namesake(self, gone: Consumer) -> None:
+        """Let whoever consumes under the tag of one that is gone hold one more, for good.
+
+        A classic queue counts what a consumer may have by channel and tag, and each settlement adds one (rabbit_limiter,
+        seen on 3.10, 4.0 and 4.3).
+        """
+        for consumer in self.consumers:
+            if consumer.tag == gone.tag and consumer.subscriber is gone.subscriber and consumer.limit:
+                consumer.limit += 1
+                self.ring_if_room(consumer)
 
     def replace_active(self, consumer: Consumer) -> None:
         """A consumer that is not the active one has settled something; it may have been waited for."""

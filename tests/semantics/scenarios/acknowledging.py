@@ -261,6 +261,24 @@ def prefetch_is_per_consumer(s: Run) -> None:
 
 
 @scenario
+def who_takes_a_cancelled_consumers_tag_may_hold_one_more_for_each_of_its_deliveries_settled(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5", "6")
+    ch.qos(1)
+    ch.consume("q", "tag")
+    ch.deliver()
+    ch.cancel("tag")
+    ch.consume("q", "tag")
+    ch.deliver()
+    ch.ack(1)
+    ch.deliver()
+    ch.await_count("q", 3)
+    ch.ack(2)
+    ch.deliver()
+
+    ch.await_count("q", 2)
+
+
+@scenario
 def prefetch_zero_is_unlimited(s: Run) -> None:
     ch = queue_with(s, "1", "2", "3")
     ch.qos(1)
