@@ -173,7 +173,7 @@ class Channel:
         octets = queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
         connection.send(self.encoders[consumer.tag].encode(tag, entry.redelivered, message, octets))
         if self.vhost.firehose is not None:
-            self.vhost.firehose.delivered(message, queue.name, redelivered=entry.redelivered, receiver=self)
+            self.vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
         tap = node.hooks.tap
         if tap is not None:
             where = (self.vhost.name, connection.number, self.number, queue.name, message, entry.copy)

@@ -118,8 +118,9 @@ class OwnChannel(Channel):
             self.room -= 1
         if not consumer.no_ack:
             self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
+        octets = queue.delivered_octets(entry, is_get=False)
         if self.vhost.firehose is not None:
-            self.vhost.firehose.delivered(message, queue.name, redelivered=entry.redelivered, receiver=self)
+            self.vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
         self.tap(
             events.DELIVERED,
             queue.name,
@@ -133,7 +134,7 @@ class OwnChannel(Channel):
         if consumer.no_ack:
             self.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
         view = MessageView(
-            _as_delivered(message, queue.delivered_octets(entry, is_get=False)),
+            _as_delivered(message, octets),
             redelivered=entry.redelivered,
             delivery_count=entry.delivery_count,
             enqueued_at=entry.enqueued_at,

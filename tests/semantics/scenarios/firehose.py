@@ -68,3 +68,21 @@ def the_trace_exchange_takes_no_publish(s: Run) -> None:
     ch.publish("amq.rabbitmq.trace", "publish.x", "1")
 
     ch.receive()
+
+
+@scenario
+def redeliveries_of_a_quorum_queue_are_copied_with_their_counts(s: Run) -> None:
+    ch = listening(s, "deliver.#")
+    consumer = s.channel()
+    consumer.declare("q", arguments={"x-queue-type": "quorum"})
+    consumer.fill("q", "1", headers={"a": 1})
+    delivery = consumer.get("q")
+    ch.await_count("trace", 1)
+    note(ch)
+    consumer.nack(delivery)
+    consumer.await_count("q", 1)
+    consumer.consume("q")
+    consumer.deliveries(1)
+    ch.await_count("trace", 1)
+
+    note(ch)

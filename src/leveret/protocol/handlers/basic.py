@@ -232,9 +232,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         channel.unacked[tag] = Delivery(tag, entry, queue, None, channel.node.now)
     message = entry.message
     ok = BasicGetOk(tag, entry.redelivered, message.exchange, message.routing_key, len(queue.ready))
-    channel.send_message(ok, message, queue.delivered_octets(entry, is_get=True))
+    octets = queue.delivered_octets(entry, is_get=True)
+    channel.send_message(ok, message, octets)
     if channel.vhost.firehose is not None:
-        channel.vhost.firehose.delivered(message, queue.name, redelivered=entry.redelivered, receiver=channel)
+        channel.vhost.firehose.delivered(entry, queue.name, receiver=channel, properties_octets=octets)
     channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, entry.acquired_count)
     if method.no_ack:
         channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
