@@ -353,10 +353,10 @@ class VirtualHost:
             return 0
         queue.refuse_others(session)
         queue.type.refuse_delete_conditions(queue.place, if_unused=if_unused, if_empty=if_empty)
-        if if_unused and queue.consumers and queue.type.has_delete_conditions:
-            raise PreconditionFailed(f"{queue.place} in use")
         if if_empty and queue.ready and queue.type.has_delete_conditions:
             raise PreconditionFailed(f"{queue.place} not empty")
+        if if_unused and queue.consumers and queue.type.has_delete_conditions:
+            raise PreconditionFailed(f"{queue.place} in use")
         return self.remove_queue(queue, None, origin)
 
     def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NOBODY) -> int:

@@ -136,6 +136,18 @@ def deleting_a_queue_in_use_or_not_empty(s: Run) -> None:
 
 
 @scenario
+def a_queue_in_use_and_not_empty_is_refused_as_not_empty(s: Run) -> None:
+    s.channel().declare("q")
+    s.channel().fill("q", "1", "2")
+    consumer = s.channel(2)
+    consumer.qos(1)
+    consumer.consume("q")
+    consumer.deliver()
+
+    s.channel().delete("q", if_unused=True, if_empty=True)
+
+
+@scenario
 def if_empty_looks_at_ready_messages_only(s: Run) -> None:
     ch = s.channel()
     ch.declare("q")
