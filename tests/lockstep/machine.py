@@ -59,6 +59,13 @@ class Outcome:
     is_reordered: bool = False
     # Where things raced on the other server, and the program ended.
     race: Difference | None = None
+    # It ended at a hard error, which the other server was spared; see exclusions.
+    is_cut: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was played to its end."""
+        return not (self.is_cut or self.is_too_slow or self.difference or self.race)
 
 
 @dataclass
@@ -142,13 +149,14 @@ class Player:
         channels_before = self._leveret.side.channel_count(step.connection)
         expected = self._act_on_leveret(step, place)
         if channels_before > 1 and self._is_hard_error(step, expected):
+            self.outcome.is_cut = True
             return False
         got = self._judge(step, place, expected)
         self.outcome.answers.append(expected)
         self.outcome.played.append((step, self._queue_type(step, place)))
         if got != expected:
             difference = Difference(len(self.outcome.answers) - 1, step, expected, got)
-            if self._is_race(step, expected):
+            if self._is_race(step, expected, got):
                 self.outcome.race = difference
             else:
                 self.outcome.difference = difference
@@ -300,16 +308,17 @@ class Player:
             acting.side.read_for(pause)
             pause = min(pause * 1.5, 0.008)
 
-    def _is_race(self, step: Step, expected: Answer) -> bool:
+    def _is_race(self, step: Step, expected: Answer, got: Answer) -> bool:
         """Whether what differs may be up to chance; see exclusions."""
         if step.op == "tx.commit":
-            return "quorum" in self._types.values()
+            return "quorum" in self._types.values() or bool(self._held.get((step.connection, step.channel)))
         # What an ended channel gave back may have died, and the letters have met consumers about to go.
-        return self._has_dead_letters and self._ends_a_channel(step, expected)
-
-    def _ends_a_channel(self, step: Step, answer: Answer) -> bool:
         is_ending = step.op in ("channel.close", "connection.close", "connection.drop")
-        return is_ending or any("channel.close" in line for lines in answer.values() for line in lines)
+        refusals = self._refusals(expected)
+        return self._has_dead_letters and (is_ending or bool(refusals)) and refusals == self._refusals(got)
+
+    def _refusals(self, answer: Answer) -> list[tuple[str, str]]:
+        return sorted((place, line) for place, lines in answer.items() for line in lines if "channel.close " in line)
 
     def _is_hard_error(self, step: Step, answer: Answer) -> bool:
         return any(line.startswith(ENDINGS) for line in answer.get(f"{step.connection}.0", ()))
@@ -373,11 +382,12 @@ class Player:
         """The step went the same: what it did to deliveries and queues."""
         if self._other is not None:
             self._pair_tags()
+        # What was settled first: it may have come again within the step.
+        self._note_settled(step, place)
         for where, event in self._leveret.reader.events():
             self._note_event(step, where, event)
         for acting in self._acting():
             acting.reader.end()
-        self._note_settled(step, place)
         queues = self.outcome.answers[-1].get("queues", ())
         self._absent |= {line.split(":")[0] for line in queues if line.endswith(": 404")}
 
@@ -434,7 +444,7 @@ class Player:
             if place in self._transactional:
                 self._held.setdefault(place, []).extend(gone)
         elif step.op in ("basic.recover", "basic.recover-async"):
-            self._outstanding[place] = self._came(place)
+            self._outstanding[place] = []
         elif step.op == "tx.commit":
             self._held.pop(place, None)
         elif step.op == "tx.rollback":
@@ -443,12 +453,3 @@ class Player:
             self._forget(place)
         elif step.op in ("connection.close", "connection.drop"):
             self._forget_all(step.connection)
-
-    def _came(self, place: Place) -> list[int]:
-        """What came out again after a recover."""
-        tags = [
-            int(str(event["delivery_tag"]))
-            for where, event in self._leveret.reader.events()
-            if where == place and event.name == "basic.deliver"
-        ]
-        return [tag for tag in self._outstanding.get(place, []) if tag in tags]
