@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import zlib
+from dataclasses import dataclass
 
 import pika
 
@@ -41,23 +42,38 @@ def main() -> None:
     cost_of_a_collection()
 
 
+@dataclass(frozen=True)
+class Ratios:
+    """What each level leaves of what there is without recording: a figure for each round."""
+
+    throughput: dict[str, list[float]]
+    cpu: dict[str, list[float]]
+    # Messages a second without recording.
+    rate: list[float]
+
+
 def compare(rounds: int, *, confirms: bool) -> None:
+    """Measure and print."""
+    found = ratios(rounds, confirms=confirms)
+    print(f"  off   {statistics.median(found.rate):8.0f} messages/s")
+    for level in LEVELS[1:]:
+        print(f"  {level}  {told(found.throughput[level])} of that throughput; CPU {told(found.cpu[level])}")
+
+
+def ratios(rounds: int, *, confirms: bool) -> Ratios:
+    """Measure all levels in turns."""
     for level in LEVELS:
         measure(level, confirms=confirms)
-    cpu: dict[str, list[float]] = {"ring": [], "full": []}
-    wall: dict[str, list[float]] = {"ring": [], "full": []}
-    rate = []
+    found = Ratios({level: [] for level in LEVELS}, {level: [] for level in LEVELS}, [])
     for number in range(rounds):
         # Each level is first in turn, so that none has the worse place.
         order = LEVELS[number % 3 :] + LEVELS[: number % 3]
         took = {level: measure(level, confirms=confirms) for level in order}
-        rate.append(MESSAGES / took["off"][1])
-        for level in ("ring", "full"):
-            cpu[level].append(took["off"][0] / took[level][0])
-            wall[level].append(took["off"][1] / took[level][1])
-    print(f"  off   {statistics.median(rate):8.0f} messages/s")
-    for level in ("ring", "full"):
-        print(f"  {level}  {told(wall[level])} of that throughput; CPU {told(cpu[level])}")
+        found.rate.append(MESSAGES / took["off"][1])
+        for level in LEVELS:
+            found.cpu[level].append(took["off"][0] / took[level][0])
+            found.throughput[level].append(took["off"][1] / took[level][1])
+    return found
 
 
 def told(ratios: list[float]) -> str:
