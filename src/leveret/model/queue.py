@@ -326,8 +326,9 @@ class Queue(StoredQueue):
         """Let a consumer in; raises AccessRefused where exclusive use forbids it."""
         self.refuse_consumer(consumer)
         self.consumers.append(consumer)
-        self.last_ordinal += 1
-        consumer.ordinal = self.last_ordinal
+        if not consumer.ordinal:
+            self.last_ordinal += 1
+            consumer.ordinal = self.last_ordinal
         if self.settings.is_single_active:
             self.place_single_active(consumer)
         expiry.watch_disuse(self)

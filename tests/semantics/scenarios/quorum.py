@@ -349,6 +349,24 @@ def what_comes_back_may_stop_publishers(s: Run) -> None:
     ch.confirms()
 
 
+@scenario
+def a_consumer_that_goes_on_keeps_its_place_among_those_of_an_ended_channel(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3")
+    ch.qos(1)
+    ch.consume("q", "one")
+    ch.deliver()
+    ch.cancel("one")
+    ch.consume("q", "two")
+    ch.deliver()
+    ch.consume("q", "one")
+    ch.close()
+    other = s.channel(2)
+    other.await_count("q", 3)
+
+    for _ in range(3):
+        other.get("q", no_ack=True)
+
+
 @scenario(versions=("4.3", "4.0"))
 def a_consumer_whose_tag_was_cancelled_goes_on_with_what_it_holds(s: Run) -> None:
     ch = quorum(s, "1", "2", "3", "4", "5", "6")
