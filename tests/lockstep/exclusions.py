@@ -81,10 +81,9 @@ EXCLUSIONS = (
         "counts. The program ends at such an error, and leaves such an end out.",
     ),
     Exclusion(
-        "Order between what a commit publishes to a queue and what it settles there",
-        "A classic queue takes an acknowledgement before publishes that wait in its mailbox; to a quorum queue publishes "
-        "are commands of low priority. Either way what is settled overtakes, unless it comes too late. A program that is "
-        "answered differently at a commit that settles, or with a quorum queue, ends there and is counted.",
+        "Order between what a commit publishes to a quorum queue and what it settles there",
+        "Publishes are commands of low priority, which others overtake unless they come too late. A program that is "
+        "answered differently at a commit, with a quorum queue, ends there and is counted.",
     ),
     Exclusion(
         "More than one consumer with a tag the server made up",

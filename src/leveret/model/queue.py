@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 class Queue(StoredQueue):
     """A classic queue; a quorum queue differs in what it overrides."""
 
+    # Acknowledgements are taken out of its mailbox before publishes (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
+    acks_overtake_at_commit = True
+
     __slots__ = (
         "active_consumer",
         "consumer_timeout",

@@ -37,6 +37,7 @@ class QuorumQueue(Queue):
     chooses_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
     settles_first_at_commit = True
+    acks_overtake_at_commit = False
 
     __slots__ = ("__weakref__", "delayed", "dying", "publishers")
 

@@ -43,6 +43,8 @@ class StoredQueue:
     chooses_publishers: ClassVar[bool] = False
     # Whether what a commit settles there comes before what it publishes.
     settles_first_at_commit: ClassVar[bool] = False
+    # Whether what a commit acknowledges there, and nothing else that it settles, comes before what it publishes.
+    acks_overtake_at_commit: ClassVar[bool] = False
     # Whether deliveries carry headers of the queue's (`delivered_octets`).
     edits_deliveries: ClassVar[bool] = False
 

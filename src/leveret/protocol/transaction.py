@@ -41,6 +41,16 @@ class Settlement:
     # By method: its event, its deliveries, whether it named several.
     methods: list[tuple[str, Sequence[Delivery], bool]]
 
+    def of(self, *, overtaking: bool) -> Settlement:
+        """The part that overtakes the publishes of its transaction, or the part that does not."""
+        is_ack = self.way[0] == "ack"
+        methods: list[tuple[str, Sequence[Delivery], bool]] = []
+        for kind, deliveries, multiple in self.methods:
+            part = [it for it in deliveries if (is_ack and it.queue.acks_overtake_at_commit) is overtaking]
+            if part:
+                methods.append((kind, part, multiple))
+        return Settlement(self.way, methods)
+
     @property
     def deliveries(self) -> list[Delivery]:
         """All of them, oldest first."""
@@ -65,3 +75,10 @@ class Transaction:
             self.settlements[-1].methods.extend(settlement.methods)
         else:
             self.settlements.append(settlement)
+
+    def take_overtaking(self) -> list[Settlement]:
+        """Take out what is settled before anything that was published is enqueued."""
+        overtaking = [settlement.of(overtaking=True) for settlement in self.settlements]
+        others = [settlement.of(overtaking=False) for settlement in self.settlements]
+        self.settlements = [settlement for settlement in others if settlement.methods]
+        return [settlement for settlement in overtaking if settlement.methods]

@@ -259,6 +259,42 @@ def the_longest_term_in_one_line(s: Run) -> None:
 
 
 @scenario
+def a_committed_ack_makes_room_for_what_is_committed_with_it(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.qos(1)
+    ch.consume("q", "limited")
+    ch.deliver()
+    ch.tx_select()
+    ch.ack(1)
+    ch.consume("q", "unlimited", no_ack=True)
+    for body in ("2", "3"):
+        ch.publish("", "q", body)
+    ch.commit()
+
+    ch.deliveries(2)
+
+
+@scenario
+def a_committed_reject_makes_room_for_what_comes_later(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.qos(1)
+    ch.consume("q", "limited")
+    ch.deliver()
+    ch.tx_select()
+    ch.reject(1, requeue=False)
+    ch.consume("q", "unlimited", no_ack=True)
+    for body in ("2", "3"):
+        ch.publish("", "q", body)
+    ch.commit()
+
+    ch.deliveries(2)
+
+
+@scenario
 def a_quorum_queue_settles_before_it_takes_what_is_committed(s: Run) -> None:
     ch = s.channel()
     for name, arguments in (("classic", {}), ("quorum", {"x-queue-type": "quorum"})):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leveret.model.errors import PreconditionFailed, ResourceError
@@ -25,16 +26,16 @@ def select(channel: Channel, method: TxSelect) -> None:
 def commit(channel: Channel, method: TxCommit) -> None:
     """Let everything held back take effect: first what was published, then what was settled.
 
-    Quorum queues see it the other way round.
+    Quorum queues see it the other way round, and to a classic queue acknowledgements overtake.
     """
     transaction = _transaction(channel)
     publishes, transaction.publishes = transaction.publishes, []
-    outcomes = []
-    for publish in publishes:
-        if channel.node.compat.commit_to_deleted_queue_is_hard:
-            _refuse_deleted_queues(publish)
-        outcomes.append(basic.enqueue_held(channel, publish))
+    if channel.node.compat.commit_to_deleted_queue_is_hard:
+        _refuse_deleted_queues(channel, publishes)
     channel.transaction = Transaction()
+    for settlement in transaction.take_overtaking():
+        basic.settle(channel, settlement)
+    outcomes = [basic.enqueue_held(channel, publish) for publish in publishes]
     for settlement in transaction.settlements:
         basic.settle(channel, settlement)
     for publish in publishes:
@@ -48,11 +49,14 @@ def commit(channel: Channel, method: TxCommit) -> None:
     channel.send(TxCommitOk())
 
 
-def _refuse_deleted_queues(publish: HeldPublish) -> None:
-    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it have arrived."""
-    for queue in publish.deleted_queues:
-        resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
-        raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
+def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
+    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive."""
+    for index, publish in enumerate(publishes):
+        for queue in publish.deleted_queues:
+            for arriving in publishes[:index]:
+                basic.enqueue_held(channel, arriving)
+            resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
+            raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
 
 
 def _not_found(resource: str) -> str:
