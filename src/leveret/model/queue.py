@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Queue(StoredQueue):
     """A classic queue; a quorum queue differs in what it overrides."""
 
-    # Acknowledgements are taken out of its mailbox before publishes (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
+    # Its mailbox gives acknowledgements before publishes (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
     acks_overtake_at_commit = True
 
     __slots__ = (
@@ -314,8 +314,8 @@ class Queue(StoredQueue):
     def widen_namesake(self, gone: Consumer) -> None:
         """Let whoever consumes under the tag of one that is gone hold one more, for good.
 
-        A classic queue counts what a consumer may have by channel and tag, and each settlement adds one (rabbit_limiter,
-        seen on 3.10, 4.0 and 4.3).
+        A classic queue counts what a consumer may have by channel and tag, and each settlement adds one
+        (rabbit_limiter, seen on 3.10, 4.0 and 4.3).
         """
         for consumer in self.consumers:
             if consumer.tag == gone.tag and consumer.subscriber is gone.subscriber and consumer.limit:

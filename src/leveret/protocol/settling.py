@@ -28,6 +28,19 @@ def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
     return [delivery for group in by_consumer(deliveries) for delivery in group]
 
 
+def in_order_of_dying(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """The deliveries in the order in which their queues reject them.
+
+    A classic queue with priorities begins with the highest (rabbit_priority_queue, seen on 3.10, 4.0 and 4.3).
+    """
+    return [it for group in by_consumer(deliveries) for it in _highest_first(group)]
+
+
+def _highest_first(group: list[Delivery]) -> list[Delivery]:
+    has_priorities = group[0].queue.settings.max_priority > 0
+    return sorted(group, key=lambda delivery: -delivery.entry.priority) if has_priorities else group
+
+
 def by_ended_queue(deliveries: Iterable[Delivery], *, are_consumers_numbered: bool) -> list[list[Delivery]]:
     """The deliveries of each queue, in the order in which it takes them back when their channel ends."""
     groups: dict[object, list[Delivery]] = {}

@@ -89,3 +89,18 @@ def a_maximum_of_zero_has_one_level(s: Run) -> None:
     ch = filled(s, [("low", 1), ("high", 5)], max_priority=0)
 
     ch.get_all("q")
+
+
+@scenario
+def messages_rejected_together_die_in_the_order_of_their_priorities(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q", arguments={"x-max-priority": 5, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.consume("q")
+    for body, priority in (("one", 1), ("three", 3), ("nine", 9), ("three again", 3), ("zero", 0)):
+        ch.publish("", "q", body, priority=priority)
+        ch.deliver()
+    ch.nack(5, multiple=True, requeue=False)
+    ch.await_count("dead", 5)
+
+    ch.get_all("dead")

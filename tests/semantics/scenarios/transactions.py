@@ -230,6 +230,23 @@ def a_publish_to_a_queue_deleted_before_commit(s: Run) -> None:
     other.await_count("there", 0 if s.version == "4.3" else 1)
 
 
+@scenario(versions=("4.3", "4.0"))
+def a_publish_to_a_queue_declared_anew_before_commit(s: Run) -> None:
+    ch = s.channel()
+    for queue in ("anew", "there"):
+        ch.declare(queue)
+    ch.tx_select()
+    ch.publish("", "anew", "1", delivery_mode=2)
+    ch.publish("", "there", "2", delivery_mode=2)
+    ch.delete("anew")
+    ch.declare("anew", arguments={"x-max-length": 7})
+    ch.commit()
+    other = s.channel(2)
+    other.await_count("there", 1)
+
+    other.passive("anew")
+
+
 @scenario
 def acks_of_a_rolled_back_transaction_keep_their_order(s: Run) -> None:
     ch = s.channel()

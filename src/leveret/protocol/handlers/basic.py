@@ -316,10 +316,11 @@ def settle(channel: Channel, settlement: Settlement) -> None:
     if way == "requeue":
         channel.requeue(deliveries, settlement.methods[0][0], is_failure=is_failure)
         return
-    for delivery in settling.in_order(deliveries):
-        if way == "ack":
+    if way == "ack":
+        for delivery in settling.in_order(deliveries):
             delivery.queue.acknowledge(delivery.entry, delivery.consumer)
-        else:
+    else:
+        for delivery in settling.in_order_of_dying(deliveries):
             delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
     channel.release(deliveries)
 

@@ -50,9 +50,14 @@ def commit(channel: Channel, method: TxCommit) -> None:
 
 
 def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
-    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive."""
+    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive.
+
+    One that was declared anew does not get it, which is a lesser error.
+    """
     for index, publish in enumerate(publishes):
         for queue in publish.deleted_queues:
+            if queue.name in queue.vhost.queues:
+                continue
             for arriving in publishes[:index]:
                 basic.enqueue_held(channel, arriving)
             resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
