@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyspark
 from pyspark.sql import SparkSession
 
 from leveret.pipeline.session import local_session, session
@@ -20,6 +23,17 @@ def test_a_session_that_is_there_is_taken_as_it_is(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
     assert spark.range(3).count() == 3
     assert local_session() is spark
+
+
+def test_python_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def places(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"place": [pyspark.__file__]})
+
+    (row,) = spark.range(1).mapInArrow(places, "place string").collect()
+
+    # Out of a zip, Python would compile it anew in each of them.
+    assert row.place == pyspark.__file__
 
 
 def test_spark_starts_with_nothing_in_the_environment(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,8 @@ READ = {"url": URL, "queue": "orders"}
         ({**READ, "exchange": "x"}, "option exchange is one of write, not of readStream"),
         ({**READ, "url": "http://localhost"}, "begins with http://, not with amqp://"),
         ({**READ, "url": "amqp://h:port/"}, "option url cannot be understood"),
+        ({**READ, "url": f"{URL}?heartbeat=x"}, "option url cannot be understood: Invalid heartbeat value 'x'"),
+        ({**READ, "url": "amqp://guest@h/"}, "option url names a user without a password"),
         ({**READ, "maxMessagesPerBatch": "0"}, "'0' is not a whole number from 1 to 65535"),
         ({**READ, "maxMessagesPerBatch": "70000"}, "'70000' is not a whole number from 1 to 65535"),
         ({**READ, "maxMessagesPerBatch": "many"}, "'many' is not a whole number"),
@@ -125,3 +129,18 @@ def test_every_option_is_documented() -> None:
     page = Path(__file__).parents[2].joinpath("docs/spark-amqp.md").read_text(encoding="utf-8")
 
     assert [name for name in OPTIONS if f"| `{name}` |" not in page] == []
+
+
+def test_what_spark_asks_when_it_plans_needs_neither_pika_nor_arrow() -> None:
+    # It asks each question in a new process, where importing them would be most of the time.
+    program = (
+        "import sys\n"
+        "from leveret.spark.amqp.source import AmqpDataSource\n"
+        f"source = AmqpDataSource({READ!r})\n"
+        "source.streamWriter(source.schema(), overwrite=False)\n"
+        "print([name for name in ('pika', 'pyarrow') if name in sys.modules])\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+    assert ran.stdout == "[]\n", ran.stderr

@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -147,7 +148,7 @@ def start(
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=None,
-                env=_environment(answer),
+                env=_environment(answer, settings),
                 # Ctrl-C is this process's to handle; the JVM ends with it.
                 start_new_session=True,
             )
@@ -236,14 +237,28 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-def _environment(answer: Path) -> dict[str, str]:
-    return {
+def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    environment = {
         "PYSPARK_PYTHON": sys.executable,
         **os.environ,
-        "SPARK_HOME": str(spark_home()),
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
     }
+    if not _workers_have_pyspark(environment, settings):
+        environment.setdefault("SPARK_HOME", str(spark_home()))
+    return environment
+
+
+def _workers_have_pyspark(environment: Mapping[str, str], settings: Mapping[str, str]) -> bool:
+    """Whether the Python workers of Spark find the PySpark that we have, without being told.
+
+    A Spark that knows its home has them import PySpark from a zip there, which Python compiles anew in each of them:
+    half a CPU second for each, and there is one for every stream and every step of planning.
+    """
+    master = settings.get("spark.master", "")
+    is_here = master == "local" or master.startswith("local[")
+    is_installed = spark_home().parent == Path(sysconfig.get_path("purelib"))
+    return is_here and is_installed and environment["PYSPARK_PYTHON"] == sys.executable
 
 
 def _wait_for(process: subprocess.Popen[bytes], answer: Path, said: str) -> None:

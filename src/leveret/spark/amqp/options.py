@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-import pika
-
 from leveret.spark.amqp.errors import OptionError
+
+if TYPE_CHECKING:
+    from pika.connection import Parameters
 
 T = TypeVar("T")
 
@@ -58,8 +59,10 @@ class Endpoint:
     url: str = field(repr=False)
     connection_name: str
 
-    def parameters(self) -> pika.connection.Parameters:
+    def parameters(self) -> Parameters:
         """What pika connects with."""
+        import pika
+
         parameters = pika.URLParameters(self.url)
         parameters.client_properties = {"connection_name": self.connection_name}
         return parameters
@@ -222,8 +225,14 @@ def _endpoint(options: Mapping[str, str]) -> Endpoint:
         user, password = given.get("user", own[0]), given.get("password", own[1])
         host = parts.netloc.rpartition("@")[2]
         parts = parts._replace(netloc=f"{quote(user, safe='')}:{quote(password, safe='')}@{host}")
+    elif parts.username and parts.password is None:
+        raise OptionError(
+            "option url names a user without a password: write user:password@, or set the option password"
+        )
     endpoint = Endpoint(parts.geturl(), given.get("connectionname") or "leveret.spark")
-    _understood(endpoint.parameters, "option url")
+    if parts.query:
+        # The rest of a URL is as it should be; what stands here pika alone understands.
+        _understood(endpoint.parameters, "option url")
     return endpoint
 
 

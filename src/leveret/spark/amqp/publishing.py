@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from leveret.spark.amqp.errors import PublishError
-from leveret.spark.amqp.link import Link
 from leveret.spark.amqp.options import WriteOptions
 
 if TYPE_CHECKING:
     import pika
+
+    from leveret.spark.amqp.link import Link
 
 # Handed to the connection at once: enough to make a wake-up of its thread cheap.
 _CHUNK_BYTES: Final = 65536

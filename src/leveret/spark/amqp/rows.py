@@ -1,4 +1,4 @@
-"""Deliveries as rows: the columns a message has in a DataFrame, and how its octets become them.
+"""Deliveries as rows: how the octets of a message become the columns it has in a DataFrame.
 
 Decoded in the tasks, from what the driver took off the wire: a batch costs the driver's process next to nothing.
 """
@@ -22,41 +22,15 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
-    StructType,
     TimestampType,
 )
 
+from leveret.spark.amqp.columns import COLUMN_TYPES
 from leveret.spark.amqp.deliveries import FLAGS_AT, Delivery
-from leveret.spark.amqp.errors import OptionError
 from leveret.wire.errors import WireError
 from leveret.wire.properties import PROPERTY_NAMES
 from leveret.wire.values import Table
 
-_TYPES: Final[dict[str, DataType]] = {
-    "body": BinaryType(),
-    "exchange": StringType(),
-    "routing_key": StringType(),
-    "redelivered": BooleanType(),
-    "delivery_tag": LongType(),
-    "content_type": StringType(),
-    "content_encoding": StringType(),
-    "headers": StringType(),
-    "delivery_mode": IntegerType(),
-    "priority": IntegerType(),
-    "correlation_id": StringType(),
-    "reply_to": StringType(),
-    "expiration": StringType(),
-    "message_id": StringType(),
-    "timestamp": TimestampType(),
-    "type": StringType(),
-    "user_id": StringType(),
-    "app_id": StringType(),
-    "cluster_id": StringType(),
-    "queue": StringType(),
-    "ordinal": LongType(),
-}
-SCHEMA: Final = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
     StringType: pa.string(),
@@ -73,17 +47,6 @@ _TAG_AND_FLAG: Final = Struct(">QB")
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
 _SECONDS: Final = Struct(">Q")
-
-
-def checked_columns(schema: StructType) -> list[str]:
-    """The columns of a schema, when a message has them all, with their types; raises OptionError."""
-    for field in schema.fields:
-        if field.name not in _TYPES:
-            raise OptionError(f"a message has no column {field.name!r}; it has {', '.join(_TYPES)}")
-        if field.dataType != _TYPES[field.name]:
-            own, asked = _TYPES[field.name].simpleString(), field.dataType.simpleString()
-            raise OptionError(f"column {field.name} is {own}, not {asked}: cast it after reading")
-    return schema.fieldNames()
 
 
 def record_batches(
@@ -114,7 +77,7 @@ def _record_batch(
         found["exchange"] = [exchange for exchange, _ in routes]
         found["routing_key"] = [routing_key for _, routing_key in routes]
     found |= _properties([header for _, header, _ in deliveries], [name for name in PROPERTY_NAMES if name in columns])
-    kinds = [_ARROW[type(_TYPES[name])] for name in columns]
+    kinds = [_ARROW[type(COLUMN_TYPES[name])] for name in columns]
     arrays = [_array(found.get(name), kind, count) for name, kind in zip(columns, kinds, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(zip(columns, kinds, strict=True))))
 

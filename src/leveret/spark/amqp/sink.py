@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 
 from leveret.spark.amqp.contents import ContentEncoder, check_columns
 from leveret.spark.amqp.errors import OptionError
-from leveret.spark.amqp.link import Link
 from leveret.spark.amqp.options import WriteOptions
 from leveret.spark.amqp.publishing import Publisher
 
@@ -78,6 +77,9 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
 
 def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) -> Published:
     """Publish rows and wait for the confirms; raises PublishError, LinkError, OptionError."""
+    # With it comes pika, which the planning of a write does not need.
+    from leveret.spark.amqp.link import Link
+
     link = Link(options.endpoint)
     try:
         publisher = Publisher(link, options)

@@ -1,20 +1,27 @@
-"""`format("amqp")`: what Spark makes of a name and options."""
+"""`format("amqp")`: what Spark makes of a name and options.
+
+Spark asks each question in a new process. So what an answer needs is imported when it is asked for: a connection's pika
+and the Arrow of rows would cost more than the answers.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pyspark
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamArrowWriter, DataSourceWriter
+from pyspark.sql.datasource import DataSource
 
-from leveret.spark.amqp.batch import AmqpBatchReader
+from leveret.spark.amqp.columns import SCHEMA, checked_columns
 from leveret.spark.amqp.errors import OptionError
 from leveret.spark.amqp.options import batch_read_options, check_reading, stream_read_options, write_options
-from leveret.spark.amqp.rows import SCHEMA, checked_columns
-from leveret.spark.amqp.sink import AmqpStreamWriter, AmqpWriter, check_writing
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -33,6 +40,8 @@ class AmqpDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
+        from leveret.spark.amqp.batch import AmqpBatchReader
+
         return AmqpBatchReader(batch_read_options(self.options), checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -48,12 +57,16 @@ class AmqpDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `DataFrame.write`."""
+        from leveret.spark.amqp.sink import AmqpWriter, check_writing
+
         options = write_options(self.options)
         check_writing(schema, options, overwrite=overwrite)
         return AmqpWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `DataFrame.writeStream`."""
+        from leveret.spark.amqp.sink import AmqpStreamWriter, check_writing
+
         options = write_options(self.options)
         check_writing(schema, options, overwrite=overwrite)
         return AmqpStreamWriter(options)

@@ -13,13 +13,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from leveret.spark.amqp.deliveries import Delivery
-from leveret.spark.amqp.intake import Intake
 from leveret.spark.amqp.offsets import Offset
 from leveret.spark.amqp.options import StreamReadOptions
 from leveret.spark.amqp.rows import record_batches
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+    from leveret.spark.amqp.intake import Intake
 
 
 class MessagesPartition(InputPartition):
@@ -86,5 +87,8 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _on_driver(self) -> Intake:
         if self._intake is None:
+            # With it comes pika, which no task needs.
+            from leveret.spark.amqp.intake import Intake
+
             self._intake = Intake(self.options)
         return self._intake

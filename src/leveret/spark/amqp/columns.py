@@ -1,0 +1,55 @@
+"""The columns a message has in a DataFrame, and their types. Needs no Arrow: Spark asks in a process of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from leveret.spark.amqp.errors import OptionError
+
+COLUMN_TYPES: Final[dict[str, DataType]] = {
+    "body": BinaryType(),
+    "exchange": StringType(),
+    "routing_key": StringType(),
+    "redelivered": BooleanType(),
+    "delivery_tag": LongType(),
+    "content_type": StringType(),
+    "content_encoding": StringType(),
+    "headers": StringType(),
+    "delivery_mode": IntegerType(),
+    "priority": IntegerType(),
+    "correlation_id": StringType(),
+    "reply_to": StringType(),
+    "expiration": StringType(),
+    "message_id": StringType(),
+    "timestamp": TimestampType(),
+    "type": StringType(),
+    "user_id": StringType(),
+    "app_id": StringType(),
+    "cluster_id": StringType(),
+    "queue": StringType(),
+    "ordinal": LongType(),
+}
+SCHEMA: Final = StructType([StructField(name, kind) for name, kind in COLUMN_TYPES.items()])
+
+
+def checked_columns(schema: StructType) -> list[str]:
+    """The columns of a schema, when a message has them all, with their types; raises OptionError."""
+    for field in schema.fields:
+        if field.name not in COLUMN_TYPES:
+            raise OptionError(f"a message has no column {field.name!r}; it has {', '.join(COLUMN_TYPES)}")
+        if field.dataType != COLUMN_TYPES[field.name]:
+            own, asked = COLUMN_TYPES[field.name].simpleString(), field.dataType.simpleString()
+            raise OptionError(f"column {field.name} is {own}, not {asked}: cast it after reading")
+    return schema.fieldNames()
