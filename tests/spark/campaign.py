@@ -28,6 +28,7 @@ from leveret.spark import register
 from tests.spark.crashes import (
     Job,
     SinkError,
+    await_end,
     delete,
     depth,
     end_of,
@@ -254,7 +255,7 @@ def drive(options: argparse.Namespace) -> int:
     job = Job(spark, url, queue, Path(folder), sink)
     query = job.start()
     print(jvm_pid(spark), flush=True)
-    query.awaitTermination()
+    await_end(query)
     job.drain()
     sys.stdout.flush()
     # Not through the JVM's farewell, which may take longer than the job.

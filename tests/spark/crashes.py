@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pika
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -55,7 +56,7 @@ class Job:
     def drain(self) -> None:
         """Run it until the queue is empty."""
         while True:
-            self.start().awaitTermination()
+            await_end(self.start())
             if not depth(self.url, self.queue):
                 return
 
@@ -89,6 +90,16 @@ class Job:
 
 def _nothing(_: int) -> None:
     return None
+
+
+def await_end(query: StreamingQuery) -> None:
+    """Wait until a query is done; raises what it failed of, but for a reader that a busy machine was slow to start."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        # Spark gives it ten seconds, whatever its settings say.
+        if "Python worker failed to connect back" not in str(error):
+            raise
 
 
 def end_of(query: StreamingQuery) -> str:
