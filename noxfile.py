@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["tests", "examples", "types", "lint", "house"]
+nox.options.sessions = ["tests", "examples", "types", "lint", "house", "instructions"]
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
@@ -47,6 +47,13 @@ def house(session: nox.Session) -> None:
     """Check the rules of the house alone."""
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/house", *session.posargs)
+
+
+@nox.session
+def instructions(session: nox.Session) -> None:
+    """Hold the core to its budget of instructions, where there is valgrind."""
+    session.install("-e", ".[dev]")
+    session.run("python", "benchmarks/instructions.py", *session.posargs)
 
 
 @nox.session
