@@ -7,7 +7,7 @@ deliveries count as unacknowledged but may not be settled again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from leveret.model.message import Message
@@ -26,10 +26,23 @@ class HeldPublish:
     queues: Sequence[AnyQueue]
     is_mandatory: bool
 
+    def at_commit(self) -> HeldPublish:
+        """The same, to the queues there are now: a quorum queue that was declared anew is found by its name."""
+        if not self.deleted_queues:
+            return self
+        return replace(self, queues=[_now(queue) for queue in self.queues])
+
     @property
     def deleted_queues(self) -> list[StoredQueue]:
         """The queues that were there when the message was routed and are not any more."""
         return [queue for queue in self.queues if isinstance(queue, StoredQueue) and queue.is_deleted]
+
+
+def _now(queue: AnyQueue) -> AnyQueue:
+    if not isinstance(queue, StoredQueue) or not queue.settles_first_at_commit:
+        return queue
+    anew = queue.vhost.queues.get(queue.name)
+    return anew if anew is not None and anew.type is queue.type else queue
 
 
 @dataclass(frozen=True, slots=True)

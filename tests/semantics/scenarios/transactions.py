@@ -247,6 +247,48 @@ def a_publish_to_a_queue_declared_anew_before_commit(s: Run) -> None:
     other.passive("anew")
 
 
+@scenario(versions=("4.3", "4.0"))
+def a_publish_to_a_quorum_queue_declared_anew_before_commit(s: Run) -> None:
+    quorum = {"x-queue-type": "quorum"}
+    ch = s.channel()
+    ch.declare("anew", arguments=quorum)
+    ch.tx_select()
+    ch.publish("", "anew", "1", delivery_mode=2)
+    ch.delete("anew")
+    ch.declare("anew", arguments=quorum)
+    ch.commit()
+
+    s.channel(2).await_count("anew", 1)
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_publish_to_a_queue_declared_anew_with_another_type_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("anew")
+    ch.tx_select()
+    ch.publish("", "anew", "1", delivery_mode=2)
+    ch.delete("anew")
+    ch.declare("anew", arguments={"x-queue-type": "quorum"})
+
+    ch.commit()
+
+
+@scenario(versions=("4.3", "4.0"))
+def what_comes_before_a_publish_to_a_deleted_queue_arrives(s: Run) -> None:
+    ch = s.channel()
+    for queue, kind in (("classic", "classic"), ("quorum", "quorum"), ("gone", "classic")):
+        ch.declare(queue, arguments={"x-queue-type": kind})
+    ch.tx_select()
+    for queue in ("classic", "quorum", "gone", "classic"):
+        ch.publish("", queue, "1", delivery_mode=2)
+    ch.delete("gone")
+    ch.commit()
+
+    other = s.channel(on=s.connect())
+    for queue in ("classic", "quorum"):
+        other.await_count(queue, 1)
+
+
 @scenario
 def acks_of_a_rolled_back_transaction_keep_their_order(s: Run) -> None:
     ch = s.channel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.model.errors import PreconditionFailed, ResourceError
+from leveret.model.errors import InternalRefusal, PreconditionFailed, ResourceError
 from leveret.protocol.handlers import basic
 from leveret.protocol.transaction import HeldPublish, Transaction
 from leveret.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
@@ -29,7 +29,8 @@ def commit(channel: Channel, method: TxCommit) -> None:
     Quorum queues see it the other way round, and to a classic queue acknowledgements overtake.
     """
     transaction = _transaction(channel)
-    publishes, transaction.publishes = transaction.publishes, []
+    publishes = [publish.at_commit() for publish in transaction.publishes]
+    transaction.publishes = []
     if channel.node.compat.commit_to_deleted_queue_is_hard:
         _refuse_deleted_queues(channel, publishes)
     channel.transaction = Transaction()
@@ -39,27 +40,35 @@ def commit(channel: Channel, method: TxCommit) -> None:
     for settlement in transaction.settlements:
         basic.settle(channel, settlement)
     for publish in publishes:
-        gone = publish.deleted_queues
-        late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
-        if late:
-            # That one of them is full, and takes nothing, is not told.
-            channel.vhost.put(publish.message, late, channel)
+        _enqueue_late(channel, publish)
     if not all(outcomes):
         raise PreconditionFailed("partial tx completion")
     channel.send(TxCommitOk())
 
 
+def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
+    """Enqueue where what is settled comes first. That a queue is full, and takes nothing, is not told."""
+    gone = publish.deleted_queues
+    late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
+    if late:
+        channel.vhost.put(publish.message, late, channel)
+
+
 def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
     """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive.
 
-    One that was declared anew does not get it, which is a lesser error.
+    A classic queue that was declared anew does not get it, which is a lesser error; one of another type is a greater.
     """
     for index, publish in enumerate(publishes):
         for queue in publish.deleted_queues:
-            if queue.name in queue.vhost.queues:
+            anew = queue.vhost.queues.get(queue.name)
+            if anew is not None and anew.type is queue.type:
                 continue
             for arriving in publishes[:index]:
                 basic.enqueue_held(channel, arriving)
+                _enqueue_late(channel, arriving)
+            if anew is not None:
+                raise InternalRefusal()
             resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
             raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
 
