@@ -1,32 +1,24 @@
-"""What of a trace has to be the same on leveret and on RabbitMQ, and what cannot be."""
+"""What of a trace has to be the same on leveret and on RabbitMQ, and what cannot be.
+
+Each case is a run of its own in both traces, and all of them are compared at once.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
 
 from leveret.pipeline import parity
 from tests.pipeline import frames
 from tests.pipeline.plain import Row, Trace
 
-Events = Callable[..., DataFrame]
-
-
-@pytest.fixture
-def events(spark: SparkSession, tmp_path: Path) -> Events:
-    def make(name: str, *told: Row) -> DataFrame:
-        folder = tmp_path / name
-        folder.mkdir()
-        rows = [{"seq": seq, **event} for seq, event in enumerate(told)]
-        return frames.sources(spark, [Trace(name, "main", date(2026, 1, 1), rows)], folder)["events"]
-
-    return make
+Differences = dict[str, list[SparkRow]]
 
 
 def _published(msg: int, *queues: str, headers: dict[str, Any] | None = None, **more: Any) -> list[Row]:
@@ -37,26 +29,84 @@ def _published(msg: int, *queues: str, headers: dict[str, Any] | None = None, **
     return [event, *copies]
 
 
+def _told_by_firehose(*queues: str, **more: Any) -> list[Row]:
+    attrs = json.dumps({"properties": {"priority": 1, "headers": {}}, "routed_queues": list(queues)})
+    return _published(1, attrs=attrs, **more)
+
+
 def _delivered(msg: int, queue: str, **more: Any) -> Row:
     told = {"kind": "delivered", "msg": msg, "copy": msg * 10, "queue": queue, "exchange": "x", "routing_key": "k"}
     return {**told, "redelivered": False, **more}
 
 
-def test_order_of_queues_connections_and_made_up_names_do_not_count(events: Events) -> None:
-    embedded = events("a", *_published(1, "q", "amq.gen-JzTY20BR", conn=1), _delivered(1, "q", consumer="c1", tag=1))
-    there = _published(7, "amq.gen-Xa9-_Q", "q", conn=5, body_hash="hash1")
-    rabbit = events("b", *there, _delivered(7, "q", consumer="other", tag=9))
-
-    assert parity.project(embedded).count() == 2
-    assert parity.compare(embedded, rabbit).collect() == []
+def _with_headers(**headers: Any) -> str:
+    return json.dumps({"properties": {"delivery_mode": 1, "headers": headers}})
 
 
-def test_delivery_in_another_order_differs_and_is_told_by_position(events: Events) -> None:
-    both = [*_published(1, "q"), *_published(2, "q")]
-    embedded = events("a", *both, _delivered(1, "q"), _delivered(2, "q"))
-    rabbit = events("b", *both, _delivered(2, "q"), _delivered(1, "q"))
+def _dead(reason: str, time: int, **headers: str) -> list[Row]:
+    x_death = [{"queue": "q", "reason": reason, "count": 1, "time": time}]
+    return [_delivered(1, "dead", attrs=_with_headers(**{"x-death": x_death, **headers}))]
 
-    rows = parity.compare(embedded, rabbit).orderBy("position").collect()
+
+def _counted(count: int) -> list[Row]:
+    return [_delivered(1, "q", attrs=_with_headers(**{"x-delivery-count": count}))]
+
+
+_BOTH = [*_published(1, "q"), *_published(2, "q")]
+_STORED = _with_headers(**{"x-stream-offset": 0})
+_LOGGED, _COPY = _published(1, "log")
+_HISTORY = {"kind": "exchange_declare", "exchange": "x", "attrs": json.dumps({"type": "x-recent-history"})}
+_WATCHED = _delivered(2, "watching", exchange="amq.rabbitmq.trace", routing_key="deliver.q")
+CASES: dict[str, tuple[list[Row], list[Row]]] = {
+    "names and numbers": (
+        [*_published(1, "q", "amq.gen-JzTY20BR", conn=1), _delivered(1, "q", consumer="c1", tag=1)],
+        [*_published(7, "amq.gen-Xa9-_Q", "q", conn=5, body_hash="hash1"), _delivered(7, "q", consumer="c", tag=9)],
+    ),
+    "order": (
+        [*_BOTH, _delivered(1, "q"), _delivered(2, "q")],
+        [*_BOTH, _delivered(2, "q"), _delivered(1, "q")],
+    ),
+    "one more": (_published(1, "q"), [*_published(1, "q"), _delivered(1, "q")]),
+    "version": (_dead("rejected", 5), _dead("rejected", 9, **{"x-last-death-queue": "q"})),
+    "reason": (_dead("rejected", 5), _dead("expired", 5)),
+    "routes": (_told_by_firehose("q"), _told_by_firehose("q", "r")),
+    "refused": (_published(1, "r"), _told_by_firehose("q", "r")),
+    "strange route": (_published(1, "s"), _told_by_firehose("q", "r")),
+    "default exchange": (_published(1, exchange=""), _told_by_firehose("k", exchange="")),
+    "firehose": ([*_published(1, "q"), _delivered(1, "q"), _WATCHED], [*_published(1, "q"), _delivered(1, "q")]),
+    "history": ([_HISTORY, *_published(1, "bound later")], _told_by_firehose()),
+    "counts": (_counted(1), _counted(2)),
+    "stream": (
+        [_LOGGED, {**_COPY, "attrs": _STORED}, _delivered(1, "log")],
+        [_LOGGED, _COPY, _delivered(1, "log", attrs=_STORED, body_hash="hash1")],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def traces(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    made = []
+    for side in (0, 1):
+        told = [
+            Trace(name, "main", date(2026, 1, 1), [{"seq": seq, **event} for seq, event in enumerate(case[side])])
+            for name, case in CASES.items()
+        ]
+        made.append(frames.sources(spark, told, Path(tmp_path_factory.mktemp("side")))["events"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def differences(traces: list[Any]) -> Differences:
+    rows = parity.compare(*traces, ["run"]).orderBy("run", "side", "queue", "position").collect()
+    return {name: [row for row in rows if row.run == name] for name in CASES}
+
+
+def test_order_of_queues_connections_and_made_up_names_do_not_count(differences: Differences) -> None:
+    assert differences["names and numbers"] == []
+
+
+def test_delivery_in_another_order_differs_and_is_told_by_position(differences: Differences) -> None:
+    rows = differences["order"]
 
     assert [(row.side, row.queue, row.position, row.difference) for row in rows] == [
         ("delivered", "q", 1, "differs"),
@@ -66,24 +116,46 @@ def test_delivery_in_another_order_differs_and_is_told_by_position(events: Event
     assert "hash2" in rows[0].right
 
 
-def test_what_only_one_of_them_delivered_is_missing(events: Events) -> None:
-    embedded = events("a", *_published(1, "q"))
-    rabbit = events("b", *_published(1, "q"), _delivered(1, "q"))
-
-    rows = parity.compare(embedded, rabbit).collect()
-
-    assert [(row.difference, row.left, row.position) for row in rows] == [("missing", None, 1)]
+def test_what_only_one_of_them_delivered_is_missing(differences: Differences) -> None:
+    assert [(row.difference, row.left, row.position) for row in differences["one more"]] == [("missing", None, 1)]
 
 
-def test_times_of_deaths_and_headers_of_4_do_not_count_but_reasons_do(events: Events) -> None:
-    def dead(reason: str, time: int, **headers: str) -> Row:
-        x_death = [{"queue": "q", "reason": reason, "count": 1, "time": time}]
-        attrs = json.dumps({"properties": {"headers": {"x-death": x_death, **headers}}})
-        return _delivered(1, "dead", attrs=attrs)
+def test_times_of_deaths_and_headers_of_4_do_not_count_but_reasons_do(differences: Differences) -> None:
+    assert differences["version"] == []
+    assert len(differences["reason"]) == 1
 
-    old = events("old", dead("rejected", 5))
-    new = events("new", dead("rejected", 9, **{"x-last-death-queue": "q"}))
-    other = events("other", dead("expired", 5))
 
-    assert parity.compare(old, new).collect() == []
-    assert len(parity.compare(old, other).collect()) == 1
+def test_routes_of_two_firehoses_have_to_be_the_same(differences: Differences) -> None:
+    [row] = differences["routes"]
+
+    assert (row.side, row.difference) == ("published", "differs")
+    assert row.left.endswith(' to ["q"]')
+    assert row.right.endswith(' to ["q","r"]')
+
+
+def test_a_queue_may_have_refused_what_was_routed_to_it_but_no_other_has_taken_it(differences: Differences) -> None:
+    assert differences["refused"] == []
+    assert len(differences["strange route"]) == 1
+
+
+def test_the_default_exchange_tells_its_keys_as_queues(differences: Differences) -> None:
+    assert differences["default exchange"] == []
+
+
+def test_a_firehose_is_not_told_of_itself(differences: Differences) -> None:
+    assert differences["firehose"] == []
+
+
+def test_what_an_exchange_has_kept_for_a_later_binding_is_no_route(differences: Differences) -> None:
+    assert differences["history"] == []
+
+
+def test_headers_that_a_queue_adds_count_where_both_tell_them(traces: list[Any], differences: Differences) -> None:
+    counts = [events.where("run = 'counts'") for events in traces]
+
+    assert differences["counts"] == []
+    assert len(parity.compare(*counts, ignored_headers=()).collect()) == 1
+
+
+def test_a_message_in_a_stream_is_compared_as_it_was_stored(differences: Differences) -> None:
+    assert differences["stream"] == []

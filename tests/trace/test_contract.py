@@ -200,6 +200,17 @@ def test_dead_lettered_is_about_the_dying_copy_and_each_enqueued_behind_it_has_a
     assert [attrs(row)["properties"]["headers"]["x-first-death-queue"] for row in letters] == ["q", "q"]
 
 
+def test_a_message_in_a_stream_is_told_as_it_is_stored_there(recorded: Recorded) -> None:
+    recorded.broker.declare_queue("q")
+    recorded.broker.declare_queue("log", arguments={"x-queue-type": "stream"})
+    for queue in ("q", "log"):
+        recorded.broker.publish("", queue, b"1", headers={"n": 1})
+
+    in_queue, in_stream = (recorded.row("enqueued", queue=queue) for queue in ("q", "log"))
+    assert "attrs" not in in_queue
+    assert attrs(in_stream)["properties"] == {"delivery_mode": 1, "headers": {"n": 1, "x-stream-offset": 0}}
+
+
 def test_what_a_purge_forgets_is_told_once_for_each_copy(recorded: Recorded) -> None:
     recorded.broker.declare_queue("q")
     for body in (b"1", b"2"):

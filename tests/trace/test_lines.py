@@ -20,7 +20,7 @@ WALL = 1_800_000_000_000_000
 NAMES = st.sampled_from(["q", "orders", 'a"b\\c', "\udcff\n", " ", "", "späte", "\U0001f407"]) | st.text(max_size=3)
 NUMBERS = st.integers(0, 2**31 - 1)
 HEADERS = st.dictionaries(
-    st.sampled_from(["n", "x-token", "Authorization", "späte", "nested"]),
+    st.sampled_from(["n", "x-token", "Authorization", "späte", "nested", "x-stream-offset"]),
     st.integers(-(2**31), 2**31 - 1) | st.booleans() | NAMES | st.binary(max_size=4) | st.none(),
     max_size=3,
 )

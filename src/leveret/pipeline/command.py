@@ -69,6 +69,9 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace")):
         step.add_argument("left", metavar="LEFT", help=what)
         step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
+    parity.add_argument(
+        "--each", choices=("run", "test"), help="compare each run, or each test, with the one of the same name"
+    )
     _step(steps, "compact", "merge what many updates have written", _compact)
     vacuum = _step(steps, "vacuum", "remove what is no longer used", _vacuum, needs_spark=False)
     vacuum.add_argument(
@@ -213,12 +216,13 @@ def _parity(options: argparse.Namespace) -> int:
     size_bytes = _size_of([options.left, options.right])
     with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
         left, right = read_events(spark, [options.left]), read_events(spark, [options.right])
-        return _tell_differences(compare(left, right), options, ("side", "queue", "position"))
+        by = [options.each] if options.each else []
+        return _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
 
 
 def _tell_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
     """A line each, which begins with these columns, and the exit code of diff(1): 1 where something differs."""
-    told = rows.orderBy("side", "queue", "position", "difference").collect()
+    told = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
     for row in told:
         where = " ".join(str(row[name]) for name in place if row[name] is not None)
         print(f"{where}, {row.difference}: {row.left} | {row.right}")

@@ -7,6 +7,8 @@ times in x-death, and the x-last-death headers that only 4.x writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -16,93 +18,170 @@ from leveret.pipeline.schema import PARITY_DIFF
 
 # What servers make up: the name of a queue, of a consumer, of a direct reply.
 _MADE_UP: Final = r"amq\.(gen|ctag|rabbitmq\.reply-to)[-.][A-Za-z0-9_+/=.\-]+"
-_LAST_DEATH: Final = "x-last-death-"
+# Headers that only 4.x writes, and those that a queue adds to each delivery, which leveret's own trace does not tell.
+IGNORED_HEADERS: Final = ("x-last-death-*", "x-acquired-count", "x-delivery-count", "x-stream-offset")
+# A firehose is not told of itself.
+_FIREHOSE: Final = "amq.rabbitmq.trace"
+_HISTORY: Final = "x-recent-history"
 
 
-def project(events: DataFrame) -> DataFrame:
+def project(
+    events: DataFrame, by: Sequence[str] = (), *, ignored_headers: Sequence[str] = IGNORED_HEADERS
+) -> DataFrame:
     """What a firehose would tell: `side` "published" (queue null) or "delivered", the `queue`, the `position` in its
-    sequence from 1, and everything that has to agree as one `value`, in JSON.
+    sequence from 1, and everything that has to agree as one `value`, in JSON; of publishes the `queues` besides, and
+    whether they `are_all`, or those alone that took the message.
+
+    `by` names columns of the events, such as `run` or `test`, that tell several workloads apart. In `ignored_headers`,
+    a name that ends in `*` is the beginning of names.
     """
+    value = _Value(ignored_headers)
     file = ["run", "worker"]
     kind = F.col("kind")
+    events = events.where(F.col("exchange").isNull() | (F.col("exchange") != _FIREHOSE))
     published = events.where(kind == "published")
-    letters = events.where((kind == "enqueued") & F.col("src_copy").isNotNull())
-    routed = (
-        events.where((kind == "enqueued") & F.col("src_copy").isNull())
-        .groupBy(*file, "msg")
-        .agg(F.array_sort(F.collect_list(_plain("queue"))).alias("routed"))
-    )
-    told_routed = published.join(routed, [*file, "msg"], "left").select(
-        *file,
+    told_published = published.join(_entered(events), [*file, "msg"], "left").select(
+        *dict.fromkeys([*file, *by]),
         F.lit("published").alias("side"),
         F.lit(None).cast("string").alias("queue"),
         "seq",
-        _value(
-            F.col("attrs"), body_hash=F.col("body_hash"), routed=F.coalesce("routed", F.array().cast("array<string>"))
-        ),
+        value.told(F.col("attrs"), body_hash=F.col("body_hash")),
+        *_queues(),
     )
     originals = published.select(
         *file,
         "msg",
         *[F.col(name).alias(f"_{name}") for name in ("body_hash", "message_id", "correlation_id", "attrs")],
     )
-    deaths = letters.select(*file, "copy", F.col("attrs").alias("_death"))
+    # A dead letter, and a message in a stream, is told anew.
+    anew = events.where((kind == "enqueued") & F.col("attrs").isNotNull())
+    anew = anew.select(*file, "copy", F.col("attrs").alias("_anew"))
     delivered = events.where(kind.isin("delivered", "got")).join(originals, [*file, "msg"], "left")
-    delivered = delivered.join(deaths, [*file, "copy"], "left")
+    delivered = delivered.join(anew, [*file, "copy"], "left")
     for name in ("body_hash", "message_id", "correlation_id"):
         delivered = delivered.withColumn(name, F.coalesce(name, f"_{name}"))
     told_delivered = delivered.select(
-        *file,
+        *dict.fromkeys([*file, *by]),
         F.lit("delivered").alias("side"),
         _plain("queue").alias("queue"),
         "seq",
-        _value(F.coalesce("attrs", "_death", "_attrs"), body_hash=F.col("body_hash"), redelivered=F.col("redelivered")),
+        value.told(
+            F.coalesce("attrs", "_anew", "_attrs"), body_hash=F.col("body_hash"), redelivered=F.col("redelivered")
+        ),
     )
-    order = Window.partitionBy("side", "queue").orderBy(*file, "seq")
-    both = told_routed.unionByName(told_delivered)
-    return both.select("side", "queue", F.row_number().over(order).cast("long").alias("position"), "value")
+    order = Window.partitionBy(*by, "side", "queue").orderBy(*file, "seq")
+    both = told_published.unionByName(told_delivered, allowMissingColumns=True)
+    position = F.row_number().over(order).cast("long").alias("position")
+    return both.select(*by, "side", "queue", position, "value", "queues", "are_all")
 
 
-def compare(embedded: DataFrame, rabbit: DataFrame) -> DataFrame:
+def compare(
+    embedded: DataFrame,
+    rabbit: DataFrame,
+    by: Sequence[str] = (),
+    *,
+    ignored_headers: Sequence[str] = IGNORED_HEADERS,
+) -> DataFrame:
     """Where the events of leveret (left) and of RabbitMQ (right) for one workload disagree; no rows: nowhere.
 
+    With `by`, as in `project`, workloads of the same name are compared with each other, and the rows begin with it.
     `difference` is "missing" where one of them has nothing more at that position, else "differs".
     """
-    key = ["side", "queue", "position"]
-    sides = [
-        project(events).withColumnRenamed("value", name) for events, name in ((embedded, "left"), (rabbit, "right"))
-    ]
-    either = (
-        sides[0]
-        .withColumn("right", F.lit(None).cast("string"))
-        .unionByName(sides[1].withColumn("left", F.lit(None).cast("string")))
+    sides = []
+    for events, side in ((embedded, "left"), (rabbit, "right")):
+        told = project(events, by, ignored_headers=ignored_headers)
+        sides.append(told.withColumnsRenamed({name: f"{side}_{name}" for name in ("value", "queues", "are_all")}))
+    either = sides[0].unionByName(sides[1], allowMissingColumns=True)
+    columns = [name for name in either.columns if name.startswith(("left_", "right_"))]
+    joined = either.groupBy(*by, "side", "queue", "position").agg(*[F.max(name).alias(name) for name in columns])
+    is_missing = F.col("left_value").isNull() | F.col("right_value").isNull()
+    is_same = F.col("left_value").eqNullSafe(F.col("right_value")) & _lead_to_the_same()
+    told = joined.where(~is_same).withColumns(
+        {
+            "difference": F.when(is_missing, "missing").otherwise("differs"),
+            **{side: _shown(side) for side in ("left", "right")},
+        }
     )
-    joined = either.groupBy(*key).agg(F.max("left").alias("left"), F.max("right").alias("right"))
-    is_missing = F.col("left").isNull() | F.col("right").isNull()
-    differing = joined.where(~F.col("left").eqNullSafe(F.col("right")))
-    told = differing.withColumn("difference", F.when(is_missing, "missing").otherwise("differs"))
-    return told.select(PARITY_DIFF.fieldNames())
+    return told.select(*by, *PARITY_DIFF.fieldNames())
 
 
-def _value(attrs: Column, **more: Column) -> Column:
-    own = [_plain("exchange").alias("exchange"), _plain("routing_key").alias("routing_key")]
-    named = [F.col(name) for name in ("message_id", "correlation_id")]
-    fields = [*own, *named, *[column.alias(name) for name, column in more.items()]]
-    return _without_made_up(F.to_json(F.struct(*fields, *_properties(attrs)))).alias("value")
+def _entered(events: DataFrame) -> DataFrame:
+    """The queues that took each message when it was published."""
+    kind = F.col("kind")
+    enqueued = events.where((kind == "enqueued") & F.col("src_copy").isNull())
+    # Such an exchange hands on what it has kept when something is bound to it later.
+    keeping = events.where((kind == "exchange_declare") & (F.get_json_object("attrs", "$.type") == _HISTORY))
+    keeping = keeping.select(*[F.col(name).alias(f"_{name}") for name in ("run", "worker", "test")])
+    is_of_test = reduce(
+        Column.__and__, [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in ("run", "worker", "test")]
+    )
+    certain = enqueued.join(F.broadcast(keeping), is_of_test, "left_anti")
+    return certain.groupBy("run", "worker", "msg").agg(F.array_sort(F.collect_set(_plain("queue"))).alias("entered"))
 
 
-def _properties(attrs: Column) -> list[Column]:
-    """Properties, headers and deaths, each with its names in order."""
-    text_map = "map<string,string>"
-    properties = F.from_json(F.get_json_object(attrs, "$.properties"), text_map)
-    headers = F.from_json(F.get_json_object(attrs, "$.properties.headers"), text_map)
-    deaths = F.from_json(F.try_element_at(headers, F.lit("x-death")), f"array<{text_map}>")
-    others = F.map_filter(headers, lambda name, _: (name != "x-death") & ~name.startswith(_LAST_DEATH))
-    return [
-        _sorted(F.map_filter(properties, lambda name, _: name != "headers")).alias("properties"),
-        _sorted(others).alias("headers"),
-        F.transform(deaths, lambda death: _sorted(F.map_filter(death, lambda name, _: name != "time"))).alias("deaths"),
-    ]
+def _queues() -> list[Column]:
+    """The queues of a publish, and whether they are all it was routed to or those that took it.
+
+    Of the default exchange nothing is said: a firehose tells its keys, whether such queues exist or not.
+    """
+    told = F.from_json(F.get_json_object("attrs", "$.routed_queues"), "array<string>")
+    told = F.array_sort(F.array_distinct(F.transform(told, _without_made_up)))
+    queues = F.coalesce(told, "entered", F.array().cast("array<string>"))
+    return [F.when(F.col("exchange") != "", queues).alias("queues"), told.isNotNull().alias("are_all")]
+
+
+def _lead_to_the_same() -> Column:
+    """Whether two publishes led to the same queues: where one trace tells of those alone that took the message, the
+    other may have more, which refused it, or took part in a transaction that was rolled back.
+    """
+    left, right = F.col("left_queues"), F.col("right_queues")
+    of_left, of_right = F.col("left_are_all"), F.col("right_are_all")
+    agree = (
+        F.when(of_left & ~of_right, F.size(F.array_except(right, left)) == 0)
+        .when(of_right & ~of_left, F.size(F.array_except(left, right)) == 0)
+        .otherwise(left.eqNullSafe(right))
+    )
+    return F.coalesce(agree, F.lit(True))
+
+
+def _shown(side: str) -> Column:
+    queues = F.to_json(f"{side}_queues")
+    value = F.col(f"{side}_value")
+    return F.when(queues.isNull(), value).otherwise(F.concat_ws(" to ", value, queues))
+
+
+class _Value:
+    """This makes one text of what has to agree."""
+
+    def __init__(self, ignored_headers: Sequence[str]) -> None:
+        self._ignored = tuple(ignored_headers)
+
+    def told(self, attrs: Column, **more: Column) -> Column:
+        own = [_plain("exchange").alias("exchange"), _plain("routing_key").alias("routing_key")]
+        named = [F.col(name) for name in ("message_id", "correlation_id")]
+        fields = [*own, *named, *[column.alias(name) for name, column in more.items()]]
+        return _without_made_up(F.to_json(F.struct(*fields, *self._properties(attrs)))).alias("value")
+
+    def _properties(self, attrs: Column) -> list[Column]:
+        """Properties, headers and deaths, each with its names in order."""
+        text_map = "map<string,string>"
+        properties = F.from_json(F.get_json_object(attrs, "$.properties"), text_map)
+        headers = F.from_json(F.get_json_object(attrs, "$.properties.headers"), text_map)
+        deaths = F.from_json(F.try_element_at(headers, F.lit("x-death")), f"array<{text_map}>")
+        others = F.map_filter(headers, lambda name, _: (name != "x-death") & ~self._is_ignored(name))
+        return [
+            _sorted(F.map_filter(properties, lambda name, _: name != "headers")).alias("properties"),
+            _sorted(others).alias("headers"),
+            F.transform(deaths, lambda death: _sorted(F.map_filter(death, lambda name, _: name != "time"))).alias(
+                "deaths"
+            ),
+        ]
+
+    def _is_ignored(self, name: Column) -> Column:
+        found = F.lit(False)
+        for ignored in self._ignored:
+            found = found | (name.startswith(ignored[:-1]) if ignored.endswith("*") else name == ignored)
+        return found
 
 
 def _sorted(values: Column) -> Column:

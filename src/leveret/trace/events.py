@@ -10,6 +10,7 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol, runtime_checkable
 
@@ -166,6 +167,10 @@ class TracedProperties(Protocol):
     @property
     def correlation_id(self) -> str | None:
         """The publisher's name for what it belongs to."""
+
+    @property
+    def headers(self) -> Container[str] | None:
+        """The names of its headers, None where there are none."""
 
     def to_python(self) -> dict[str, object]:
         """Those that are present, by name."""

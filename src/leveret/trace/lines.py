@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from leveret.trace import events
-from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, row_text
+from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, is_stored_anew, row_text
 
 if TYPE_CHECKING:
     from leveret.hooks import RawEvent
@@ -150,6 +150,8 @@ class Lines:
             attrs = ""
             if src_copy is not None:
                 rest, attrs = f'{rest},"src_copy":{src_copy + base}', self._attrs_text(message)
+            elif is_stored_anew(message):
+                attrs = self._attrs_text(message)
             return (
                 f'{{"kind":"enqueued"{turn}{seq},"msg":{message.id + base},"copy":{copy + base},'
                 f'"size":{len(message.body)}{rest}{place}{address}{attrs}{end}'

@@ -115,7 +115,7 @@ class Rows:
             row["message_id"] = message.properties.message_id
             row["correlation_id"] = message.properties.correlation_id
             attrs.update(self.told(message))
-        elif kind == events.ENQUEUED and raw[_SRC_COPY] is not None:
+        elif kind == events.ENQUEUED and (raw[_SRC_COPY] is not None or is_stored_anew(message)):
             attrs.update(self.told(message))
 
     def told(self, message: TracedMessage) -> dict[str, object]:
@@ -137,6 +137,14 @@ class Rows:
 
 
 _SRC_COPY: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
+# What a stream adds to a message; it changes others of its properties as well.
+_OFFSET_HEADER: Final = "x-stream-offset"
+
+
+def is_stored_anew(message: TracedMessage) -> bool:
+    """Whether a queue has stored the message with other properties than were published."""
+    headers = message.properties.headers
+    return headers is not None and _OFFSET_HEADER in headers
 
 
 def body_hash(body: bytes) -> str:
