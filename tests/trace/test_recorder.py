@@ -77,6 +77,11 @@ def test_an_unknown_level_is_refused():
         Recorder(level="rings")
 
 
+def test_who_asks_for_the_level_full_is_told_how_to_have_it():
+    with pytest.raises(ValueError, match="for all of it, trace=DIR or --leveret-trace=DIR"):
+        Recorder(level="full")
+
+
 def test_a_query_names_kinds_fields_and_a_predicate():
     recorder = Recorder()
     recorder.tap((events.CHAN_OPEN, 1, "/", 1, 1))

@@ -54,7 +54,8 @@ class Recorder:
     ) -> None:
         """Without `pack` and `unpack` messages are kept as they were told."""
         if level not in _LEVELS:
-            raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}")
+            hint = "; for all of it, trace=DIR or --leveret-trace=DIR" if level == "full" else ""
+            raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}{hint}")
         if size < 1:
             raise ValueError(f"a trace of {size} events keeps nothing; use level 'off' for that")
         self.level: Final = level
