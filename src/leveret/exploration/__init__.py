@@ -98,7 +98,7 @@ class Settings:
         return search.explore(plain) if self.only is None else search.replay(plain, self.only)
 
     def speak(self, found: Exploration, name: str) -> None:
-        """Raise what failed, and warn of what could not be explored; an `only` that could not is a failure."""
+        """Raise what failed, and warn of what diverged; an `only` that did is a failure."""
         __tracebackhide__ = True
         if found.failed_runs:
             run = found.failed_runs[0]

@@ -35,7 +35,7 @@ class Exploration:
     passed_count: int = 0
     # Those that failed, shortest first.
     failed_runs: list[Run] = field(default_factory=list)
-    # Those of which a step never came, so that they say nothing.
+    # Those of which a step did not come again, so that their fault never happened.
     diverged_runs: list[Run] = field(default_factory=list)
 
     @property
@@ -49,7 +49,7 @@ class Exploration:
             return f"All {schedules} over {steps} went well."
         parts = [f"{self.passed_count} went well"] if self.passed_count else []
         parts += [f"{len(self.failed_runs)} failed"] if self.failed_runs else []
-        parts += [f"{len(self.diverged_runs)} said nothing"] if self.diverged_runs else []
+        parts += [f"{len(self.diverged_runs)} diverged"] if self.diverged_runs else []
         return f"Of {schedules} over {steps}, {', '.join(parts)}."
 
     @property
@@ -59,7 +59,7 @@ class Exploration:
 
     @property
     def diverged(self) -> list[str]:
-        """The schedules of which a step never came."""
+        """The schedules of which a step did not come again."""
         return [str(run.schedule) for run in self.diverged_runs]
 
 

@@ -43,7 +43,7 @@ def failure_text(found: Exploration, kinds: Mapping[str, Kind], replay: str) -> 
         _section("Replay it:", [replay]),
         str(found),
         _section("Also failed:", _some(found.failed[1:])),
-        _section("Said nothing, as a step never came:", _some(found.diverged)),
+        _section("Diverged, as a step did not come again:", _some(found.diverged)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -54,12 +54,12 @@ def plain_hang_text(run: Run) -> str:
 
 
 def divergence_text(found: Exploration) -> str:
-    """What to say about schedules that could not be played."""
+    """What to say about schedules that diverged."""
     count = len(found.diverged_runs)
     lines = [_missing(run) for run in found.diverged_runs]
     return _section(
-        f"{count_text(count, 'schedule')} of {found.run_count} could not be explored: a step did not come again, in "
-        "two tries:",
+        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not come again, in two "
+        "tries:",
         _some(lines),
     )
 
