@@ -11,17 +11,25 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from leveret.observe.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.model.message import Message
 
 # What a shared prefetch limit is called; RabbitMQ denies it as global_qos.
 SHARED: Final = "for the whole channel"
 _SINGLE: Final = "for each consumer"
+# What the x-death of a message is called that a client had published with one; from 4.0 on RabbitMQ counts it anew.
+REPUBLISHED: Final = "x-death"
 
 # Why a message goes back to its queue while nobody hangs up on it.
 _ON_PURPOSE: Final = ("nacked", "rejected", "recovered", "consumer_timeout")
+
+_X_DEATH: Final = "x-death"
 
 _MADE_UP: Final = (
     # Names of the broker, and what clients make after their pattern.
@@ -101,11 +109,15 @@ class _View:
         # Copies that came from another queue, and those that went to one.
         self._arrived: set[object] = set()
         self._seen: set[object] = set()
+        # Messages that a client published with an x-death of its own, until they are handed out as dead letters.
+        self._republished: set[object] = set()
 
     def facts(self, event: Event) -> list[Fact]:
         match event.kind:
             case events.CONN_OPEN:
                 self._clients[event.conn] = normal(event.client)
+            case events.PUBLISHED if _X_DEATH in (event.message.properties.headers or ()):
+                self._republished.add(event.message.id)
             case events.ENQUEUED if event.src_copy is not None:
                 self._arrived.add(event.copy)
             case events.DELIVERED | events.GOT:
@@ -132,8 +144,13 @@ class _View:
         if event.copy in self._seen:
             return []
         self._seen.add(event.copy)
-        what = "dead letter" if event.copy in self._arrived else "message"
-        return [Fact(what, _place(event), f"redelivered={event.redelivered}")]
+        is_letter = event.copy in self._arrived
+        facts = [Fact("dead letter" if is_letter else "message", _place(event), f"redelivered={event.redelivered}")]
+        if is_letter and event.message.id in self._republished:
+            # Later deaths count on from this one on every version.
+            self._republished.discard(event.message.id)
+            facts.append(Fact(REPUBLISHED, f"{_place(event)} of what a client published with one", _deaths(event)))
+        return facts
 
 
 def normal(text: str) -> str:
@@ -145,6 +162,11 @@ def normal(text: str) -> str:
 
 def _place(event: Event) -> str:
     return f"in {normal(event.queue)}" if event.queue else "by exchange " + repr(normal(event.message.exchange))
+
+
+def _deaths(event: Event) -> str:
+    deaths = MessageView(cast("Message", event.message)).deaths
+    return " and ".join(f"{normal(death.queue)} ({death.reason}) x{death.count}" for death in deaths)
 
 
 def _refusal(event: Event) -> Refusal:

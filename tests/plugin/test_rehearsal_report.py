@@ -141,6 +141,63 @@ def test_a_failure_without_a_refusal_is_told_with_its_line_and_what_came_out_dif
     )
 
 
+REPUBLISHING = """
+    from client import connect
+    import pika
+
+    def test_it(leveret):
+        leveret.declare_queue("dead")
+        letters = {{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}}
+        leveret.declare_queue("orders", arguments=letters)
+        leveret.publish("", "orders", b"x")
+        with connect(leveret.url) as connection:
+            channel = connection.channel()
+            for _ in range(3):
+                method, _, _ = channel.basic_get("orders")
+                channel.basic_reject(method.delivery_tag, requeue=False)
+                method, properties, body = channel.basic_get("dead", auto_ack=True)
+                channel.basic_publish("", "orders", body, pika.BasicProperties(headers=properties.headers))
+            {claim}
+"""
+
+COUNTED_ANEW = [
+    "RabbitMQ counts deaths anew from 4.0 on when a client publishes a message with its x-death, and up to 3.13 goes",
+    "on from it. A way out: let the client count in a header of its own",
+]
+
+
+@pytest.mark.parametrize("versions", ["3.13,4.3", "3.13,4.0,4.3"])
+def test_a_worker_that_publishes_again_with_x_death_is_told_that_deaths_count_anew(run, versions):
+    source = REPUBLISHING.format(claim='assert properties.headers["x-death"][0]["count"] == 3')
+
+    result = run(source, f"--leveret-rabbitmq={versions}")
+
+    newer = versions.split(",")[1]
+    assert section(result)[2] == f"from 3.13 to {newer}:"
+    assert section(result)[3].startswith("  assert 1L == 3 at ")
+    assert section(result)[4:7] == [
+        f"    on {newer} the x-deaths in dead of what a client published with one are orders (rejected) x1; "
+        "on 3.13 1 orders (rejected) x2, 1 orders (rejected) x3",
+        *(f"      {line}" for line in COUNTED_ANEW),
+    ]
+
+
+def test_deaths_that_count_anew_are_told_though_the_test_passes(run):
+    result = run(REPUBLISHING.format(claim=""), "--leveret-rabbitmq=3.13,4.0")
+
+    result.assert_outcomes(passed=2)
+    told = section(result)
+    (at,) = (index for index, line in enumerate(told) if "x-deaths in dead" in line)
+    assert told[at].startswith("  passes on both, but: on 4.0 ")
+    assert told[at + 1 : at + 3] == [f"    {line}" for line in COUNTED_ANEW]
+
+
+def test_x_death_of_messages_that_no_client_published_again_is_no_change(run):
+    result = run(DYING.format(claim=""), "--leveret-rabbitmq=3.13,4.0")
+
+    assert section(result)[1:] == ["no test would notice an upgrade"]
+
+
 def test_what_changes_silently_is_told_though_the_test_passes(run):
     result = run(DYING.format(claim=""), BOTH)
 
