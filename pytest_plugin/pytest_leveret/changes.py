@@ -1,7 +1,8 @@
 """Changes: what would be different on a newer version, by cause.
 
 One cause is one entry, however many tests meet it: the same denied feature at the same line, the same refusal, the same
-failing line, or the same difference between two fingerprints. Tests that fail on every version are no findings.
+failing line, or the same difference between two fingerprints. Tests that fail on every version are no findings; those
+that fail on the oldest and pass on a newer one are told apart, by the versions they pass on.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Run:
     message: str = ""
     facts: Counter[Fact] = field(default_factory=Counter)
     refusals: list[Refusal] = field(default_factory=list)
+    is_recorded: bool = False
     is_complete: bool = False
     published_count: int = 0
     last_call: str = ""
@@ -61,6 +63,18 @@ def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> d
             _compare(test, by_version[older], by_version[newer], (older, newer), causes)
     in_order = sorted(found, key=lambda step: (versions.index(step[1]), versions.index(step[0])))
     return {step: list(found[step].values()) for step in in_order if found[step]}
+
+
+def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
+    """The tests that fail on the oldest version and pass on a newer one, by the versions they pass on."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for test, by_version in runs.items():
+        outcomes = {version: by_version[version].outcome for version in versions if version in by_version}
+        first = next((outcome for outcome in outcomes.values() if outcome != "skipped"), None)
+        if first == "failed" and "passed" in outcomes.values():
+            passing = tuple(version for version, outcome in outcomes.items() if outcome == "passed")
+            found.setdefault(passing, []).append(test)
+    return found
 
 
 def _steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:

@@ -68,6 +68,8 @@ class Fingerprint:
     def __init__(self) -> None:
         self.facts: Counter[Fact] = Counter()
         self.refusals: dict[Refusal, None] = {}
+        # False when no broker had a record to show.
+        self.is_recorded = False
         # False when something was under way, cut short, or forgotten: then a count says nothing.
         self.is_complete = True
         # How much clients sent of themselves: where that differs, so may everything that follows.
@@ -80,6 +82,7 @@ class Fingerprint:
         self.is_complete = self.is_complete and is_complete
         view = _View()
         for event in trace:
+            self.is_recorded = True
             self.facts.update(view.facts(event))
             if event.kind == events.REFUSED:
                 self.refusals[_refusal(event)] = None
@@ -95,6 +98,7 @@ class Fingerprint:
         return {
             "facts": [(fact.what, fact.where, fact.value, count) for fact, count in self.facts.items()],
             "refusals": [asdict(refusal) for refusal in self.refusals],
+            "is_recorded": self.is_recorded,
             "is_complete": self.is_complete,
             "published_count": self.published_count,
             "last_call": self.last_call,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_leveret.changes import Change, Run, changes
+from pytest_leveret.changes import Change, Run, changes, late_passes
 from pytest_leveret.fingerprint import Fact, Refusal
 from pytest_leveret.rehearsal import ATTRIBUTE
 
@@ -61,7 +61,7 @@ def _take(run: Run, report: pytest.TestReport, told: Mapping[str, Any]) -> None:
     if "facts" in told:
         run.facts = Counter({Fact(what, where, value): count for what, where, value, count in told["facts"]})
         run.refusals = [Refusal(**refusal) for refusal in told["refusals"]]
-        run.is_complete, run.last_call = told["is_complete"], told["last_call"]
+        run.is_recorded, run.is_complete, run.last_call = told["is_recorded"], told["is_complete"], told["last_call"]
         run.published_count = told["published_count"]
 
 
@@ -79,16 +79,35 @@ def _short(path: str) -> str:
 
 def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
     """The section for these runs, by test and version."""
-    lines = [f"{_count(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
+    head = [f"{_count(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
+    head += _unrecorded(runs, versions)
+    lines: list[str] = []
     for (older, newer), found in changes(runs, versions).items():
         lines += ["", f"from {older} to {newer}:"]
         for change in sorted(found, key=lambda one: not one.failing):
             lines += [f"  {line}" for line in _change_lines(change)]
-    if len(lines) == 1:
-        lines.append("no test would notice an upgrade")
+    for passing, tests in late_passes(runs, versions).items():
+        lines += ["", f"passes only on {', '.join(passing)}:", *_names("", tests)]
+    lines = lines or ["no test would notice an upgrade"]
     hopeless = sum(_fails_everywhere(by_version) for by_version in runs.values())
     if hopeless:
-        lines += ["", f"{_count(hopeless, 'test')} fails on every version and says nothing of an upgrade"]
+        fails, says = ("fails", "says") if hopeless == 1 else ("fail", "say")
+        lines += ["", f"{_count(hopeless, 'test')} {fails} on every version and {says} nothing of an upgrade"]
+    return head + lines
+
+
+def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
+    """What could not be compared, by version."""
+    lines = []
+    for version in versions:
+        told = [run for by_version in runs.values() if (run := by_version.get(version)) and run.outcome != "skipped"]
+        blind = sum(not run.is_recorded for run in told)
+        if not told:
+            lines.append(f"no test ran to its end on {version}")
+        elif blind == len(told):
+            lines.append(f"nothing was recorded on {version}: only what fails is compared with it")
+        elif blind:
+            lines.append(f"nothing was recorded of {_count(blind, 'test')} on {version}: only what fails is compared")
     return lines
 
 

@@ -337,16 +337,13 @@ def test_names_made_up_anew_in_each_run_are_no_change(run):
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_tests_that_fail_everywhere_or_on_the_older_version_alone_are_no_findings(run):
+def test_tests_that_fail_everywhere_or_are_skipped_are_no_findings(run):
     result = run(
         """
         import pytest
 
         def test_always(leveret):
             assert False
-
-        def test_before(leveret):
-            assert "4.3" in repr(leveret)
 
         def test_skipped(leveret):
             if "4.3" in repr(leveret):
@@ -360,10 +357,43 @@ def test_tests_that_fail_everywhere_or_on_the_older_version_alone_are_no_finding
     )
 
     assert section(result) == [
-        "4 tests with a broker, on RabbitMQ 4.0, 4.3",
+        "3 tests with a broker, on RabbitMQ 4.0, 4.3",
         "no test would notice an upgrade",
         "",
         "1 test fails on every version and says nothing of an upgrade",
+    ]
+
+
+def test_several_tests_that_fail_everywhere_are_told_in_the_plural(run):
+    result = run("def test_one(leveret): assert False\n\ndef test_two(leveret): assert False", BOTH)
+
+    assert section(result)[-1] == "2 tests fail on every version and say nothing of an upgrade"
+
+
+def test_what_fails_on_the_old_and_passes_on_the_new_version_is_listed(run):
+    result = run(
+        """
+        def test_newest(leveret):
+            assert "4.3" in repr(leveret)
+
+        def test_newer(leveret):
+            assert "3.13" not in repr(leveret)
+
+        def test_any(leveret):
+            pass
+        """,
+        "--leveret-rabbitmq=3.13,4.0,4.3",
+    )
+
+    module = section(result)[-1].strip().partition("::")[0]
+    assert section(result) == [
+        "3 tests with a broker, on RabbitMQ 3.13, 4.0, 4.3",
+        "",
+        "passes only on 4.3:",
+        f"  {module}::test_newest",
+        "",
+        "passes only on 4.0, 4.3:",
+        f"  {module}::test_newer",
     ]
 
 
@@ -412,6 +442,50 @@ def test_without_a_record_failures_are_told_all_the_same(run):
     result = run(DYING.format(claim="assert not method.redelivered"), BOTH, "--leveret-record=off")
 
     result.stdout.fnmatch_lines(["from 4.0 to 4.3:", "  *assert not True* at *.py:13", "    fails: *::test_it"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        ("True", "nothing was recorded on 4.3: only what fails is compared with it"),
+        ("'test_one' in request.node.name", "nothing was recorded of 1 test on 4.3: only what fails is compared"),
+    ],
+)
+def test_where_nothing_was_recorded_is_told(run, condition, line):
+    result = run(
+        f"""
+        import pytest
+
+        @pytest.fixture
+        def broker(make_leveret, request):
+            is_off = "4.3" in request.node.name and {condition}
+            return make_leveret(**({{"record": "off"}} if is_off else {{}}))
+
+        def test_one(broker):
+            pass
+
+        def test_two(broker):
+            pass
+        """,
+        BOTH,
+    )
+
+    assert section(result)[1:] == [line, "no test would notice an upgrade"]
+
+
+def test_a_version_on_which_every_test_is_skipped_is_told(run):
+    result = run(
+        """
+        import pytest
+
+        def test_it(leveret):
+            if "4.3" in repr(leveret):
+                pytest.skip("not there")
+        """,
+        BOTH,
+    )
+
+    assert section(result)[1:] == ["no test ran to its end on 4.3", "no test would notice an upgrade"]
 
 
 def test_many_tests_of_one_cause_are_counted(run):
