@@ -92,11 +92,13 @@ class Consumer:
 
     def has_room(self) -> bool:
         """Whether it may be handed another entry now. Hot: once per delivery."""
+        if self.no_ack:
+            return self.is_active
         limit = self.limit
         if limit and self.unacked_count >= limit:
             return False
         subscriber = self.subscriber
-        return self.is_active and (self.no_ack or not subscriber.is_limited or subscriber.has_room())
+        return self.is_active and (not subscriber.is_limited or subscriber.has_room())
 
 
 class ConsumerRing:

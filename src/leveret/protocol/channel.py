@@ -160,26 +160,28 @@ class Channel:
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to a consumer of this channel. Hot: once per delivered message."""
-        node, connection, message, queue = self.node, self.connection, entry.message, consumer.queue
+        connection, queue = self.connection, consumer.queue
         goes_wrong = connection.faults.deliver
         if goes_wrong is not None and goes_wrong(self, consumer, entry):
             return
         tag = self.last_tag = self.last_tag + 1
         if not consumer.no_ack:
-            self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
+            self.unacked[tag] = Delivery(tag, entry, queue, consumer, self.node.now)
             if self.is_limited:
                 self.shared_unacked_count += 1
                 consumer.turn = tag
+        message, is_redelivered = entry.message, entry.redelivered
         octets = queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
-        connection.send(self.encoders[consumer.tag].encode(tag, entry.redelivered, message, octets))
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
-        tap = node.hooks.tap
+        connection.send_pieces(self.encoders[consumer.tag].encode(tag, is_redelivered, message, octets))
+        vhost, tap = self.vhost, self.node.hooks.tap
+        if vhost.firehose is not None:
+            vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
         if tap is not None:
-            where = (self.vhost.name, connection.number, self.number, queue.name, message, entry.copy)
-            tap((events.DELIVERED, node.now, *where, consumer.tag, tag, entry.redelivered, entry.acquired_count))
+            now = self.node.now
+            where = (vhost.name, connection.number, self.number, queue.name, message, entry.copy)
+            tap((events.DELIVERED, now, *where, consumer.tag, tag, is_redelivered, entry.acquired_count))
             if consumer.no_ack:
-                tap((events.ACKED, node.now, *where, tag, False, "no_ack"))
+                tap((events.ACKED, now, *where, tag, False, "no_ack"))
 
     def deliver_reply(self, message: Message) -> None:
         """Send a direct reply to the requester on this channel."""
@@ -188,7 +190,7 @@ class Channel:
         else:
             tag = self.last_tag = self.last_tag + 1
         encoder = DeliveryEncoder(self.reply_consumer_tag, self.number, self.connection.frame_max)
-        self.connection.send(encoder.encode(tag, False, message))
+        self.connection.send_pieces(encoder.encode(tag, False, message))
         tap = self.node.hooks.tap
         if tap is not None:
             self._tap_reply(tap, message, tag)

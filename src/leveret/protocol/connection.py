@@ -7,7 +7,7 @@ through `refuse`; any other exception is leveret's own, closes the connection wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from leveret.model.errors import (
@@ -217,8 +217,15 @@ class Connection:
         del self._out[first:]
 
     def send(self, octets: bytes) -> None:
-        """Queue octets for the peer. Hot: once per method or delivery."""
+        """Queue octets for the peer. Hot: once per method."""
         self._out.append(octets)
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._dirty.append(self)
+
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
+        """Queue octets that lie in pieces: all output is joined at once. Hot: once per delivery."""
+        self._out += pieces
         if not self.is_dirty:
             self.is_dirty = True
             self._dirty.append(self)

@@ -75,7 +75,7 @@ class RepeatedPublish:
             return False
         at, length = start, len(octets)
         channel, known, entrances = self._channel, self._message, self._entrances
-        node, confirms = channel.node, channel.confirms
+        node, confirms, tap = channel.node, channel.confirms, channel.node.hooks.tap
         # Until work is run, nobody else adds to them.
         outcomes = None if confirms is None else confirms.outcomes
         sequence = None
@@ -97,7 +97,7 @@ class RepeatedPublish:
             at = end + 1
             if confirms is not None:
                 confirms.last_sequence = sequence = confirms.last_sequence + 1
-            if node.hooks.tap is not None:
+            if tap is not None:
                 channel.tap(events.PUBLISHED, message, sequence)
             is_taken = True
             for enter in entrances:

@@ -20,30 +20,34 @@ if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
     from leveret.protocol.connection import Connection
 
-# Kind, channel, size, method id; then delivery tag, flags, frame end.
+# Kind, channel, size, method id; then all of that, delivery tag, flags and frame end.
 _HEAD: Final = Struct(">BHII")
-_REST: Final = Struct(">QBB")
-_SIZE: Final = _HEAD.size + _REST.size
+_ACK: Final = Struct(f">{_HEAD.size}sQH")
 _PAYLOAD_SIZE: Final = 13
+# Flags and frame end of an acknowledgement that is for one delivery.
+_SINGLE: Final = FRAME_END
 
 
 def take_from(reader: FrameReader, connection: Connection) -> bool:
     """Settle the single acknowledgements that come next; whether there was one. Hot: a loop over acks."""
     octets, start = reader.octets, reader.at
-    at, length, node = start, len(octets), connection.node
-    hooks = node.hooks
-    rest_at = at + _HEAD.size
-    channel, head = _channel_of(octets[at:rest_at], connection), octets[at:rest_at]
-    while channel is not None and at + _SIZE <= length and octets[at:rest_at] == head:
-        tag, flags, frame_end = _REST.unpack_from(octets, rest_at)
-        delivery = None if flags or frame_end != FRAME_END else channel.unacked.pop(tag, None)
+    head = octets[start : start + _HEAD.size]
+    channel = _channel_of(head, connection)
+    if channel is None:
+        return False
+    at, node = start, connection.node
+    tap = node.hooks.tap
+    end = len(octets) - (len(octets) - start) % _ACK.size
+    for found, tag, flags in _ACK.iter_unpack(memoryview(octets)[start:end]):
+        if found != head or flags != _SINGLE:
+            break
+        delivery = channel.unacked.pop(tag, None)
         if delivery is None:
             break
-        if hooks.tap is not None:
+        if tap is not None:
             basic.tap_acked(channel, delivery)
         delivery.queue.acknowledge(delivery.entry, delivery.consumer)
-        at += _SIZE
-        rest_at += _SIZE
+        at += _ACK.size
         if node.work:
             node.run_work()
             break

@@ -1,0 +1,46 @@
+"""Deliveries: what an encoder remembers of the last one changes no octet of the next."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leveret.model.message import Message
+from leveret.protocol.delivery import DeliveryEncoder, content
+from leveret.wire.frames import method_frame
+from leveret.wire.methods import BasicDeliver
+from leveret.wire.properties import Properties
+
+CHANNEL, FRAME_MAX = 3, 64
+LIMIT = FRAME_MAX - 8
+SETTINGS = settings(derandomize=True, deadline=None, database=None)
+
+
+def message(key: str, priority: int | None) -> Message:
+    """The first of those that share a head."""
+    properties = Properties(priority=priority)
+    return Message(1, "", key, properties, properties.encode(), b"", (key,))
+
+
+KINDS = (message("a", None), message("a", 1), message("a longer key", None))
+EDITED = Properties(priority=7).encode()
+DELIVERIES = st.tuples(
+    st.sampled_from(KINDS),
+    st.sampled_from((0, 1, 5, 5, 5, LIMIT, LIMIT + 1, 3 * LIMIT)),
+    st.booleans(),
+    st.sampled_from((None, None, EDITED)),
+)
+
+
+@SETTINGS
+@given(st.lists(DELIVERIES, max_size=30))
+def test_every_delivery_is_what_method_and_content_are_by_themselves(
+    deliveries: list[tuple[Message, int, bool, bytes | None]],
+) -> None:
+    encoder = DeliveryEncoder("consumer", CHANNEL, FRAME_MAX)
+
+    for tag, (kind, size, is_redelivered, octets) in enumerate(deliveries, 1):
+        sent = kind.repeated(tag, bytes(size))
+        method = BasicDeliver("consumer", tag, is_redelivered, sent.exchange, sent.routing_key)
+        expected = method_frame(CHANNEL, method) + content(sent, CHANNEL, FRAME_MAX, octets)
+        assert b"".join(encoder.encode(tag, is_redelivered, sent, octets)) == expected
