@@ -2,18 +2,21 @@
 
     python benchmarks/scale.py
 
-Each row is a ratio of CPU times, both sides in turns in this one process: the median of several pairs, and their range.
-1 means that size costs nothing. Behind them stand the octets of a waiting message, beside body (1 kB) and header,
-and of one more copy of it, and what a full garbage collection takes beside a million waiting messages.
+Each row is a ratio of CPU times: the median of several pairs, and their range. 1 means that size costs nothing. Both
+sides take turns, each in a process of its own, so that neither's garbage collector walks what the other holds. Below
+stand the octets of a waiting message, beside its body (1 kB), of one more copy of it, and of one that shares its
+properties with no other, and what a full garbage collection takes beside a million waiting messages.
 """
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
+from multiprocessing.connection import Connection as Pipe
 
 from core import BATCH, BODY, frames, log_in, open_connection
 from pamqp import body, commands, header
@@ -25,10 +28,10 @@ ROUNDS = 60
 Work = Callable[[], None]
 
 
-def publish(exchange: str, key: str) -> bytes:
+def publish(exchange: str, key: str, **properties: str | None) -> bytes:
     """One publish of 1 kB as octets."""
     method = commands.Basic.Publish(exchange=exchange, routing_key=key)
-    content = header.ContentHeader(0, len(BODY), commands.Basic.Properties(delivery_mode=2))
+    content = header.ContentHeader(0, len(BODY), commands.Basic.Properties(delivery_mode=2, **properties))
     return frames(1, method, content, body.ContentBody(BODY))
 
 
@@ -63,15 +66,14 @@ def queues(queue_count: int) -> Work:
 
 
 def consumers(full_count: int) -> Work:
-    """Publishing to a queue with one consumer that has room, beside those that hold what their prefetch allows."""
+    """Publishing to a queue with one consumer that acknowledges, beside those that hold what their prefetch allows."""
     connection = open_connection()
-    say(connection, commands.Basic.Qos(prefetch_count=1))
+    connection.receive_data(frames(2, commands.Channel.Open(), commands.Basic.Qos(prefetch_count=1)))
     for number in range(full_count):
-        say(connection, commands.Basic.Consume(queue="q", consumer_tag=f"full{number}"))
+        connection.receive_data(frames(2, commands.Basic.Consume(queue="q", consumer_tag=f"full{number}")))
         connection.receive_data(publish("", "q"))
-    say(connection, commands.Basic.Qos(prefetch_count=0))
     say(connection, commands.Basic.Consume(queue="q", consumer_tag="free"))
-    return repeated(connection, publish("", "q") * BATCH)
+    return repeated(connection, publish("", "q") * BATCH + frames(1, commands.Basic.Ack(0, multiple=True)))
 
 
 def backlog(waiting_count: int) -> Work:
@@ -110,11 +112,42 @@ def repeated(connection: Connection, octets: bytes) -> Work:
     return work
 
 
-def ratio(small: Work, large: Work) -> list[float]:
-    """How fast the large one is beside the small one, pair by pair."""
-    for work in (small, large):
-        work()
-    return sorted(cpu_seconds(small) / cpu_seconds(large) for _ in range(PAIRS))
+class Side:
+    """One side of a row: a process that works whenever it is told to, and says what that took."""
+
+    def __init__(self, make: Callable[[int], Work], size: int) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, its_end = context.Pipe()
+        self._process = context.Process(target=self._work, args=(its_end, make, size))
+        self._process.start()
+        self.cpu_seconds()
+
+    def cpu_seconds(self) -> float:
+        """What its work takes now."""
+        self._pipe.send(True)
+        taken = self._pipe.recv()
+        assert isinstance(taken, float)
+        return taken
+
+    def end(self) -> None:
+        """Let the process go."""
+        self._pipe.send(False)
+        self._process.join()
+
+    @staticmethod
+    def _work(pipe: Pipe, make: Callable[[int], Work], size: int) -> None:
+        work = make(size)
+        while pipe.recv():
+            pipe.send(cpu_seconds(work))
+
+
+def ratios(make: Callable[[int], Work], few: int, many: int) -> list[float]:
+    """How fast the large one is beside the small one, pair by pair, the slowest first."""
+    small, large = Side(make, few), Side(make, many)
+    found = sorted(small.cpu_seconds() / large.cpu_seconds() for _ in range(PAIRS))
+    small.end()
+    large.end()
+    return found
 
 
 def cpu_seconds(work: Work) -> float:
@@ -124,27 +157,21 @@ def cpu_seconds(work: Work) -> float:
     return time.process_time() - started
 
 
-def memory() -> tuple[float, float]:
-    """Octets of a waiting message beside its body, and of one more copy."""
-    return octets_a_message(1) - len(BODY), (octets_a_message(5) - octets_a_message(1)) / 4
-
-
-def octets_a_message(copy_count: int, count: int = 50_000) -> float:
-    """Octets that a message takes in so many queues."""
+def octets_a_message(copy_count: int, *, is_alike: bool = True, count: int = 20_000) -> float:
+    """Octets that a message takes in so many queues, beside its body, with the properties of all others or its own."""
     connection = open_connection()
     for number in range(copy_count):
         say(connection, commands.Queue.Declare(queue=f"f{number}", durable=True))
         say(connection, commands.Queue.Bind(queue=f"f{number}", exchange="amq.fanout"))
-    octets = publish("amq.fanout", "") * BATCH
-    connection.receive_data(octets)
+    connection.receive_data(publish("amq.fanout", "") * BATCH)
     gc.collect()
     tracemalloc.start()
-    for _ in range(0, count, BATCH):
-        connection.receive_data(octets)
+    for number in range(count):
+        connection.receive_data(publish("amq.fanout", "", message_id=None if is_alike else f"{number:032}"))
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return taken / count
+    return taken / count - len(BODY)
 
 
 def collection_ms() -> float:
@@ -173,11 +200,12 @@ def main() -> None:
         ("1,000 idle connections", idle_connections, 0, 1_000),
     )
     for name, make, few, many in rows:
-        ratios = ratio(make(few), make(many))
-        print(f"{statistics.median(ratios):6.2f}  ({ratios[0]:.2f} to {ratios[-1]:.2f})  {name}")
-    message, copy = memory()
-    print(f"{message:6.0f}  octets of a waiting message, beside header and body")
-    print(f"{copy:6.0f}  octets of a further copy")
+        found = ratios(make, few, many)
+        print(f"{statistics.median(found):6.2f}  ({found[0]:.2f} to {found[-1]:.2f})  {name}", flush=True)
+    alone = octets_a_message(1)
+    print(f"{alone:6.0f}  octets of a waiting message, beside its body")
+    print(f"{(octets_a_message(5) - alone) / 4:6.0f}  octets of a further copy")
+    print(f"{octets_a_message(1, is_alike=False):6.0f}  octets of a waiting message with a message-id, beside its body")
     print(f"{collection_ms():6.0f}  ms of CPU for a full collection beside a million waiting messages")
 
 
