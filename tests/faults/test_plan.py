@@ -7,7 +7,7 @@ import re
 import pytest
 from pamqp.commands import Basic
 
-from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, Withhold
+from leveret.faults import CloseChannel, CloseConnection, Delay, DropConnection, Fault, NackPublish, Restart, Withhold
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
@@ -143,6 +143,25 @@ def test_times_ends_a_rule_and_chance_is_the_seeds(server, peer):
     assert counts[0][1] == 2
 
 
+@pytest.mark.parametrize(
+    ("fault", "times"), [(CloseChannel(), 1), (DropConnection(), 1), (Restart(), 1), (Fault(), None), (Delay(1), None)]
+)
+def test_a_fault_that_ends_something_strikes_once_on_a_name_and_others_each_time(server, fault, times):
+    added = server.faults.add(on="basic.ack", do=fault)
+    unlimited = server.faults.add(on="basic.ack", do=fault, times=None)
+
+    assert (added.times, unlimited.times) == (times, None)
+
+
+def test_connections_are_refused_each_time_under_the_name_of_the_call(server):
+    rule = server.faults.refuse_connections()
+
+    for _ in range(3):
+        server.peer()
+
+    assert (rule.fired, repr(rule)) == (3, "<refuse_connections on accept>")
+
+
 def test_what_fired_is_in_the_trace_before_what_it_did(server, peer):
     server.faults.add(on="basic.publish", do=CloseChannel(312, "gone"))
 
@@ -159,8 +178,44 @@ def test_a_rule_tells_what_is_wrong_when_it_never_fired(server, peer):
     late = server.faults.add(on="basic.publish", do=CloseChannel(), after=1)
     peer.publish(1, b"x")
 
-    assert never.complaint() == "<close_channel on basic.ack, queue='q'> never fired: nothing matched"
+    assert never.complaint() == "<close_channel on basic.ack, queue='q', times=1> never fired: nothing matched"
     assert late.complaint().endswith("never fired: 1 such occasions, after=1")
+
+
+@pytest.mark.parametrize(
+    ("criteria", "instead"),
+    [
+        ({"client": "shop"}, "2 basic.publish came, clients seen: 'peer'"),
+        ({"channel": 2}, "2 basic.publish came, channels seen: 1"),
+        (
+            {"routing_key": "r"},
+            "2 basic.publish came, messages seen: <Message exchange='' routing_key='q' body='one'>, "
+            "<Message exchange='' routing_key='q' body='two'>",
+        ),
+    ],
+)
+def test_a_rule_that_never_fired_tells_what_came_instead(server, peer, criteria, instead):
+    rule = server.faults.add(on="basic.publish", do=Fault(), **criteria)
+
+    peer.publish(1, b"one")
+    peer.publish(1, b"two")
+
+    assert rule.complaint().endswith(f"never fired: {instead}")
+
+
+@pytest.mark.parametrize("name", ["nack_publishes", "withhold_confirms", "delay_confirms"])
+def test_a_fault_of_confirms_tells_that_the_publisher_wanted_none(server, peer, name):
+    rule = getattr(server.faults, name)(**({"seconds": 1} if name == "delay_confirms" else {}))
+
+    peer.publish(1, b"x")
+
+    assert rule.complaint() == f"<{name} on basic.publish> never fired: 1 basic.publish came, not in confirm mode"
+
+
+def test_a_rule_for_who_is_there_tells_who_that_was(server, peer):
+    rule = server.faults.drop_connection(client="shop")
+
+    assert rule.complaint().endswith("never fired: clients seen: 'peer'")
 
 
 def test_leaving_its_block_removes_a_rule_and_says_if_it_never_fired(server, peer):
@@ -210,7 +265,19 @@ def test_what_cannot_be_meant_is_refused_where_it_is_written(server, rule, text)
 def test_an_unknown_keyword_is_refused_with_the_nearest(server):
     with pytest.raises(TypeError, match="there is no keyword 'quue'"):
         server.faults.add(on="basic.ack", do=Fault(), quue="q")
-    with pytest.raises(TypeError, match="is no fault"):
-        server.faults.add(on="basic.ack", do="close")
     with pytest.raises(ValueError, match="a delay of 0 seconds is none"):
         server.faults.delay("basic.ack", seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("do", "text"),
+    [
+        ("close_channel", "do='close_channel' is no fault; give one, as in do=CloseChannel(...), from leveret.faults"),
+        (Withhold, "is no fault; give one, as in do=Withhold(...), from leveret.faults import Withhold"),
+        ("end", "do='end' is no fault; give one, as in do=DropConnection(...), from leveret.faults import"),
+        (None, "no fault is given with do=; give one, as in do="),
+    ],
+)
+def test_what_is_no_fault_is_refused_with_the_one_that_is_meant_and_where_it_comes_from(server, do, text):
+    with pytest.raises(TypeError, match=re.escape(text)):
+        server.faults.add(on="basic.ack", do=do)

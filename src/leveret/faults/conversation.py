@@ -37,6 +37,7 @@ class CloseChannel(Fault):
     """The broker closes the channel, with any code, and the method is not handled."""
 
     name = "close_channel"
+    is_ending = True
     needs_connection = True
     points = ("method", "reply", "deliver", "event", "now")
     target: ClassVar[Target] = "channel"
@@ -65,6 +66,7 @@ class CloseConnection(Fault):
     """The broker closes the connection, with any code, and the method is not handled."""
 
     name = "close_connection"
+    is_ending = True
     needs_connection = True
     points = ("method", "reply", "deliver", "event", "now")
 
@@ -89,6 +91,7 @@ class DropConnection(Fault):
     """The connection is lost without a word, before what is about to happen has happened, or after."""
 
     name = "drop_connection"
+    is_ending = True
     needs_connection = True
 
     def __init__(self, when: When = "before") -> None:
@@ -205,6 +208,8 @@ class CancelConsumers(Fault):
     """The broker cancels a consumer, as it does when its queue is deleted."""
 
     name = "cancel_consumers"
+    is_ending = True
+    not_here = "where nobody consumes"
     needs_connection = True
     points = ("method", "reply", "event", "now")
     target: ClassVar[Target] = "consumer"
@@ -238,6 +243,7 @@ class BlockPublishers(Fault):
     """An alarm is on: whoever publishes is blocked, until the rule is removed."""
 
     name = "block_publishers"
+    is_ending = True
     points: ClassVar[tuple[Point, ...]] = tuple(point for point in ANYWHERE if point != "accept")
     target: ClassVar[Target] = "node"
 

@@ -26,13 +26,17 @@ class Fault:
     """This one does nothing, wherever it strikes."""
 
     # As the trace and the report call it.
-    name: ClassVar[str] = "nothing"
+    name: str = "nothing"
     points: ClassVar[tuple[Point, ...]] = ANYWHERE
     target: ClassVar[Target] = "connection"
     # Whether there has to be a client whose doing it is.
     needs_connection: ClassVar[bool] = False
     # Whether it concerns a channel, so that the methods of the connection itself are beyond it.
     needs_channel: ClassVar[bool] = False
+    # Whether it ends something: a rule that waits for a name strikes once then, unless it says how often.
+    is_ending: ClassVar[bool] = False
+    # Why it does not apply, for a rule that never fired.
+    not_here: ClassVar[str] = "where it could not happen"
 
     def strike(self, occasion: Occasion) -> bool:
         """Go wrong; True when the broker has to do nothing more about it."""

@@ -1,7 +1,7 @@
 """The faults by their names: `broker.faults.drop_connection(on="basic.ack")`, and so on.
 
 Each makes a fault and adds a rule for it; whatever `add` takes besides `do` may be given. Without `on=`, one that can
-strikes at once whoever matches. What ends something strikes once unless `times=` says otherwise, the others every time.
+strikes at once whoever matches.
 """
 
 from __future__ import annotations
@@ -38,29 +38,33 @@ class NamedFaults:
         self, code: int = 406, text: str = "closed by a fault", *, on: str | None = None, **options: Any
     ) -> Rule:
         """Close the channel with an error; what the client asked for is not done."""
-        return self.add(on=on, do=CloseChannel(code, text), **_once(on, options))
+        return self.add(on=on, do=CloseChannel(code, text), **options)
 
     def close_connection(
         self, code: int = 320, text: str = "closed by a fault", *, on: str | None = None, **options: Any
     ) -> Rule:
         """Close the connection with an error; what the client asked for is not done."""
-        return self.add(on=on, do=CloseConnection(code, text), **_once(on, options))
+        return self.add(on=on, do=CloseConnection(code, text), **options)
 
     def drop_connection(self, *, when: When = "before", on: str | None = None, **options: Any) -> Rule:
         """Reset the connection `when` ("before" or "after") what it waits for happens; the answer is lost with it."""
-        return self.add(on=on, do=DropConnection(when), **_once(on, options))
+        return self.add(on=on, do=DropConnection(when), **options)
 
     def refuse_connections(
         self, how: str = "reset", *, code: int = 530, text: str = "refused by a fault", **options: Any
     ) -> Rule:
         """Let nobody in: "reset" the socket, "login" fails, or "close" with `code` when the client names its vhost."""
-        if how == "reset":
-            return self.add(on=ACCEPT, do=DropConnection(), **options)
-        if how == "login":
-            return self.add(on="connection.start-ok", do=FailLogin(), **options)
-        if how == "close":
-            return self.add(on="connection.open", do=CloseConnection(code, text), **options)
-        raise ValueError(f"how={how!r} is none of 'reset', 'login' and 'close'")
+        refusals: dict[str, tuple[str, Fault]] = {
+            "reset": (ACCEPT, DropConnection()),
+            "login": ("connection.start-ok", FailLogin()),
+            "close": ("connection.open", CloseConnection(code, text)),
+        }
+        if how not in refusals:
+            raise ValueError(f"how={how!r} is none of 'reset', 'login' and 'close'")
+        on, fault = refusals[how]
+        # As the test has called it.
+        fault.name = "refuse_connections"
+        return self.add(on=on, do=fault, **{"times": None, **options})
 
     def withhold(self, on: str, **options: Any) -> Rule:
         """Never send an answer, as `withhold("queue.declare-ok")`."""
@@ -84,11 +88,11 @@ class NamedFaults:
 
     def cancel_consumers(self, *, on: str | None = None, **options: Any) -> Rule:
         """Cancel consumers as RabbitMQ does when their queue goes; the queue stays."""
-        return self.add(on=on, do=CancelConsumers(), **_once(on, options))
+        return self.add(on=on, do=CancelConsumers(), **options)
 
     def block_publishers(self, resource: str = "memory", *, on: str | None = None, **options: Any) -> Rule:
         """Raise the alarm of "memory" or "disk": who publishes is blocked until the rule is removed."""
-        return self.add(on=on, do=BlockPublishers(resource), **_once(on, options))
+        return self.add(on=on, do=BlockPublishers(resource), **options)
 
     def lose(self, on: str = "basic.publish", **options: Any) -> Rule:
         """Lose a publish that is confirmed all the same, a delivery, an ack: it never arrives where it was sent."""
@@ -151,7 +155,7 @@ class NamedFaults:
 
     def restart(self, *, on: str | None = None, at: float | None = None, **options: Any) -> Rule:
         """Restart the broker: now, on something, or `at` so many seconds from then on the broker's clock."""
-        return self.add(on=on, do=Restart(at), **_once(on, options))
+        return self.add(on=on, do=Restart(at), **options)
 
     def unblock(self) -> None:
         """Remove every rule of `block_publishers`: their alarms are cleared."""
@@ -163,7 +167,3 @@ class NamedFaults:
     def rules(self) -> list[Rule]:
         """All there have been."""
         raise NotImplementedError
-
-
-def _once(on: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    return options if on is None else {"times": 1, **options}

@@ -12,6 +12,7 @@ class Restart(Fault):
     """The broker shuts down with RabbitMQ's text and is back at once; what is durable stays."""
 
     name = "restart"
+    is_ending = True
     points: ClassVar[tuple[Point, ...]] = tuple(point for point in ANYWHERE if point != "accept")
     target: ClassVar[Target] = "node"
 

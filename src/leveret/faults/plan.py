@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from types import EllipsisType
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.faults.fault import Fault, Point
@@ -84,7 +85,7 @@ class FaultPlan(NamedFaults):
         on: str | None = None,
         do: Fault,
         after: int = 0,
-        times: int | None = None,
+        times: int | EllipsisType | None = ...,
         probability: float | None = None,
         optional: bool = False,
         sent_by: str | None = None,
@@ -97,10 +98,12 @@ class FaultPlan(NamedFaults):
     ) -> Rule:
         """Have a fault strike on a method or an event, by the name that RabbitMQ or the trace gives it.
 
-        `after` lets so many occasions pass, `times` ends it, `probability` leaves it to the broker's seed. A method
-        that both sides send means the client's unless `sent_by="broker"`. The other keywords say whose (`client` by
-        name, `connection` by number, `channel`, `queue`, `consumer`) and which message, as in every assertion. A rule
-        that never fired fails the test, unless `optional`. ValueError and TypeError for what cannot be meant.
+        `after` lets so many occasions pass, `probability` leaves it to the broker's seed. `times` is how often it
+        strikes; left out, it is once for a fault that ends something on a name, and else without limit, as for None. A
+        method that both sides send means the client's unless `sent_by="broker"`. The other keywords say whose
+        (`client` by name, `connection` by number, `channel`, `queue`, `consumer`) and which message, as in every
+        assertion. A rule that never fired fails the test, unless `optional`. ValueError and TypeError for what cannot
+        be meant.
         """
         places = {
             "client": client,
@@ -113,7 +116,7 @@ class FaultPlan(NamedFaults):
             on=on,
             do=do,
             after=after,
-            times=times,
+            times=_times(on, do) if times is ... else times,
             probability=probability,
             optional=optional,
             sent_by=sent_by,
@@ -146,7 +149,7 @@ class FaultPlan(NamedFaults):
 
     def report(self) -> str:
         """The rules and how often each fired, a line each below a title; nothing when there are none."""
-        lines = [f"\n  {rule!r} fired {rule.fired} times" for rule in self._rules]
+        lines = [f"\n  {rule!r} {_fired(rule.fired)}" for rule in self._rules]
         lines += [f"\n  {text}" for text in self.kept_back()]
         return "\nfaults:" + "".join(lines) if lines else ""
 
@@ -165,7 +168,8 @@ class FaultPlan(NamedFaults):
         if self._watch is not None:
             points += WATCHED
         faults.accept = self._on_accept if "accept" in points else None
-        faults.method = self._on_method if "method" in points else None
+        # A publish that nobody confirms passes no other point.
+        faults.method = self._on_method if "method" in points or "confirm" in points else None
         faults.reply = self._on_reply if "reply" in points else None
         faults.deliver = self._on_deliver if "deliver" in points else None
         faults.confirm = self._on_confirm if "confirm" in points else None
@@ -215,7 +219,14 @@ class FaultPlan(NamedFaults):
         occasion = self._occasion(method.NAME, "method", connection, channel_number)
         occasion.method, occasion.content = method, content
         occasion.proceed = partial(self._pass, "method", act)
+        if content is not None and occasion.channel is not None and occasion.channel.confirms is None:
+            self._miss_confirm()
         return self._ask(occasion)
+
+    def _miss_confirm(self) -> None:
+        for rule in self._rules:
+            if rule.point == "confirm" and not rule.is_spent:
+                rule.misses.note(rule.fault.not_here)
 
     def _on_reply(
         self, connection: Connection, channel_number: int, method: Method, octets: bytes, message: Message | None
@@ -285,6 +296,15 @@ class FaultPlan(NamedFaults):
                 occasion.queue_name = consumer.queue.name
                 consumers.append(occasion)
         return consumers
+
+
+def _fired(count: int) -> str:
+    return "never fired" if not count else "fired once" if count == 1 else f"fired {count} times"
+
+
+def _times(on: str | None, fault: object) -> int | None:
+    """How often a fault strikes where nobody says it."""
+    return 1 if on is not None and isinstance(fault, Fault) and fault.is_ending else None
 
 
 def _kept_text(fault_name: str, queue: str | None, what: str, *, count: int, left_us: int) -> str:

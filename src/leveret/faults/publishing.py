@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from leveret.model.message import Message
     from leveret.protocol.channel import Channel
 
+UNCONFIRMED: Final = "not in confirm mode"
+
 
 class NackPublish(Fault):
     """The broker does not take a message and says so, as a full queue or a crashed one makes it."""
@@ -23,6 +25,7 @@ class NackPublish(Fault):
     name = "nack_publishes"
     points = ("method",)
     needs_channel = True
+    not_here = UNCONFIRMED
 
     def applies(self, occasion: Occasion) -> bool:
         """Only a channel in confirm mode can be told."""
@@ -54,6 +57,7 @@ class WithholdConfirm(Fault):
 
     name = "withhold_confirms"
     points = ("confirm",)
+    not_here = UNCONFIRMED
 
     def strike(self, occasion: Occasion) -> bool:
         """Owe the publisher nothing; no later confirm may cover this one."""
@@ -69,6 +73,7 @@ class DelayConfirm(Fault):
 
     name = "delay_confirms"
     points = ("confirm",)
+    not_here = UNCONFIRMED
 
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:

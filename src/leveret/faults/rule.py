@@ -31,7 +31,35 @@ NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACC
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")
 _SENT_WITH_MESSAGE: Final = ("basic.deliver", "basic.get-ok", "basic.return")
 PLACES: Final = ("client", "connection", "channel", "queue", "consumer")
+# So many of the values that were seen instead are told.
+_SHOWN_MISSES: Final = 4
 OPTIONS: Final = ("on", "do", "after", "times", "probability", "optional", "sent_by", *PLACES)
+
+
+class Misses:
+    """These are the occasions a rule waited for that were not meant, and what they were instead."""
+
+    __slots__ = ("_count", "_reasons")
+
+    def __init__(self) -> None:
+        self._count = 0
+        # By reason, the first few different values.
+        self._reasons: Final[dict[str, dict[str, None]]] = {}
+
+    def note(self, reason: str, *found: object) -> None:
+        """One more, for this reason."""
+        self._count += 1
+        values = self._reasons.setdefault(reason, {})
+        if len(values) < _SHOWN_MISSES:
+            values.update(dict.fromkeys(map(repr, found)))
+
+    def told(self, on: str) -> str:
+        """What came instead: "2 basic.publish came, clients seen: 'shop'"; "nothing matched" when nothing came."""
+        if not self._count:
+            return "nothing matched"
+        came = [f"{self._count} {on} came"] if on != "now" else []
+        came += [f"{why}: {', '.join(values)}" if values else why for why, values in self._reasons.items()]
+        return ", ".join(came)
 
 
 class Rule:
@@ -51,7 +79,7 @@ class Rule:
         matcher: Mapping[str, object],
     ) -> None:
         if not isinstance(do, Fault):
-            raise TypeError(f"do={do!r} is no fault; give one, as in do=CloseConnection(320)")
+            raise TypeError(_no_fault_text(do))
         self.fault = do
         self.point: Final = _point(on, sent_by, do)
         # What it waits for; "now" for what happens when the rule is added.
@@ -63,9 +91,11 @@ class Rule:
         self.places: Final = {name: value for name, value in places.items() if value is not None}
         self.matcher: Final = Matcher(matcher, also_known=OPTIONS)
         self._refuse_impossible()
-        # How often it struck; how many occasions matched, whether it struck or not.
+        # How often it struck; how many occasions matched, whether it struck or not; and those that did not, with what
+        # was in the way.
         self.fired = 0
         self.seen = 0
+        self.misses: Final = Misses()
         self.is_removed = False
         # Whether a test has been told that it never fired.
         self.is_reported = False
@@ -121,7 +151,10 @@ class Rule:
 
     def takes(self, occasion: Occasion, dice: Dice) -> bool:
         """Whether to strike on this occasion; counts both."""
-        if self.is_spent or not self._matches(occasion) or not self.fault.applies(occasion):
+        if self.is_spent or not self._matches(occasion):
+            return False
+        if not self.fault.applies(occasion):
+            self.misses.note(self.fault.not_here)
             return False
         self.seen += 1
         if self.seen <= self.after:
@@ -133,12 +166,15 @@ class Rule:
 
     def _matches(self, occasion: Occasion) -> bool:
         for place, expected in self.places.items():
-            if not is_equal(expected, _place(occasion, place)):
+            found = _place(occasion, place)
+            if not is_equal(expected, found):
+                self.misses.note(f"{place}s seen", found)
                 return False
-        if not self.matcher.criteria:
+        message = occasion.message if self.matcher.criteria else None
+        if not self.matcher.criteria or (message is not None and self.matcher.matches(message)):
             return True
-        message = occasion.message
-        return message is not None and self.matcher.matches(message)
+        self.misses.note("messages seen", message)
+        return False
 
     def remove(self) -> None:
         """Strike no more, and undo what lasts; removing twice is fine."""
@@ -158,7 +194,7 @@ class Rule:
 
     def complaint(self) -> str:
         """What is wrong when it never fired."""
-        waited = f"{self.seen} such occasions, after={self.after}" if self.seen else "nothing matched"
+        waited = f"{self.seen} such occasions, after={self.after}" if self.seen else self.misses.told(self.on)
         return f"{self!r} never fired: {waited}"
 
     def __repr__(self) -> str:
@@ -169,6 +205,17 @@ class Rule:
         parts += [f"times={self.times}"] if self.times is not None else []
         parts += [f"probability={self.probability}"] if self.probability is not None else []
         return f"<{self.fault!r} {', '.join(parts)}>" if parts else f"<{self.fault!r}>"
+
+
+def _no_fault_text(do: object) -> str:
+    """What to write instead of something that is no fault: a name, a class, or nothing."""
+    from leveret import faults
+
+    kinds = {name: kind for name, kind in vars(faults).items() if isinstance(kind, type) and issubclass(kind, Fault)}
+    named = [name for name, kind in kinds.items() if do is kind or (isinstance(do, str) and do in (name, kind.name))]
+    name = named[0] if named else "DropConnection"
+    given = "no fault is given with do=" if do is None else f"do={do!r} is no fault"
+    return f"{given}; give one, as in do={name}(...), from leveret.faults import {name}"
 
 
 def _shown(value: object) -> str:
