@@ -23,7 +23,26 @@ def set_faults(item: pytest.Item, broker: Broker) -> None:
         try:
             if mark.args:
                 raise TypeError("the marker takes keywords only, as in leveret_fault(on='basic.ack', do=...)")
-            broker.faults.add(**mark.kwargs)
+            broker.faults.add(**{"do": None, **mark.kwargs})
         except (TypeError, ValueError) as error:
-            path, line, _ = item.location
-            raise pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {NAME}: {error}", pytrace=False) from None
+            raise _wrong_marker(item, str(error)) from None
+
+
+def refuse_wrong_marker(item: pytest.Item) -> None:
+    """End a test that is marked and has no broker to go wrong; one that asks for fixtures as it runs may get one."""
+    fixtures = getattr(item, "fixturenames", ())
+    if "leveret" in fixtures or all(mark.name != NAME for mark in item.own_markers):
+        return
+    if "make_leveret" in fixtures:
+        raise _wrong_marker(
+            item,
+            "the marker is for the broker of the fixture leveret, which the test does not use; "
+            "a broker of make_leveret is told by broker.faults.add(...), with the same words",
+        )
+    if "request" not in fixtures or "leveret_session" in fixtures:
+        raise _wrong_marker(item, "the test does not use the fixture leveret, so there is no broker to go wrong")
+
+
+def _wrong_marker(item: pytest.Item, text: str) -> BaseException:
+    path, line, _ = item.location
+    return pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {NAME}: {text}", pytrace=False)

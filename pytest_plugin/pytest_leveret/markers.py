@@ -71,6 +71,15 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
             "use the fixture leveret, or set the option for all tests",
             pytrace=False,
         )
+    # A marker of the module or the class may be for its other tests; who asks for fixtures as it runs may get a broker.
+    is_marked = any(mark.name == NAME for mark in item.own_markers)
+    if is_marked and not {"leveret", "make_leveret", "request"} & set(fixtures):
+        path, line, _ = item.location
+        pytest.fail(
+            f"{path}:{(line or 0) + 1}: marker leveret: the test uses neither the fixture leveret nor make_leveret, "
+            "so there is no broker to be marked",
+            pytrace=False,
+        )
 
 
 def checked_names(value: object) -> object:

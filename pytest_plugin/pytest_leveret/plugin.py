@@ -84,6 +84,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that cannot be meant before anything of the test runs."""
     recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
+    faults.refuse_wrong_marker(item)
     explore.refuse_wrong_marker(item)
     real.skip_marked(item)
     brokers.note_start(item)

@@ -76,7 +76,7 @@ def test_the_report_of_a_failed_test_names_the_faults(run):
         """
     )
 
-    result.stdout.fnmatch_lines(["faults:", "  <block_publishers> fired 1 times"])
+    result.stdout.fnmatch_lines(["faults:", "  <block_publishers> fired once"])
 
 
 def test_a_marker_adds_a_rule(run):
@@ -113,3 +113,75 @@ def test_a_marker_that_cannot_be_meant_fails_before_the_test_runs(run):
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*:4: leveret_fault: there is no method or event 'queue.declare_ok'; did you mean*"])
+
+
+@pytest.mark.parametrize(
+    ("fixture", "text"),
+    [
+        ("", "the test does not use the fixture leveret, so there is no broker to go wrong"),
+        ("leveret_session", "the test does not use the fixture leveret, so there is no broker to go wrong"),
+        ("make_leveret", "*a broker of make_leveret is told by broker.faults.add(*"),
+    ],
+)
+def test_a_marker_without_a_broker_to_go_wrong_fails_the_test(run, fixture, text):
+    result = run(
+        f"""
+        import pytest
+
+        @pytest.mark.leveret_fault(on="basic.publish", do=None)
+        def test_marked({fixture}):
+            pass
+        """
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*:3: leveret_fault: {text}"])
+
+
+def test_a_marker_of_a_module_is_for_those_of_its_tests_that_have_a_broker(run):
+    result = run(
+        """
+        import pytest
+        from leveret.faults import Fault
+
+        pytestmark = pytest.mark.leveret_fault(on="basic.get-ok", do=Fault(), optional=True)
+
+        def test_without():
+            pass
+
+        def test_asking(request):
+            assert request.getfixturevalue("leveret").faults.rules
+        """
+    )
+
+    result.assert_outcomes(passed=2)
+
+
+def test_a_marker_without_a_fault_says_where_faults_come_from(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.leveret_fault(on="basic.ack")
+        def test_marked(leveret):
+            pass
+        """
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*leveret_fault: no fault is given with do=; *from leveret.faults import *"])
+
+
+def test_a_marked_fault_that_ends_something_strikes_once(run):
+    result = run(
+        """
+        import pytest
+        from leveret.faults import DropConnection
+
+        @pytest.mark.leveret_fault(on="basic.publish", do=DropConnection(), optional=True)
+        def test_marked(leveret):
+            assert [rule.times for rule in leveret.faults.rules] == [1]
+        """
+    )
+
+    result.assert_outcomes(passed=1)

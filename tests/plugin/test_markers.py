@@ -113,6 +113,28 @@ def test_what_no_broker_takes_is_refused_with_where_it_was_asked_for(run, marker
     result.stdout.fnmatch_lines([said])
 
 
+def test_a_marked_test_without_a_broker_is_told_so_where_the_marker_is_its_own(run):
+    result = run("""
+        import pytest
+
+        pytestmark = pytest.mark.leveret(seed=7)
+
+        @pytest.mark.leveret(rabbitmq="3.13")
+        def test_marked():
+            pass
+
+        def test_beside_others():
+            pass
+
+        @pytest.mark.leveret(rabbitmq="3.13")
+        def test_asking(request):
+            assert "as RabbitMQ 3.13>" in repr(request.getfixturevalue("leveret"))
+    """)
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*:5: marker leveret: the test uses neither the fixture leveret nor make_leveret, *"])
+
+
 def test_a_marker_cannot_change_the_broker_of_the_session(run):
     result = run("""
         import pytest
