@@ -5,7 +5,8 @@
 The management HTTP API is expected at the AMQP port + 10000. Each process works in a virtual host of its own, on which
 it switches the firehose on. Three ways of telling are compared, all workloads in one run on Spark: leveret's trace,
 leveret's firehose and RabbitMQ's. Prints what differs, by seed; ends with 1 when anything did. `--show` prints the
-program of a seed, `--keep` says where the traces are to stay, and `--again` compares those without playing.
+program of a seed, `--keep` says where the traces are to stay, and `--again` compares those without playing;
+`--record 8` keeps eight of the workloads for test_recorded_parity.py.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from leveret.trace.trace_file import TraceFile
 from tests.lockstep.campaign import explain
 from tests.lockstep.generator import generate
 from tests.lockstep.steps import text
+from tests.pipeline.parity_recordings import PROGRAMS, save
 from tests.pipeline.parity_workload import LENGTH, Played, Recorded, Told, is_timeless
 from tests.semantics import target
 
 # By which of them the others are judged comes last.
 WAYS = ("leveret", "leveret-firehose", "rabbitmq")
-RECORDED = ".programs.jsonl"
 
 
 def main() -> int:
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--keep", type=Path, metavar="DIR")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--record", type=int, default=0, metavar="COUNT")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if options.show:
@@ -54,6 +56,8 @@ def main() -> int:
         if not options.again:
             began = time.monotonic()
             count_played = play(folder, options)
+            if options.record:
+                print(save(options.oracle.split("=", 1)[0], folder, options.record))
             print(f"{count_played} workloads played in {time.monotonic() - began:.0f} s", flush=True)
         began = time.monotonic()
         # Not above: each process that plays would import Spark.
@@ -131,7 +135,7 @@ def _play_all(
             continue
         for way, rows in (("leveret-firehose", found.leveret), ("rabbitmq", found.rabbitmq)):
             files[way].write("".join(f"{row_text(row)}\n" for row in rows))
-        with open(folder / f"{worker}{RECORDED}", "a", encoding="utf-8") as recorded:
+        with open(folder / f"{worker}{PROGRAMS}", "a", encoding="utf-8") as recorded:
             recorded.write(Recorded(found.name, found.program, found.outcome.answers).line())
         results.put("")
     played.close()
