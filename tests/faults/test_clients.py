@@ -101,6 +101,8 @@ def test_pika_learns_of_a_nacked_publish(broker, channel):
 
     assert rule.fired == 1
     assert bodies(broker) == [b"1", b"2", b"4"]
+    assert broker.wait_for("nacked", "").body == b"3"
+    assert [message.body for message in broker.assert_confirmed("", times=3)] == [b"1", b"2", b"4"]
 
 
 @pytest.mark.parametrize(

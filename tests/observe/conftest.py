@@ -26,6 +26,7 @@ from leveret.wire.methods import (
     BasicPublish,
     BasicQos,
     BasicReject,
+    ConfirmSelect,
     QueueDeclare,
 )
 from leveret.wire.properties import Properties
@@ -70,6 +71,10 @@ class Client:
         # Octets that only have to differ as those of the method would.
         octets = f"{exchange} {routing_key} {mandatory}".encode()
         handlers.basic.publish(self.channel, method, Content(properties.encode(), body, octets))
+
+    def confirm(self):
+        """Ask to be told what becomes of publishes."""
+        handlers.confirm.select(self.channel, ConfirmSelect(True))
 
     def get(self, queue_name):
         handlers.basic.get(self.channel, BasicGet(queue_name, False))
@@ -135,6 +140,7 @@ class World:
         decoded = Properties.from_python(properties)
         if by is not None:
             by.publish(exchange, routing_key, decoded, body, mandatory=mandatory)
+            by.channel.flush_confirms()
             return
         message = Message(
             self.node.new_message_id(), exchange, routing_key, decoded, decoded.encode(), body, (routing_key,)

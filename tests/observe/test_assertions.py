@@ -121,6 +121,33 @@ def test_a_returned_message_is_found(world, assertions):
 
 
 @pytest.fixture
+def publisher(world):
+    """One in confirm mode; `full` takes nothing."""
+    world.exchange("full")
+    world.queue("full.work", exchange="full", x_max_length=0, x_overflow="reject-publish")
+    client = world.client("shop")
+    client.confirm()
+    return client
+
+
+def test_what_the_broker_took_is_confirmed_and_what_it_refused_is_nacked(world, assertions, publisher):
+    world.publish("orders", "order.created", b"1", by=publisher)
+    world.publish("full", "order.created", b"2", by=publisher)
+
+    assert assertions.assert_confirmed("orders", routing_key="order.*").body == b"1"
+    assert [message.body for message in assertions.assert_nacked("full", times=1)] == [b"2"]
+    assert [message.body for message in assertions.assert_nacked(times=1)] == [b"2"]
+
+
+def test_what_a_consumer_nacks_is_nothing_that_the_broker_nacked(world, assertions, worker):
+    world.publish("orders", "order.created", b"1", by=world.client("shop"))
+    worker.requeue(1)
+
+    with pytest.raises(AssertionError, match="expected at least 1 nacked by the broker, saw none"):
+        assertions.assert_nacked("orders")
+
+
+@pytest.fixture
 def graves(world):
     world.exchange("graves", "fanout")
     world.queue("orders.dead", exchange="graves")
@@ -206,7 +233,9 @@ def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
         getattr(assertions, name)("orders.wrok")
 
 
-@pytest.mark.parametrize("name", ["assert_published", "assert_not_published", "assert_returned"])
+@pytest.mark.parametrize(
+    "name", ["assert_published", "assert_not_published", "assert_returned", "assert_confirmed", "assert_nacked"]
+)
 def test_an_exchange_nobody_ever_used_is_an_error(assertions, name):
     with pytest.raises(UnknownName, match=r"no exchange 'order' was ever declared .* did you mean 'orders'\?"):
         getattr(assertions, name)("order")

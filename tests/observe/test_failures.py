@@ -42,6 +42,43 @@ def test_a_missing_publish_shows_the_nearest_with_what_differs(shop):
     ]
 
 
+def test_a_missing_nack_tells_what_publishers_were_told_instead(world):
+    shop, till = world.client("shop"), world.client("till")
+    shop.confirm()
+    world.exchange("full")
+    world.queue("full.work", exchange="full", x_max_length=0, x_overflow="reject-publish")
+    world.publish("orders", "order.created", b"1", by=shop)
+    world.publish("orders", "order.created", b"2", by=till)
+    world.publish("full", "order.created", b"3", by=shop)
+
+    lines = failure(world.assertions.assert_nacked, "orders")
+
+    assert lines == [
+        "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none",
+        "What became of the messages that match:",
+        "  <Message exchange='orders' routing_key='order.created' body='1'> "
+        "published by shop (connection 1, channel 1)",
+        "    confirmed",
+        "    in 'orders.work': still ready after 0 ms, never delivered",
+        "  <Message exchange='orders' routing_key='order.created' body='2'> "
+        "published by till (connection 2, channel 1)",
+        "    not confirmed: its channel is not in confirm mode",
+        "    in 'orders.work': still ready after 0 ms, never delivered",
+        "Nearest that were nacked by the broker, but do not match:",
+        "  <Message exchange='full' routing_key='order.created' body='3'> to shop (connection 1, channel 1)",
+        "    exchange 'full' is not 'orders'",
+    ]
+
+
+def test_a_missing_confirm_of_what_the_test_published_says_so(world):
+    world.publish("orders", "order.created", b"1")
+
+    lines = failure(world.assertions.assert_confirmed)
+
+    assert "    not confirmed: the test published it itself" in lines
+    assert lines[-1] == "Nothing was confirmed."
+
+
 def test_a_missing_acknowledgement_tells_what_became_of_the_message_instead(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1})
 

@@ -1,9 +1,9 @@
 """The assertions of a broker: what happened to which messages, told from the trace.
 
 Each asserts, raises AssertionError with the nearest things that did happen, and returns what it matched: without
-`times` the first message, with `times=` a list of exactly so many. The first argument is the exchange for published and
-returned, else the queue. The keywords of `matching` say which messages are meant. `within=` seconds waits for code that
-runs elsewhere.
+`times` the first message, with `times=` a list of exactly so many. The first argument is the exchange for what a
+publisher does or hears of (published, returned, confirmed, nacked), else the queue. The keywords of `matching` say which
+messages are meant. `within=` seconds waits for code that runs elsewhere.
 
 They read the trace and the model under the broker's lock and change neither.
 """
@@ -134,6 +134,39 @@ class Assertions:
         """Such a message was published to this exchange as mandatory and came back."""
         __tracebackhide__ = True
         return self._assert("assert_returned", exchange, options, times=times)
+
+    @overload
+    def assert_confirmed(
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+    ) -> MessageView: ...
+    @overload
+    def assert_confirmed(
+        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+    ) -> list[MessageView]: ...
+    def assert_confirmed(
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+    ) -> MessageView | list[MessageView]:
+        """Such a message was published to this exchange, and the broker told its publisher that it has it."""
+        __tracebackhide__ = True
+        return self._assert("assert_confirmed", exchange, options, times=times)
+
+    @overload
+    def assert_nacked(
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+    ) -> MessageView: ...
+    @overload
+    def assert_nacked(
+        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+    ) -> list[MessageView]: ...
+    def assert_nacked(
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+    ) -> MessageView | list[MessageView]:
+        """Such a message was published to this exchange, and the broker told its publisher that it does not have it.
+
+        What a consumer nacks is another matter: assert_requeued, assert_dead_lettered or assert_dropped of its queue.
+        """
+        __tracebackhide__ = True
+        return self._assert("assert_nacked", exchange, options, times=times)
 
     @overload
     def assert_delivered(self, queue: str, *, times: None = None, **options: Unpack[QueueOptions]) -> MessageView: ...

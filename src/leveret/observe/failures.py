@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leveret.observe.fates import Chronicle, Story, span_text
+from leveret.observe.fates import ANSWERS, Chronicle, Story, span_text
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import Occurrence, Question, Search
 from leveret.observe.views import QueueView
+from leveret.trace import events
 
 # Messages told at length, and messages listed.
 _SHOWN: Final = 3
@@ -58,14 +59,16 @@ def _stories(question: Question, chronicle: Chronicle) -> list[str]:
     if question.happening.name == "published":
         return []
     is_of_exchange = question.happening.place == "exchange"
+    is_of_answer = any(kind in ANSWERS for kind in question.happening.kinds)
     stories = chronicle.stories_of(question.matcher, question.vhost, first=question.place)
-    if is_of_exchange:
+    if is_of_exchange and question.place is not None:
         stories = [story for story in stories if story.message.exchange == question.place]
     if not stories:
         return ["No message was published that matches."]
     lines = [f"What became of the messages that match{_cut(stories)}:"]
     for story in stories[:_SHOWN]:
         lines.append(f"  {_published(story, chronicle)}")
+        lines += [f"    {chronicle.tell_answer(story)}"] if is_of_answer else []
         lines += [f"    {line}" for line in chronicle.tell(story, first=question.place)]
     return lines
 
@@ -96,8 +99,10 @@ def _seen(search: Search, found: Sequence[Occurrence], chronicle: Chronicle) -> 
 
 def _told(occurrence: Occurrence, chronicle: Chronicle) -> str:
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
-    by = f" by {chronicle.who(occurrence.event)}" if "conn" in occurrence.event.fields() else ""
-    return f"{occurrence.message!r}{where}{by}"
+    if "conn" not in occurrence.event.fields():
+        return f"{occurrence.message!r}{where}"
+    word = "to" if occurrence.event.kind in (events.RETURNED, *ANSWERS) else "by"
+    return f"{occurrence.message!r}{where} {word} {chronicle.who(occurrence.event)}"
 
 
 def _listed(what: str, messages: Sequence[MessageView]) -> list[str]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _TOLD: Final = frozenset(kind for kind, names in events.FIELDS.items() if "message" in names)
 
+# What a publisher in confirm mode is told.
+ANSWERS: Final = (events.CONFIRMED, events.NACKED_CONFIRM)
+
 
 @dataclass(slots=True)
 class Fate:
@@ -46,6 +49,8 @@ class Story:
     fates: dict[int, Fate]
     # Of a message that reached no queue.
     unrouted: Event | None = None
+    # What its publisher was told of it, in confirm mode.
+    answer: Event | None = None
 
 
 class Chronicle:
@@ -89,6 +94,17 @@ class Chronicle:
         fates = sorted(story.fates.items(), key=lambda item: item[1].queue != first)
         return [f"in {fate.queue!r}: {self._ending(copy, fate)}" for copy, fate in fates]
 
+    def tell_answer(self, story: Story) -> str:
+        """What the publisher of a message was told of it."""
+        published, answer = story.published, story.answer
+        if answer is not None:
+            return "confirmed" if answer.kind == events.CONFIRMED else "nacked by the broker"
+        if published is not None and published.conn is None:
+            return "not confirmed: the test published it itself"
+        if published is not None and published.tag is None:
+            return "not confirmed: its channel is not in confirm mode"
+        return "neither confirmed nor nacked"
+
     def who(self, event: Event) -> str:
         """Who caused an event: a client's connection and channel, or the test and its line."""
         number = cast("int | None", event.get("conn"))
@@ -120,6 +136,8 @@ class Chronicle:
             elif event.kind in (events.RETURNED, events.DROPPED):
                 # A returned message is dropped as well; that it was returned says more.
                 story.unrouted = story.unrouted or event
+            elif event.kind in ANSWERS:
+                story.answer = event
             return
         fate = story.fates.get(copy)
         if fate is None:

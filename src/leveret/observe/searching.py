@@ -36,16 +36,20 @@ class Happening:
     place: Place
     # The kind of later events that say more about the same copy.
     sequel: str | None = None
+    # What is said beside the name, where that alone could mean something else.
+    by: str = ""
 
     @property
     def words(self) -> str:
         """Its name in a sentence: "dead-lettered"."""
-        return self.name.replace("_", "-")
+        return self.name.replace("_", "-") + self.by
 
 
 _ROWS: Final = (
     Happening("published", (events.PUBLISHED,), "exchange"),
     Happening("returned", (events.RETURNED,), "exchange"),
+    Happening("confirmed", (events.CONFIRMED,), "exchange"),
+    Happening("nacked", (events.NACKED_CONFIRM,), "exchange", by=" by the broker"),
     Happening("delivered", (events.DELIVERED, events.GOT), "queue"),
     Happening("acked", (events.ACKED,), "queue"),
     Happening("requeued", (events.REQUEUED,), "queue"),
