@@ -122,6 +122,9 @@ class World:
         if self.recorder.tap is not None:
             self.recorder.tap((kind, self.node.now, "/", *fields))
 
+    def begin_test(self, name):
+        self.recorder.tap((events.TEST_START, self.node.now, name))
+
     def client(self, name="worker"):
         return Client(self, name)
 

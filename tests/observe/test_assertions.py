@@ -397,3 +397,31 @@ def test_the_names_of_events_are_those_of_the_core():
     from leveret.observe.searching import HAPPENINGS
 
     assert all(kind in events.KINDS for row in HAPPENINGS.values() for kind in row.kinds)
+
+
+def test_what_happened_before_the_test_began_does_not_count(world, assertions):
+    world.begin_test("test_a")
+    world.publish("orders", "order.created", b"1")
+    world.begin_test("test_b")
+
+    assertions.assert_not_published("orders")
+    world.publish("orders", "order.created", b"2")
+    assert [message.body for message in assertions.assert_published("orders", times=1)] == [b"2"]
+
+
+def test_a_message_of_an_earlier_test_that_dies_in_this_one_counts_with_where_it_arrived(world, assertions, graves):
+    world.begin_test("test_a")
+    world.publish("orders", "order.doomed", b"1")
+    world.begin_test("test_b")
+    graves.reject(1)
+
+    assert assertions.assert_dead_lettered("doomed", to="orders.dead", times=1)[0].deaths[0].queue == "doomed"
+
+
+def test_a_trace_that_reaches_back_to_the_beginning_of_the_test_is_long_enough(make_world):
+    world = make_world(Recorder(size=4))
+    for _ in range(4):
+        world.publish("orders", "order.created", b"1")
+    world.begin_test("test_b")
+
+    world.assertions.assert_not_published("orders")

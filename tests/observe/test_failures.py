@@ -79,6 +79,25 @@ def test_a_missing_confirm_of_what_the_test_published_says_so(world):
     assert lines[-1] == "Nothing was confirmed."
 
 
+def test_what_would_have_counted_in_an_earlier_test_is_told_of_it(world):
+    world.publish("orders", "order.created", b"0")
+    for name, count in (("test_a", 2), ("test_b", 1), ("test_c", 0)):
+        world.begin_test(name)
+        for _ in range(count):
+            world.publish("orders", "order.created", b"1")
+
+    lines = failure(world.assertions.assert_published, "orders")
+
+    assert lines == [
+        "assert_published('orders'): expected at least 1 published, saw none",
+        "Nothing was published.",
+        "Before this test began, which does not count:",
+        "  1 in what was before the first test",
+        "  2 in test_a",
+        "  1 in test_b",
+    ]
+
+
 def test_a_missing_acknowledgement_tells_what_became_of_the_message_instead(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1})
 

@@ -99,6 +99,47 @@ def test_the_broker_of_the_session_stays_and_keeps_what_it_holds(run):
     result.assert_outcomes(passed=2)
 
 
+def test_assertions_on_the_broker_of_the_session_count_from_the_beginning_of_the_test(run):
+    result = run("""
+        import pytest
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        @pytest.fixture(scope="session")
+        def shop(leveret_session):
+            with connect(leveret_session.url) as connection:
+                yield connection
+
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_it(leveret_session, shop, turn):
+            leveret_session.assert_not_published("amq.topic")
+            with pytest.raises(AssertionError):
+                leveret_session.assert_refused(404)
+            shop.channel().basic_publish("amq.topic", "order.created", b"x")
+            with pytest.raises(AMQPError):
+                shop.channel().queue_declare("missing", passive=True)
+            leveret_session.assert_published("amq.topic", times=1)
+            leveret_session.assert_refused(404)
+            assert len(leveret_session.trace.query("published")) == turn
+    """)
+
+    result.assert_outcomes(passed=2, warnings=2)
+
+
+def test_what_an_earlier_test_did_on_the_broker_of_the_session_is_told_with_its_name(run):
+    result = run("""
+        def test_a(leveret_session):
+            leveret_session.declare_queue("orders")
+            leveret_session.publish("", "orders", b"x")
+
+        def test_b(leveret_session):
+            leveret_session.assert_published("", routing_key="orders")
+    """)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *Before this test began, which does not count:", "E *1 in *.py::test_a"])
+
+
 def test_the_broker_of_the_session_can_be_emptied_between_tests(run):
     result = run("""
         import pytest
@@ -189,3 +230,13 @@ def test_a_worker_that_outlives_its_test_is_told_whose_broker_has_ended(run):
     """)
 
     result.assert_outcomes(passed=2)
+
+
+def test_the_factory_takes_keywords_and_says_so(run):
+    result = run("""
+        def test_it(make_leveret):
+            make_leveret("4.0")
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*TypeError: make_leveret takes keywords only, as in make_leveret(rabbitmq='4.0')"])

@@ -2,8 +2,9 @@
 
 Each asserts, raises AssertionError with the nearest things that did happen, and returns what it matched: without
 `times` the first message, with `times=` a list of exactly so many. The first argument is the exchange for what a
-publisher does or hears of (published, returned, confirmed, nacked), else the queue. The keywords of `matching` say which
-messages are meant. `within=` seconds waits for code that runs elsewhere.
+publisher does or hears of (published, returned, confirmed, nacked), else the queue. The keywords of `matching` say
+which messages are meant. `within=` seconds waits for code that runs elsewhere. On a broker that serves many tests what
+happened before the present one began does not count.
 
 They read the trace and the model under the broker's lock and change neither.
 """
@@ -381,7 +382,8 @@ class _Inquiry:
     def _refuse_incomplete_trace(self) -> None:
         __tracebackhide__ = True
         recorder = self._source.recorder
-        if recorder.has_dropped:
+        # What was dropped before the test began does not count anyway.
+        if recorder.has_dropped and not self._search.has_seen_start:
             raise IncompleteTrace(
                 f"{self._question.call} cannot be answered: the trace holds the last {recorder.size} events and older "
                 "ones are gone; clear() it before the part that counts"

@@ -30,6 +30,7 @@ def failure_text(search: Search, chronicle: Chronicle, within: float | None) -> 
     lines += _stories(question, chronicle)
     lines += _near_misses(search, chronicle)
     lines += _seen(search, found, chronicle)
+    lines += _seen_earlier(search)
     return "\n".join(lines)
 
 
@@ -95,6 +96,16 @@ def _seen(search: Search, found: Sequence[Occurrence], chronicle: Chronicle) -> 
         return []
     lines = [f"  {number}. {_told(occurrence, chronicle)}" for number, occurrence in enumerate(found[:_LISTED], 1)]
     return ["Seen:", *lines, *([f"  ... and {len(found) - _LISTED} more"] if len(found) > _LISTED else [])]
+
+
+def _seen_earlier(search: Search) -> list[str]:
+    """What would have been the answer in a test before this one, on a broker that serves several."""
+    earlier = search.found_earlier()
+    if not earlier:
+        return []
+    lines = [f"  {count} in {test or 'what was before the first test'}" for test, count in earlier.items()]
+    more = [f"  ... and in {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+    return ["Before this test began, which does not count:", *lines[-_LISTED:], *more]
 
 
 def _told(occurrence: Occurrence, chronicle: Chronicle) -> str:

@@ -2,7 +2,8 @@
 
 A search is fed raw events in order, as often as there are new ones, and keeps what it needs; so waiting for something
 costs each event one look. What counts as what is the table `HAPPENINGS`. A dead letter is followed to the queues it
-arrived in, and an expired copy is dropped unless it was dead-lettered.
+arrived in, and an expired copy is dropped unless it was dead-lettered. Where a test begins in the trace, what happened
+before counts no more.
 """
 
 from __future__ import annotations
@@ -112,13 +113,16 @@ def reason_of(event: Event) -> object:
 class Search:
     """Everything of the kind a question asks for, sorted into what it means and what it does not."""
 
-    __slots__ = ("_by_copy", "_deliveries", "_occurrences", "last_seen", "question")
+    __slots__ = ("_by_copy", "_deliveries", "_earlier", "_occurrences", "_test", "last_seen", "question")
 
     def __init__(self, question: Question) -> None:
         self.question: Final = question
         # The newest event it was fed.
         self.last_seen: RawEvent | None = None
-        self._occurrences: Final[list[Occurrence]] = []
+        self._occurrences: list[Occurrence] = []
+        # The test in which they occurred, None before the first, and those of the tests before it.
+        self._test: str | None = None
+        self._earlier: Final[list[tuple[str | None, list[Occurrence]]]] = []
         # The latest occurrence, and the latest delivery, of a copy.
         self._by_copy: Final[dict[object, Occurrence]] = {}
         self._deliveries: Final[dict[object, Event]] = {}
@@ -135,11 +139,25 @@ class Search:
                 self._add(Event(raw))
             elif kind == sequel:
                 self._add_sequel(Event(raw))
+            elif kind == events.TEST_START:
+                self._begin(Event(raw).test)
             self.last_seen = raw
 
     def found(self) -> list[Occurrence]:
         """What the question means, in order."""
         return [occurrence for occurrence in self._occurrences if self._is_found(occurrence)]
+
+    @property
+    def has_seen_start(self) -> bool:
+        """Whether the test began within what it was fed."""
+        return self._test is not None
+
+    def found_earlier(self) -> dict[str | None, int]:
+        """How often the same occurred in tests before this one, by test; None is before the first."""
+        counts: dict[str | None, int] = {}
+        for test, occurrences in self._earlier:
+            counts[test] = counts.get(test, 0) + sum(map(self._is_found, occurrences))
+        return {test: count for test, count in counts.items() if count}
 
     def near_misses(self) -> list[Occurrence]:
         """What it does not mean, nearest first."""
@@ -165,6 +183,10 @@ class Search:
             arrived = ", ".join(map(repr, occurrence.arrivals)) or "no queue"
             differences.append(f"it arrived in {arrived}, not in {question.to!r}")
         return differences + question.matcher.why_not(occurrence.message)
+
+    def _begin(self, test: str) -> None:
+        self._earlier.append((self._test, self._occurrences))
+        self._test, self._occurrences = test, []
 
     def _add(self, event: Event) -> None:
         if event.vhost != self.question.vhost or (event.kind == events.ACKED and event.reason == NO_ACK):

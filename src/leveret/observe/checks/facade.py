@@ -132,7 +132,10 @@ class CheckedAssertions(Assertions):
 
 
 def _refusals(source: Source) -> list[Event]:
-    return [Event(raw) for raw in source.recorder.raw() if raw[0] == events.REFUSED]
+    """What was refused since the test began."""
+    raw_events = source.recorder.raw()
+    began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+    return [Event(raw) for raw in raw_events[began:] if raw[0] == events.REFUSED]
 
 
 def _is_meant(event: Event, code: int | None, text: object, client: object) -> bool:
