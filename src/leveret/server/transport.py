@@ -23,6 +23,8 @@ OUTBOX_FULL_BYTES = 16 * 1024 * 1024
 OUTBOX_LOW_BYTES = 4 * 1024 * 1024
 # Writes in one turn to one peer, so that one who reads as fast as we write does not hold up the others.
 WRITES_PER_FLUSH = 16
+# Pieces of output that one write takes together: what is joined is sent while the processor's cache still has it.
+PIECES_PER_WRITE = 1024
 # What a barrier reads at most from one peer: more than the system's buffers hold, so it is enough for what had been
 # sent before the barrier and ends although the peer goes on sending.
 DRAIN_BYTES = 64 * 1024 * 1024
@@ -172,9 +174,8 @@ class Transport:
             return
         chunks = self.conversation.data_to_send()
         if chunks and not self._is_shut:
-            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-            self._outbox.append(data)
-            self.outbox_bytes += len(data)
+            self._outbox.extend(chunks)
+            self.outbox_bytes += sum(map(len, chunks))
         if self._outbox:
             self._write()
         if self.is_open:
@@ -183,10 +184,11 @@ class Transport:
     def _write(self) -> None:
         outbox = self._outbox
         for _ in range(WRITES_PER_FLUSH):
-            data = outbox[0]
+            data = self._next_write()
             try:
                 sent = self._socket.send(data)
             except (BlockingIOError, InterruptedError):
+                outbox.appendleft(memoryview(data))
                 self._has_been_full = True
                 return
             except OSError:
@@ -194,11 +196,20 @@ class Transport:
                 return
             self.outbox_bytes -= sent
             if sent < len(data):
-                outbox[0] = memoryview(data)[sent:]
-                continue
-            outbox.popleft()
-            if not outbox:
+                outbox.appendleft(memoryview(data)[sent:])
+            elif not outbox:
                 return
+
+    def _next_write(self) -> bytes | memoryview:
+        """What one call of the system is given: what is left of the last, else the next pieces together."""
+        outbox = self._outbox
+        if len(outbox) == 1 or isinstance(outbox[0], memoryview):
+            return outbox.popleft()
+        if len(outbox) > PIECES_PER_WRITE:
+            return b"".join([outbox.popleft() for _ in range(PIECES_PER_WRITE)])
+        data = b"".join(outbox)
+        outbox.clear()
+        return data
 
     def _end_or_watch(self) -> None:
         conversation = self.conversation
