@@ -41,7 +41,9 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
         return
     started: list[Broker] = []
 
-    def make(**overrides: Any) -> Broker:
+    def make(*strays: object, **overrides: Any) -> Broker:
+        if strays:
+            raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
         broker = brokers.start_broker(settings, overrides)
         started.append(broker)
         brokers.add_to_test(request.node, broker)

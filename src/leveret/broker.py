@@ -18,6 +18,7 @@ from leveret.backdoor import Backdoor
 from leveret.compat import DENIABLE, Compat
 from leveret.engine import EVENT_EXCHANGE, Engine
 from leveret.errors import BrokerError, WaitedTooLong
+from leveret.keywords import checked_port, checked_seed, checked_users, unknown_keyword
 from leveret.model import node_settings
 from leveret.model.node_settings import NodeSettings
 from leveret.observe.checks.facade import CheckedAssertions
@@ -88,8 +89,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         are not written.
         """
         for word in unknown:
-            hint = did_you_mean(word, Broker.__init__.__kwdefaults__ or ()) or "; see help(leveret.Broker)"
-            raise TypeError(f"Broker() has no keyword {word!r}{hint}")
+            raise unknown_keyword("Broker()", word, KEYWORDS)
         # What clients have to trust and may show, where the broker made its own certificates.
         self.certificates: Authority | None = None
         if tls is True:
@@ -105,12 +105,12 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
             compat=Compat.for_version(rabbitmq).denying(denied),
-            seed=seed,
+            seed=checked_seed(seed),
             permit=features | permitted,
             settings=configured,
             record=record,
             trace=None if trace is None else _trace_options(trace, bodies=trace_bodies, redact=trace_redact),
-            users=users or {},
+            users=checked_users(users or {}),
             plugins=frozenset(plugins),
             tls=tls or None,
         )
@@ -121,8 +121,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         self._script_errors: list[BaseException] = []
         self.host = host
         self.clock = Timekeeper(self._engine)
-        self._wanted_port = port
-        self._wanted_tls_port = tls_port
+        self._wanted_port = checked_port("port", port)
+        self._wanted_tls_port = checked_port("tls_port", tls_port)
         self._port: int | None = None
         self._tls_port: int | None = None
 
@@ -371,6 +371,10 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
     def restart(self) -> None:
         """Stop and start as RabbitMQ would, on the same port: what is durable stays, connections are closed."""
         self._engine.restart()
+
+
+# What `Broker` takes.
+KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
 
 
 def _shows_a_broker(error: Exception) -> bool:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import BrokerError
+from leveret.keywords import checked_port
 from leveret.pipeline.command import add_to as add_pipeline_to
 from leveret.server import native
 
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
-        print(f"leveret: {_said_of(error, options)}", file=sys.stderr)
+        said = error.strerror if isinstance(error, OSError) else None
+        print(f"leveret: {said or error}", file=sys.stderr)
         return 2
 
 
@@ -118,9 +120,8 @@ def _add_tls(serve: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     from leveret.broker import Broker
 
-    for name, port in (("--port", options.port), ("--tls-port", options.tls_port)):
-        if not 0 <= port <= 65535:
-            raise ValueError(f"{name} {port} is not a port")
+    checked_port("--port", options.port)
+    checked_port("--tls-port", options.tls_port)
     users = dict(_name_and_password(user) for user in options.user)
     broker = Broker(
         rabbitmq=options.rabbitmq,
@@ -211,9 +212,3 @@ def _name_and_password(user: str) -> tuple[str, str]:
     if not (name and colon and password):
         raise ValueError(f"--user {user!r} is not NAME:PASSWORD")
     return name, password
-
-
-def _said_of(error: Exception, options: argparse.Namespace) -> str:
-    if isinstance(error, OSError):
-        return f"cannot listen on {options.host} port {options.port}: {error.strerror or error}"
-    return str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import re
@@ -330,12 +331,32 @@ def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
             "'assert_acked' belongs to a broker, which a test",
         ),
         (lambda broker: Broker(rabbitmqq="4.3"), TypeError, "no keyword 'rabbitmqq'; did you mean 'rabbitmq'?"),
+        (
+            lambda broker: Broker(versoin="4.3"),
+            TypeError,
+            "no keyword 'versoin'; it takes rabbitmq, host, port, permit,",
+        ),
+        (
+            lambda broker: Broker(port=99999),
+            ValueError,
+            "port=99999 is not a port: a number from 0 (a free one) to 65535",
+        ),
+        (lambda broker: Broker(tls_port="x"), ValueError, "tls_port='x' is not a port"),
+        (lambda broker: Broker(seed="x"), ValueError, "seed='x' is no whole number"),
+        (lambda broker: Broker(users=["bob"]), ValueError, "users=['bob'] are no users; give their passwords by name"),
         (lambda broker: Broker(rabbitmq=4.0), ValueError, "rabbitmq=4.0 is a number; write the version as a string"),
     ],
 )
 def test_a_slip_of_the_pen_is_answered_with_the_nearest_name(broker: Broker, mistake, error, text) -> None:
     with pytest.raises(error, match=re.escape(text)):
         mistake(broker)
+
+
+def test_a_port_in_use_is_named(broker: Broker) -> None:
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {broker.port}: ") as failure:
+        Broker(port=broker.port).start()
+
+    assert failure.value.errno == errno.EADDRINUSE
 
 
 def test_a_twin_that_was_not_awaited_is_named_as_it_was_called(broker: Broker) -> None:

@@ -365,6 +365,12 @@ def test_what_leveret_is_asked_for_is_checked_at_once():
         leveret.explore(careful, limit=0)
     with pytest.raises(ValueError, match="there is no step for on='tx\\.\\*' and lost before"):
         leveret.explore(careful, on="tx.*", faults="lost before")
+    with pytest.raises(ValueError, match=r"for on='basic.pubish' and .*; did you mean 'basic.publish'"):
+        leveret.explore(careful, on="basic.pubish")
+    with pytest.raises(
+        TypeError, match=r"has no keyword 'timeout'; it takes faults, on, .* limit, .* of leveret.Broker"
+    ):
+        leveret.explore(careful, timeout=3)
     with pytest.raises(ValueError, match="no client has spoken to the broker"):
         leveret.explore(lambda broker: None)
 

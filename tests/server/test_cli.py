@@ -66,7 +66,7 @@ def test_it_behaves_as_the_version_asked_for() -> None:
     [
         (("--rabbitmq", "2.8"), "leveret does not know RabbitMQ '2.8'; it knows 4.3, 4.2, 4.0, 3.13, 3.10"),
         (("--user", "shop"), "--user 'shop' is not NAME:PASSWORD"),
-        (("--port", "123456"), "--port 123456 is not a port"),
+        (("--port", "123456"), "--port=123456 is not a port: a number from 0 (a free one) to 65535"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(options: tuple[str, ...], said: str) -> None:

@@ -5,10 +5,12 @@ See docs/exploring.md.
 
 from __future__ import annotations
 
+import fnmatch
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from leveret.broker import KEYWORDS
 from leveret.exploration.kinds import DEFAULT, KINDS, Kind, kinds_of
 from leveret.exploration.logs import show_logs
 from leveret.exploration.run import Run, Scenario, Stage
@@ -16,7 +18,9 @@ from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, Search
 from leveret.exploration.telling import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.faults import Fault
+from leveret.keywords import unknown_keyword
 from leveret.observe.errors import LeveretWarning
+from leveret.observe.matching import did_you_mean
 
 __all__ = ["DEFAULT", "KINDS", "Exploration", "ExplorationFailed", "Run", "Schedule", "Settings", "explore"]
 
@@ -53,6 +57,9 @@ def explore(
     ExplorationFailed tells the shortest failing schedule; a scenario that fails plainly raises what it raises.
     """
     __tracebackhide__ = True
+    for word in options:
+        if word not in KEYWORDS:
+            raise unknown_keyword("explore()", word, WORDS, " and the keywords of leveret.Broker")
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed)
     stage = Stage(scenario, settings.kinds, limit=limit, options={"seed": seed, **options})
     plain = stage(Schedule())
@@ -117,8 +124,16 @@ class Settings:
         names = ", ".join(self.kinds)
         if not found.steps:
             return "no client has spoken to the broker, so there is no step to place a fault at"
-        return f"there is no step for on={self.on!r} and {names}; the steps are {', '.join(found.steps)}"
+        methods = dict.fromkeys(seen.step.method for seen in found.plain.seen)
+        hint = ""
+        if isinstance(self.on, str) and not fnmatch.filter(methods, self.on):
+            hint = did_you_mean(self.on, methods)
+        hint = hint or f"; the steps are {', '.join(found.steps)}"
+        return f"there is no step for on={self.on!r} and {names}{hint}"
 
+
+# What `explore` takes itself.
+WORDS: Final = tuple(explore.__kwdefaults__ or ())
 
 # Known by the names they are imported by: that is what a summary line of a failing test shows.
 for _public in (ExplorationFailed, Exploration):

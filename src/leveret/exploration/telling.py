@@ -58,8 +58,7 @@ def divergence_text(found: Exploration) -> str:
     count = len(found.diverged_runs)
     lines = [_missing(run) for run in found.diverged_runs]
     return _section(
-        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not come again, in two "
-        "tries:",
+        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not come again, in two tries:",
         _some(lines),
     )
 

@@ -26,18 +26,12 @@ class Listener:
     """This accepts connections on one address."""
 
     def __init__(self, host: str, port: int) -> None:
-        """This binds and listens; OSError when the address cannot be had."""
-        family, kind, protocol, _, address = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)[0]
-        self._socket = Socket(family, kind, protocol)
+        """This binds and listens; OSError, of the system's kind and with the address, when that cannot be had."""
         try:
-            if os.name == "posix":
-                self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-            self._socket.bind(address)
-            self._socket.listen(BACKLOG)
-            self._socket.setblocking(False)
-        except BaseException:
-            self._socket.close()
-            raise
+            self._socket = _listening(host, port)
+        except OSError as error:
+            place = f"{host} port {port}" if port else host
+            raise type(error)(error.errno, f"cannot listen on {place}: {error.strerror or error}") from None
         self.fd = self._socket.fileno()
         self.address: Address = self._socket.getsockname()[:2]
         # Wall time when accepting starts again after the process ran out of file descriptors.
@@ -94,3 +88,18 @@ class Listener:
     def abandon(self) -> None:
         """This forgets the socket in a forked child: it goes on in the parent."""
         self._socket.close()
+
+
+def _listening(host: str, port: int) -> Socket:
+    family, kind, protocol, _, address = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)[0]
+    listening = Socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
