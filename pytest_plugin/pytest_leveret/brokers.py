@@ -5,7 +5,9 @@ Everything of leveret is imported when the first broker is started, so a run wit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -57,6 +59,8 @@ def refuse_unusable(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
     if "host" in settings:
         _refuse_host(settings["host"])
+    if "trace" in settings:
+        _refuse_directory(settings["trace"])
 
 
 def _refuse_host(setting: Setting) -> None:
@@ -65,8 +69,19 @@ def _refuse_host(setting: Setting) -> None:
     try:
         Broker(host=setting.value).start().stop()
     except OSError as error:
+        raise pytest.UsageError(f"{setting.origin}: {error.strerror or error}") from None
+
+
+def _refuse_directory(setting: Setting) -> None:
+    """Only trying tells whether a directory takes files; one that is not there yet is made where its parent does."""
+    place = setting.value
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    try:
+        TemporaryFile(dir=place).close()
+    except OSError as error:
         reason = error.strerror or error
-        raise pytest.UsageError(f"{setting.origin}: cannot listen on {setting.value!r}: {reason}") from None
+        raise pytest.UsageError(f"{setting.origin}: no file can be written to {setting.value!r}: {reason}") from None
 
 
 def add_to_test(item: pytest.Item, broker: Broker) -> None:

@@ -137,8 +137,9 @@ def test_every_option_is_explained(run):
 @pytest.mark.parametrize(
     ("flag", "text"),
     [
-        ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on 'no-such-host.invalid': *"),
+        ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on no-such-host.invalid: *"),
         ("--leveret-seed=x", "--leveret-seed: 'x' is no whole number"),
+        ("--leveret-trace=/proc/x", "--leveret-trace: no file can be written to '/proc/x': *"),
     ],
 )
 def test_a_value_that_no_broker_can_use_ends_the_run_at_once(run, flag, text):
