@@ -289,6 +289,32 @@ def what_comes_before_a_publish_to_a_deleted_queue_arrives(s: Run) -> None:
         other.await_count(queue, 1)
 
 
+@scenario(versions=("4.0",))
+def what_comes_before_a_publish_to_a_deleted_queue_is_returned(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("gone")
+    ch.tx_select()
+    ch.publish("", "nowhere", "1", mandatory=True)
+    ch.publish("", "gone", "2")
+    ch.delete("gone")
+
+    ch.commit()
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_channel_whose_commit_is_refused_gets_nothing_of_it(s: Run) -> None:
+    ch = s.channel()
+    for queue in ("q", "gone"):
+        ch.declare(queue)
+    ch.consume("q")
+    ch.tx_select()
+    for queue in ("q", "gone"):
+        ch.publish("", queue, "1")
+    ch.delete("gone")
+
+    ch.commit()
+
+
 @scenario
 def acks_of_a_rolled_back_transaction_keep_their_order(s: Run) -> None:
     ch = s.channel()

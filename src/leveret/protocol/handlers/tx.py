@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.model.errors import InternalRefusal, PreconditionFailed, ResourceError
@@ -64,13 +65,20 @@ def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -
             anew = queue.vhost.queues.get(queue.name)
             if anew is not None and anew.type is queue.type:
                 continue
-            for arriving in publishes[:index]:
-                basic.enqueue_held(channel, arriving)
-                _enqueue_late(channel, arriving)
+            _arrive(channel, publishes[:index])
             if anew is not None:
                 raise InternalRefusal()
             resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
             raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
+
+
+def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
+    """Enqueue when this channel has ended, for it gets nothing of it any more; returns come at once."""
+    for publish in publishes:
+        if publish.queues:
+            channel.node.work.append(partial(channel.vhost.put, publish.message, publish.queues, channel))
+        else:
+            basic.enqueue_held(channel, publish)
 
 
 def _not_found(resource: str) -> str:
