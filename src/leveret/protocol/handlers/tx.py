@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.model.errors import InternalRefusal, PreconditionFailed, ResourceError
@@ -74,11 +73,15 @@ def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -
 
 def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
     """Enqueue when this channel has ended, for it gets nothing of it any more; returns come at once."""
+
+    def enqueue() -> None:
+        for publish in publishes:
+            channel.vhost.put(publish.message, publish.queues, channel)
+
     for publish in publishes:
-        if publish.queues:
-            channel.node.work.append(partial(channel.vhost.put, publish.message, publish.queues, channel))
-        else:
+        if not publish.queues:
             basic.enqueue_held(channel, publish)
+    channel.node.work.append(enqueue)
 
 
 def _not_found(resource: str) -> str:
