@@ -25,6 +25,7 @@ from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.judge import Judge
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.errors import UnknownName
+from leveret.observe.hinting import Hinting
 from leveret.observe.holders import connections
 from leveret.observe.matching import did_you_mean
 from leveret.observe.names import find_queue, find_vhost
@@ -49,11 +50,13 @@ _PERMIT: Final = "deprecated_features.permit."
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
 
-class Broker(Backdoor, Peers, Operator, CheckedAssertions):
+class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     """This is an AMQP 0-9-1 broker inside this process, empty when it starts.
 
     Used as a context manager, plain or async, it starts, stops, and raises what went wrong inside it.
     """
+
+    _called = "a Broker"
 
     def __init__(
         self,
@@ -174,12 +177,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions):
         # At the end of the process the loop's thread is frozen already, and its sockets go with the process.
         if engine is not None and not sys.is_finalizing():
             engine.stop()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            hint = "" if name.startswith("_") else did_you_mean(name, dir(type(self)))
-            raise AttributeError(f"a Broker has nothing that is called {name!r}{hint}")
 
     def __repr__(self) -> str:
         where = self.url if self._engine.loop.is_running else "not running"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.autojump import Autojump, endless
 from leveret.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError
+from leveret.observe.hinting import Hinting
 from leveret.stillness import Newcomers, Stillness
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ _UNITS_US: Final = {
 _SILENT_STEPS: Final = 1_000
 
 
-class Timekeeper:
+class Timekeeper(Hinting):
     """This is `broker.clock`."""
+
+    _called = "a broker's clock"
 
     def __init__(self, engine: Engine) -> None:
         """It moves the time of that engine."""

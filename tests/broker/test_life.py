@@ -18,6 +18,7 @@ import pytest
 
 import leveret
 from leveret import Broker, BrokerError
+from leveret.observe.message_view import MessageView
 
 
 def test_a_broker_is_there_for_the_length_of_a_with() -> None:
@@ -310,6 +311,11 @@ def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
     assert done.stdout == "good\n", done.stderr
 
 
+def _published(broker: Broker) -> MessageView:
+    broker.publish("amq.direct", "key", b"x")
+    return broker.assert_published("amq.direct")
+
+
 @pytest.mark.parametrize(
     ("mistake", "error", "text"),
     [
@@ -318,6 +324,22 @@ def test_waiting_lets_the_greenlets_of_gevent_run(order: str) -> None:
             AttributeError,
             "'asert_published'; did you mean 'assert_published'",
         ),
+        (
+            lambda broker: broker.faults.drop_connections,
+            AttributeError,
+            "broker.faults has nothing that is called 'drop",
+        ),
+        (lambda broker: broker.faults.drop_connections, AttributeError, "did you mean 'drop_connection'"),
+        (lambda broker: broker.clock.sleep, AttributeError, "called 'sleep'; it has advance, autojump, hold, is_held,"),
+        (lambda broker: broker.declare_queue("q").messages, AttributeError, "a QueueView has nothing that is called"),
+        (lambda broker: broker.declare_queue("q").messages, AttributeError, "durable, exclusive, name, "),
+        (lambda broker: broker.declare_queue("q").bindngs, AttributeError, "did you mean 'bindings'"),
+        (
+            lambda broker: _published(broker).payload,
+            AttributeError,
+            "a MessageView has nothing that is called 'payload'",
+        ),
+        (lambda broker: broker.trace.query(que="q"), TypeError, "has a field 'que'; there are "),
         (lambda broker: broker.qeue("orders"), AttributeError, "called 'qeue'; did you mean 'queue'"),
         (
             lambda broker: broker.aio.wait_idel,

@@ -271,6 +271,12 @@ def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
         assertions.assert_empty("orders")
 
 
+@pytest.mark.parametrize("name", ["assert_acked", "assert_empty"])
+def test_a_name_that_did_not_come_is_said_to_have_been_waited_for(assertions, name):
+    with pytest.raises(UnknownName, match=r"and nobody declared it in the 0\.5 s this has waited for it; known"):
+        getattr(assertions, name)("jobs", within=0.5)
+
+
 def test_a_misspelt_keyword_is_refused(assertions):
     with pytest.raises(TypeError, match="did you mean 'routing_key'"):
         assertions.assert_published("orders", routingkey="a")

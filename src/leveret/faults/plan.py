@@ -18,6 +18,7 @@ from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
 from leveret.observe.fates import span_text
+from leveret.observe.hinting import Hinting
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -37,8 +38,10 @@ Watch = Callable[[Occasion], bool]
 WATCHED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
 
 
-class FaultPlan(NamedFaults):
+class FaultPlan(NamedFaults, Hinting):
     """These are the rules of one broker, in the order they were added: so they are asked."""
+
+    _called = "broker.faults"
 
     def __init__(self, acting: Acting, new_dice: Callable[[], Dice]) -> None:
         """`acting` holds the broker still while rules change, behind the barrier."""

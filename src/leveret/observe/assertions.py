@@ -278,7 +278,7 @@ class Assertions:
         if within is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), within):
             source.sync()
         with source.lock:
-            view = QueueView.of(find_queue(source.node, vhost, queue))
+            view = QueueView.of(find_queue(source.node, vhost, queue, within=within))
         if view.ready or view.unacked:
             raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, within))
 
@@ -365,7 +365,7 @@ class _Inquiry:
         if times is None or len(found) <= times:
             self._refuse_incomplete_trace()
         if not found:
-            self._refuse_unknown_names()
+            self._refuse_unknown_names(within)
         if len(found) == times:
             return [search.view(occurrence) for occurrence in found]
         chronicle = Chronicle(self._source.recorder.raw(), self._source.node)
@@ -389,14 +389,14 @@ class _Inquiry:
                 "ones are gone; clear() it before the part that counts"
             )
 
-    def _refuse_unknown_names(self) -> None:
+    def _refuse_unknown_names(self, within: float | None) -> None:
         __tracebackhide__ = True
         question, node = self._question, self._source.node
         trace = self._source.recorder.raw()
         if question.place is not None:
-            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place)
+            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place, within=within)
         if question.to is not None:
-            refuse_unknown(node, trace, question.vhost, "queue", question.to)
+            refuse_unknown(node, trace, question.vhost, "queue", question.to, within=within)
 
 
 def _call_text(call: str, place: str | None, matcher: Matcher, asked: Mapping[str, object]) -> str:

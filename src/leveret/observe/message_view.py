@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
+from leveret.observe.hinting import Hinting
 from leveret.observe.holders import client_text, holder_text
 from leveret.trace.events import preview
 from leveret.wire.properties import PROPERTY_NAMES
@@ -44,8 +45,10 @@ class _Property(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class DeathView:
+class DeathView(Hinting):
     """One entry of a message's x-death: it died `count` times in `queue` for `reason`."""
+
+    _called = "a DeathView"
 
     queue: str
     reason: str
@@ -58,8 +61,10 @@ class DeathView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MessageView:
+class MessageView(Hinting):
     """This message, and its place in a queue when it was found in one."""
+
+    _called = "a MessageView"
 
     source: Message
     redelivered: bool = False

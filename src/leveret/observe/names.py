@@ -30,17 +30,20 @@ def find_vhost(node: Node, name: str) -> VirtualHost:
     return vhost
 
 
-def find_queue(node: Node, vhost_name: str, name: str) -> StoredQueue:
-    """The queue of this name as it is now; raises UnknownName."""
+def find_queue(node: Node, vhost_name: str, name: str, *, within: float | None = None) -> StoredQueue:
+    """The queue of this name as it is now, after so long a wait; raises UnknownName."""
     __tracebackhide__ = True
     queues = find_vhost(node, vhost_name).queues
     if name not in queues:
-        raise UnknownName(f"there is no queue {name!r} in vhost {vhost_name!r}{_suggestion(name, queues)}")
+        hint = _suggestion(name, queues)
+        raise UnknownName(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(within)}{hint}")
     return queues[name]
 
 
-def refuse_unknown(node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str) -> None:
-    """Raise UnknownName for a queue or exchange that neither exists nor occurs in the trace."""
+def refuse_unknown(
+    node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, within: float | None = None
+) -> None:
+    """Raise UnknownName for a queue or exchange that neither exists nor occurs in the trace, after so long a wait."""
     __tracebackhide__ = True
     vhost = find_vhost(node, vhost_name)
     known: dict[str, None] = {}
@@ -57,7 +60,8 @@ def refuse_unknown(node: Node, trace: Iterable[RawEvent], vhost_name: str, place
     if name not in known:
         what = "queue or exchange" if place == "either" else place
         raise UnknownName(
-            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_suggestion(name, known)}"
+            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(within)}"
+            f"{_suggestion(name, known)}"
         )
 
 
@@ -68,6 +72,10 @@ def _names_in(event: Event, place: Place) -> Iterable[str]:
         yield event.exchange
     if place != "queue" and event.kind == events.PUBLISHED:
         yield event.message.exchange
+
+
+def _waited(within: float | None) -> str:
+    return "" if within is None else f", and nobody declared it in the {within:g} s this has waited for it"
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leveret.observe.hinting import Hinting
 from leveret.observe.holders import all_holdings, client_text, connection_name, count_text, unsettled
 from leveret.observe.message_view import MessageView
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BindingView:
+class BindingView(Hinting):
     """This way from an exchange to a queue or to another exchange."""
+
+    _called = "a BindingView"
 
     source: str
     # "queue" or "exchange".
@@ -53,8 +56,10 @@ class BindingView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ConsumerView:
+class ConsumerView(Hinting):
     """This subscription of a channel to a queue."""
+
+    _called = "a ConsumerView"
 
     tag: str
     queue: str
@@ -96,8 +101,10 @@ class ConsumerView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueueView:
+class QueueView(Hinting):
     """This queue: what waits in it, what is handed out, and who consumes."""
+
+    _called = "a QueueView"
 
     name: str
     vhost: str
@@ -139,8 +146,10 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExchangeView:
+class ExchangeView(Hinting):
     """This exchange and where it leads."""
+
+    _called = "an ExchangeView"
 
     name: str
     vhost: str
@@ -171,8 +180,10 @@ class ExchangeView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChannelView:
+class ChannelView(Hinting):
     """This channel of a connection."""
+
+    _called = "a ChannelView"
 
     number: int
     connection: str
@@ -203,8 +214,10 @@ class ChannelView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ConnectionView:
+class ConnectionView(Hinting):
     """This connection of a client."""
+
+    _called = "a ConnectionView"
 
     number: int
     # The client's own name for it, or its product.

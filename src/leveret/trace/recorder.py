@@ -217,6 +217,7 @@ def _refuse_unknown(kinds: tuple[str, ...], fields: dict[str, object]) -> None:
     for kind in kinds:
         if kind not in POSITIONS:
             raise ValueError(f"there is no event kind {kind!r}; there are {', '.join(KINDS)}")
+    known = dict.fromkeys(name for kind in kinds or KINDS for name in POSITIONS[kind])
     for name in fields:
-        if not any(name in POSITIONS[kind] for kind in kinds or KINDS):
-            raise TypeError(f"no event of the kind asked for has a field {name!r}")
+        if name not in known:
+            raise TypeError(f"no event of the kind asked for has a field {name!r}; there are {', '.join(known)}")
