@@ -90,7 +90,8 @@ def job(traces: str, place: str, target: str) -> None:
         incremental.update(spark, warehouse)
     tables = {name: digest(incremental.read_table(spark, warehouse, name)) for name in ("events", "runs", *TABLES)}
     master = os.environ.get("SPARK_REMOTE") or spark.sparkContext.master
-    Path(target).write_text(json.dumps({"spark": spark.version, "master": master, "tables": tables}))
+    facts = {"spark": spark.version, "master": master, "leveret": incremental.__file__}
+    Path(target).write_text(json.dumps({**facts, "tables": tables}))
     spark.stop()
 
 
@@ -169,7 +170,10 @@ def submitted(folder: Path, name: str, master: str) -> dict[str, Any]:
         *("--conf", f"spark.driver.host={BIND}", "--conf", f"spark.driver.bindAddress={BIND}"),
         *("--conf", "spark.executor.memory=1g", "--conf", "spark.sql.session.timeZone=UTC", __file__, "job"),
     ]
-    return run(command, folder, name, {"PYSPARK_PYTHON": str(python), "PYTHONPATH": packages})
+    answer = run(command, folder, name, {"PYSPARK_PYTHON": str(python), "PYTHONPATH": packages})
+    if ".zip" not in answer["leveret"]:
+        raise SystemExit(f"{name} did not use the zip but {answer['leveret']}: install leveret in place")
+    return answer
 
 
 def run(command: list[str], folder: Path, name: str, environment: dict[str, str]) -> dict[str, Any]:

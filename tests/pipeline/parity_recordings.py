@@ -30,9 +30,14 @@ def load() -> Iterator[tuple[str, Recorded, list[Row]]]:
                 yield path.name.removesuffix(".jsonl.gz"), Recorded.of(told["workload"]), told["rows"]
 
 
+def of_campaign(folder: Path) -> list[Recorded]:
+    """The workloads whose traces are in the folder."""
+    return [Recorded.of(line) for path in sorted(folder.glob(f"*{PROGRAMS}")) for line in path.open(encoding="utf-8")]
+
+
 def save(version: str, folder: Path, count: int) -> Path:
     """Keep so many workloads of a campaign whose traces are in the folder: those that have most in them."""
-    played = [Recorded.of(line) for path in sorted(folder.glob(f"*{PROGRAMS}")) for line in path.open(encoding="utf-8")]
+    played = of_campaign(folder)
     rows: dict[str, list[Row]] = {one.name: [] for one in played}
     for path in sorted((folder / "rabbitmq").iterdir()):
         for row in TraceReader(path):

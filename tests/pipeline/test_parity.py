@@ -66,6 +66,14 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
         [*_BOTH, _delivered(1, "q"), _delivered(2, "q")],
         [*_BOTH, _delivered(2, "q"), _delivered(1, "q")],
     ),
+    "channels": (
+        [*_BOTH, _delivered(1, "q", conn=1, chan=1), _delivered(2, "q", conn=2, chan=1)],
+        [*_BOTH, _delivered(2, "q", conn=5, chan=1), _delivered(1, "q", conn=6, chan=1)],
+    ),
+    "channels in disorder": (
+        [*_BOTH, *[_delivered(msg, "q", conn=1, chan=chan) for msg, chan in ((1, 1), (2, 1), (1, 2))]],
+        [*_BOTH, *[_delivered(msg, "q", conn=1, chan=chan) for msg, chan in ((1, 2), (2, 1), (1, 1))]],
+    ),
     "one more": (_published(1, "q"), [*_published(1, "q"), _delivered(1, "q")]),
     "version": (_dead("rejected", 5), _dead("rejected", 9, **{"x-last-death-queue": "q"})),
     "reason": (_dead("rejected", 5), _dead("expired", 5)),
@@ -114,6 +122,11 @@ def test_delivery_in_another_order_differs_and_is_told_by_position(differences: 
     ]
     assert "hash1" in rows[0].left
     assert "hash2" in rows[0].right
+
+
+def test_order_between_channels_does_not_count_but_that_of_each_channel_does(differences: Differences) -> None:
+    assert differences["channels"] == []
+    assert len(differences["channels in disorder"]) == 2
 
 
 def test_what_only_one_of_them_delivered_is_missing(differences: Differences) -> None:

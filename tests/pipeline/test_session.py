@@ -36,6 +36,23 @@ def test_python_workers_import_the_pyspark_that_is_installed(spark: SparkSession
     assert row.place == pyspark.__file__
 
 
+def test_what_spark_submit_was_told_is_not_told_otherwise(tmp_path: Path) -> None:
+    program = (
+        "from leveret.pipeline.session import session\n"
+        "from leveret.spark import jvm\n"
+        # As spark-submit: the JVM is there first, and the environment says where.
+        "told = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"
+        "jvm.start('test', told)\n"
+        "with session('small') as spark:\n"
+        "    names = ('shuffle.partitions', 'session.timeZone', 'parquet.compression.codec')\n"
+        "    print(spark.sparkContext.master, *[spark.conf.get(f'spark.sql.{name}') for name in names])\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=90)
+
+    assert (ran.returncode, ran.stdout) == (0, "local[1] 3 UTC zstd\n"), ran.stderr
+
+
 def test_spark_starts_with_nothing_in_the_environment(tmp_path: Path) -> None:
     program = (
         "from leveret.pipeline.session import session\n"

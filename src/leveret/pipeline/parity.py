@@ -29,8 +29,8 @@ def project(
     events: DataFrame, by: Sequence[str] = (), *, ignored_headers: Sequence[str] = IGNORED_HEADERS
 ) -> DataFrame:
     """What a firehose would tell: `side` "published" (queue null) or "delivered", the `queue`, the `position` in its
-    sequence from 1, and everything that has to agree as one `value`, in JSON; of publishes the `queues` besides, and
-    whether they `are_all`, or those alone that took the message.
+    sequence from 1, channel after channel, and everything that has to agree as one `value`, in JSON; of publishes the
+    `queues` besides, and whether they `are_all`, or those alone that took the message.
 
     `by` names columns of the events, such as `run` or `test`, that tell several workloads apart. In `ignored_headers`,
     a name that ends in `*` is the beginning of names.
@@ -41,7 +41,7 @@ def project(
     events = events.where(F.col("exchange").isNull() | (F.col("exchange") != _FIREHOSE))
     published = events.where(kind == "published")
     told_published = published.join(_entered(events), [*file, "msg"], "left").select(
-        *dict.fromkeys([*file, *by]),
+        *dict.fromkeys([*file, *by, "conn", "chan"]),
         F.lit("published").alias("side"),
         F.lit(None).cast("string").alias("queue"),
         "seq",
@@ -61,7 +61,7 @@ def project(
     for name in ("body_hash", "message_id", "correlation_id"):
         delivered = delivered.withColumn(name, F.coalesce(name, f"_{name}"))
     told_delivered = delivered.select(
-        *dict.fromkeys([*file, *by]),
+        *dict.fromkeys([*file, *by, "conn", "chan"]),
         F.lit("delivered").alias("side"),
         _plain("queue").alias("queue"),
         "seq",
@@ -69,10 +69,8 @@ def project(
             F.coalesce("attrs", "_anew", "_attrs"), body_hash=F.col("body_hash"), redelivered=F.col("redelivered")
         ),
     )
-    order = Window.partitionBy(*by, "side", "queue").orderBy(*file, "seq")
     both = told_published.unionByName(told_delivered, allowMissingColumns=True)
-    position = F.row_number().over(order).cast("long").alias("position")
-    return both.select(*by, "side", "queue", position, "value", "queues", "are_all")
+    return _in_sequence(both, file, by).select(*by, "side", "queue", "position", "value", "queues", "are_all")
 
 
 def compare(
@@ -103,6 +101,20 @@ def compare(
         }
     )
     return told.select(*by, *PARITY_DIFF.fieldNames())
+
+
+def _in_sequence(told: DataFrame, file: Sequence[str], by: Sequence[str]) -> DataFrame:
+    """With its `position`: what each channel did is in order, and the channels stand one after the other.
+
+    RabbitMQ's channels tell the firehose each for itself. Connections have other numbers on the other side, so channels
+    of one number are put in order by all that they did.
+    """
+    of_sequence = [*by, "side", "queue"]
+    channel = Window.partitionBy(*of_sequence, *file, "conn", "chan")
+    told = told.withColumn("_place", F.row_number().over(channel.orderBy("seq")))
+    told = told.withColumn("_deeds", F.bit_xor(F.xxhash64("value", "_place")).over(channel))
+    order = Window.partitionBy(*of_sequence).orderBy("chan", "_deeds", *file, "conn", "_place")
+    return told.withColumn("position", F.row_number().over(order).cast("long"))
 
 
 def _entered(events: DataFrame) -> DataFrame:

@@ -39,6 +39,12 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 _SMALL: Final = {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}
+# Many questions about little: to compile them takes Java twice as long as to work them out uncompiled.
+UNCOMPILED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 # The JVM this process started, which later sessions of it share.
 _started: list[Popen[bytes]] = []
@@ -54,7 +60,8 @@ def local_session(
     """The session there is, else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
 
     `profile` is for a new JVM: "test" and "small" start fast (one shuffle partition, one compiler, the cache of
-    `leveret spark warm`), "big" is for millions of events. `memory` is the JVM's, in Java's notation ("4g").
+    `leveret spark warm`), and "test" works queries out without compiling them; "big" is for millions of events.
+    `memory` is the JVM's, in Java's notation ("4g").
     Raises NoJavaError, when a JVM is needed and there is none, and JavaStartError.
     """
     if profile not in jvm.PROFILES:
@@ -65,7 +72,9 @@ def local_session(
     if remote:
         return SparkSession.builder.remote(remote).getOrCreate()
     chosen = {**_of(profile, master), **(settings or {})}
-    if "PYSPARK_GATEWAY_PORT" not in os.environ and not _jvm_is_there():
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _submitted(chosen, master)
+    if not _jvm_is_there():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with jvm.announced():
             _started.append(jvm.start(profile, chosen, memory=memory))
@@ -115,7 +124,19 @@ def _of(profile: Profile, master: str | None) -> dict[str, str]:
     chosen["spark.sql.warehouse.dir"] = os.path.join(tempfile.gettempdir(), "leveret-spark-warehouse")
     if chosen["spark.master"].startswith("local"):
         chosen |= _LOCAL
-    return chosen if profile == "big" else chosen | _SMALL
+    if profile != "big":
+        chosen |= _SMALL
+    return chosen | UNCOMPILED if profile == "test" else chosen
+
+
+def _submitted(settings: Mapping[str, str], master: str | None) -> SparkSession:
+    """A session in the JVM of `spark-submit`: where and how it runs was said there, unless a master is given."""
+    spark = _build({} if master is None else {"spark.master": master})
+    said = spark.sparkContext.getConf()
+    for name, value in settings.items():
+        if spark.conf.isModifiable(name) and not said.contains(name):
+            spark.conf.set(name, value)
+    return spark
 
 
 def _build(settings: Mapping[str, str]) -> SparkSession:
