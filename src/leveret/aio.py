@@ -16,6 +16,8 @@ from leveret.observe.matching import did_you_mean
 from leveret.server import native
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from leveret.broker import Broker
     from leveret.observe.views import ConsumerView
 
@@ -66,7 +68,7 @@ class AioClock:
         """It moves the clock of that broker."""
         self._broker = broker
 
-    async def advance(self, seconds: float | None = None, **options: Any) -> None:
+    async def advance(self, seconds: float | timedelta | None = None, **options: Any) -> None:
         """This is `Broker.clock.advance`."""
         await elsewhere(partial(self._broker.clock.advance, seconds, **options))
 

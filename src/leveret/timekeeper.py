@@ -7,6 +7,7 @@ have. Only the broker's own deadlines move: heartbeats and the limits of handsha
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from leveret.autojump import Autojump, endless
@@ -90,7 +91,7 @@ class Timekeeper(Hinting):
 
     def advance(
         self,
-        seconds: float | None = None,
+        seconds: float | timedelta | None = None,
         *,
         ms: float | None = None,
         minutes: float | None = None,
@@ -100,13 +101,15 @@ class Timekeeper(Hinting):
         heartbeats: bool = False,
         limit: int = STEP_LIMIT,
     ) -> None:
-        """This holds time, ends autojump, and moves time on by the sum of what is given.
+        """This holds time, ends autojump, and moves time on by the sum of what is given, in seconds or as a timedelta.
 
         First, and after each step that sent something, clients get until they have reacted, at most `settle` seconds of
         real time. With `heartbeats`, silence counts too: the broker beats, and gives up clients that did not. More than
         `limit` such steps raise EndlessTime. TypeError when nothing is given: `autojump` is for "as long as it takes".
         """
         refuse_to_starve_clients()
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
             raise TypeError("advance() needs to know how far: advance(30), or by ms=, minutes=, hours= or days=")

@@ -205,3 +205,9 @@ def test_json_that_differs_in_less_is_nearer(view):
 
 def test_a_matcher_prints_as_its_keywords():
     assert repr(Matcher({"routing_key": "a.*", "json": {"id": 7}})) == "routing_key='a.*', json={'id': 7}"
+
+
+@pytest.mark.parametrize("value", [lambda document: True, len, "".join, dict])
+def test_a_function_is_refused_with_what_to_give_instead(value):
+    with pytest.raises(TypeError, match=r"json=.* is not called: give the value itself, or an object whose == decides"):
+        Matcher({"json": value})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import pairwise
 
 import pika
@@ -155,6 +156,15 @@ def test_the_blocking_form_on_an_event_loop_names_its_twin(leveret: Broker) -> N
         await leveret.aio.clock.advance(1)
 
     asyncio.run(block())
+
+
+def test_time_moves_on_by_a_timedelta(leveret: Broker) -> None:
+    leveret.clock.hold()
+    before = leveret.clock.now
+
+    leveret.clock.advance(timedelta(minutes=1, milliseconds=500))
+
+    assert leveret.clock.now == pytest.approx(before + 60.5, abs=1e-3)
 
 
 def test_to_advance_without_a_word_of_how_far_is_refused(leveret: Broker) -> None:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final
 
 from leveret.observe.message_view import MessageView
@@ -23,6 +24,8 @@ from leveret.trace.events import preview
 from leveret.wire.properties import PROPERTY_NAMES
 
 _MISSING: Final = object()
+# What is given by somebody who expects it to be called.
+_NO_VALUES: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
 # Longer values are not compared letter by letter.
 _LETTER_LIMIT: Final = 200
 
@@ -171,11 +174,15 @@ class Matcher:
     def __init__(self, criteria: Mapping[str, object], *, also_known: Sequence[str] = ()) -> None:
         """Compile keywords; raises TypeError for one that does not exist, with the nearest that does.
 
+        A function is refused too: nothing is equal to it, and nobody calls it.
+
         `also_known` are the other keywords of the call, so that a misspelt `times` is not taken for a `type`.
         """
         for keyword in criteria:
             if keyword not in _CRITERIA:
                 raise TypeError(_unknown_keyword(keyword, (*KEYWORDS, *also_known)))
+            if isinstance(criteria[keyword], _NO_VALUES):
+                raise TypeError(_no_value(keyword, criteria[keyword]))
         self.criteria: Final = tuple(_CRITERIA[name](name, expected) for name, expected in criteria.items())
 
     def matches(self, message: MessageView) -> bool:
@@ -225,6 +232,14 @@ def _unknown_keyword(keyword: str, known: Sequence[str]) -> str:
     close = nearest(keyword, known)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
     return f"there is no keyword {keyword!r} to match messages by; {hint}"
+
+
+def _no_value(keyword: str, value: object) -> str:
+    what = getattr(value, "__qualname__", repr(value))
+    return (
+        f"{keyword}={what} is nothing a message can be equal to, and is not called: give the value itself, or an "
+        f"object whose == decides (unittest.mock.ANY), or look at the {keyword} of what is returned"
+    )
 
 
 def is_equal(expected: object, actual: object) -> bool:
