@@ -170,6 +170,11 @@ class RealBroker:
         self._ask("PUT", "permissions", vhost, server.user, body=everything)
 
     @property
+    def rabbitmq(self) -> str:
+        """The version of the server without its last part, as `Broker.rabbitmq` has it."""
+        return ".".join(self._server.version.split(".")[:2])
+
+    @property
     def url(self) -> str:
         """The URL of this test's virtual host."""
         return self._server.url_for(self._vhost)

@@ -183,6 +183,11 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         return f"<Broker {where} as RabbitMQ {self._engine.compat.version}>"
 
     @property
+    def rabbitmq(self) -> str:
+        """The RabbitMQ version it behaves as, "4.3"."""
+        return self._engine.compat.version
+
+    @property
     def port(self) -> int:
         """The port clients connect to."""
         if self._port is None:

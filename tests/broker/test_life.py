@@ -56,6 +56,11 @@ def test_a_broker_can_be_set_up_before_it_starts() -> None:
         assert connection.channel().queue_declare("orders", passive=True).method.queue == "orders"
 
 
+@pytest.mark.parametrize("version", ["4.3", "4.0", "3.13"])
+def test_a_broker_tells_the_version_it_behaves_as(version: str) -> None:
+    assert Broker(rabbitmq=version).rabbitmq == version
+
+
 def test_a_broker_that_was_not_started_has_no_port() -> None:
     with pytest.raises(BrokerError, match="was not started"):
         _ = Broker().url

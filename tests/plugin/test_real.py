@@ -68,6 +68,12 @@ def test_clients_and_tests_meet_in_a_virtual_host_of_the_test(run_real: Run) -> 
     result.stdout.fnmatch_lines(["leveret: on a real RabbitMQ 4.3.* at *"])
 
 
+def test_a_test_can_ask_for_the_version_of_the_server(run_real: Run) -> None:
+    result = run_real("def test_it(leveret): assert leveret.rabbitmq == '4.3'")
+
+    result.assert_outcomes(passed=1)
+
+
 @pytest.mark.skipif(ORACLE is not None, reason="looks into the server")
 def test_the_virtual_hosts_are_deleted_again(run_real: Run, server: Broker) -> None:
     result = run_real(
