@@ -1,10 +1,11 @@
 """What a message costs in the core alone, without sockets: CPU time for each, printed and never asserted.
 
-    python benchmarks/core.py [store|deliver|settle] [COUNT]
+    python benchmarks/core.py [store|number|deliver|settle] [COUNT]
 
-store: published and kept. deliver: published and handed to a consumer with automatic ack. settle: published with a
-confirm, delivered and acknowledged one by one. Bodies of 1 kB, fifty publishes a read, recording off, and what is to
-be sent joined as for a socket. `benchmarks/instructions.py` counts the instructions of the same, free of noise.
+store: published and kept. number: the same, each with a message-id of its own. deliver: published and handed to a
+consumer with automatic ack. settle: published with a confirm, delivered and acknowledged one by one. Bodies of 1 kB,
+fifty publishes a read, recording off, and what is to be sent joined as for a socket. `benchmarks/instructions.py`
+counts the instructions of the same, free of noise.
 """
 
 from __future__ import annotations
@@ -52,19 +53,14 @@ def log_in(node: Node, number: int) -> Connection:
 def run(workload: str, count: int) -> float:
     """CPU seconds for so many messages."""
     connection = open_connection()
-    properties = commands.Basic.Properties(delivery_mode=2)
-    publish = frames(
-        1,
-        commands.Basic.Publish(exchange="", routing_key="q"),
-        header.ContentHeader(0, len(BODY), properties),
-        body.ContentBody(BODY),
-    )
     if workload == "settle":
         connection.receive_data(frames(1, commands.Confirm.Select()))
-    if workload != "store":
+    if workload in ("deliver", "settle"):
         no_ack = workload == "deliver"
         connection.receive_data(frames(1, commands.Basic.Consume(queue="q", consumer_tag="c", no_ack=no_ack)))
-    batch, started = publish * BATCH, time.process_time()
+    ids = [f"{number:08}" if workload == "number" else None for number in range(BATCH)]
+    batch = b"".join(map(publish, ids))
+    started = time.process_time()
     for first in range(1, count + 1, BATCH):
         connection.receive_data(batch)
         b"".join(connection.data_to_send())
@@ -76,9 +72,20 @@ def run(workload: str, count: int) -> float:
     return time.process_time() - started
 
 
+def publish(message_id: str | None) -> bytes:
+    """One publish to "q" as octets."""
+    properties = commands.Basic.Properties(delivery_mode=2, message_id=message_id)
+    return frames(
+        1,
+        commands.Basic.Publish(exchange="", routing_key="q"),
+        header.ContentHeader(0, len(BODY), properties),
+        body.ContentBody(BODY),
+    )
+
+
 if __name__ == "__main__":
     gc.disable()
-    chosen = sys.argv[1:2] or ["store", "deliver", "settle"]
+    chosen = sys.argv[1:2] or ["store", "number", "deliver", "settle"]
     messages = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
     for name in chosen:
         print(f"{name}: {run(name, messages) / messages * 1e6:.1f} us of CPU a message")

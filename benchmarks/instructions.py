@@ -25,7 +25,7 @@ from pathlib import Path
 import core
 
 BUDGETS = Path(__file__).with_name("instructions.json")
-WORKLOADS = ("store", "deliver", "settle")
+WORKLOADS = ("store", "number", "deliver", "settle")
 COUNTS = (2_000, 6_000)
 # What a figure may be above its budget: the counts repeat to 0.1 %, and lie a little apart on other machines.
 TOLERANCE = 1.02

@@ -1,7 +1,4 @@
-"""Acknowledgements one by one: the road that takes them from the octets does what the plain one does.
-
-The same octets twice, once as if a fault were waiting for something: then every frame goes the plain road.
-"""
+"""Acknowledgements one by one: the road that takes them from the octets does what the plain one does."""
 
 from __future__ import annotations
 
@@ -10,12 +7,19 @@ import random
 import pytest
 from pamqp.commands import Basic, Channel, Tx
 
-from tests.protocol.peer import Server, declare, octets, publish_octets
+from tests.properties.roads import outcome
+from tests.protocol.peer import declare, octets, publish_octets
 
 PLAIN, LIMITED, TRANSACTED = 1, 2, 3
 CHANNELS = (PLAIN, LIMITED, TRANSACTED)
 OPENING = {
-    PLAIN: (Basic.Consume(queue="a", consumer_tag="a"), Basic.Consume(queue="quorum", consumer_tag="quorum")),
+    PLAIN: (
+        declare("a"),
+        declare("b", dead_letter_exchange="amq.fanout"),
+        declare("quorum", queue_type="quorum"),
+        Basic.Consume(queue="a", consumer_tag="a"),
+        Basic.Consume(queue="quorum", consumer_tag="quorum"),
+    ),
     LIMITED: (Basic.Qos(prefetch_count=3), Basic.Consume(queue="a", consumer_tag="b")),
     TRANSACTED: (Tx.Select(), Basic.Qos(prefetch_count=4), Basic.Consume(queue="b", consumer_tag="c")),
 }
@@ -57,22 +61,9 @@ def conversation(seed: int) -> bytes:
     return b"".join(said)
 
 
-def run(data: bytes, *, is_plain: bool, size: int) -> tuple[bytes, list[str]]:
-    server = Server()
-    peer = server.peer(channels=CHANNELS)
-    peer.send(1, declare("a"), declare("b", dead_letter_exchange="amq.fanout"), declare("quorum", queue_type="quorum"))
-    for channel, methods in OPENING.items():
-        peer.send(channel, *methods)
-    server.node.hooks.faults.is_armed = is_plain
-    for at in range(0, len(data), size):
-        peer.send_octets(data[at : at + size])
-    assert server.node.internal_errors == []
-    return peer.read_octets(), [repr(event) for event in server.events()]
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_both_roads_of_an_acknowledgement_come_to_the_same(seed: int) -> None:
     data = conversation(seed)
     size = random.Random(seed).choice((len(data), 1000, 64))
 
-    assert run(data, is_plain=False, size=size) == run(data, is_plain=True, size=size)
+    assert outcome(OPENING, data, is_plain=False, size=size) == outcome(OPENING, data, is_plain=True, size=size)

@@ -33,6 +33,17 @@ def test_an_alarm_blocks_a_connection_when_it_publishes(server: Server, peer: Pe
     assert peer.connection.is_reading_paused
 
 
+@pytest.mark.parametrize("message_id", ["1", "2"], ids=["repeated", "with properties of its own"])
+def test_an_alarm_blocks_a_connection_whose_publishes_are_known(server: Server, peer: Peer, message_id: str) -> None:
+    peer.send_octets(publish_octets(1, b"1", message_id="1") * 3)
+    server.node.set_alarm("memory")
+
+    peer.send_octets(publish_octets(1, b"2", message_id=message_id))
+
+    assert names(peer.read()) == ["Connection.Blocked"]
+    assert peer.connection.is_reading_paused
+
+
 def test_what_was_being_sent_is_taken_when_the_alarm_clears(server: Server, peer: Peer) -> None:
     server.node.set_alarm("disk")
     peer.send_octets(publish_octets(1, b"12", chunk=1))

@@ -22,6 +22,7 @@ from leveret.protocol.assembler import UnknownMethod
 from leveret.protocol.auth import Challenge
 from leveret.protocol.channel import Channel
 from leveret.protocol.liveness import DOOM_US, Liveness
+from leveret.protocol.repeated_method import RepeatedMethod
 from leveret.protocol.repeated_publish import RepeatedPublish
 from leveret.protocol.rights import UserRights
 from leveret.protocol.state import ChannelState, State
@@ -124,6 +125,8 @@ class Connection:
         self.confirming: dict[Channel, None] = {}
         # What the last publish came to, once it was repeated.
         self.repeated_publish: RepeatedPublish | None = None
+        # The method of the last publish, once it was repeated.
+        self.repeated_method: RepeatedMethod | None = None
         # What should go wrong, and what befalls the octets of this connection; None while nothing does.
         self.faults = node.hooks.faults
         self.stream: Stream | None = None
@@ -297,6 +300,10 @@ class Connection:
                     repeat = self.repeated_publish
                     if repeat is not None and repeat.take_from(reader):
                         continue
+                    if self._publish_whole(reader):
+                        if self.state is State.ENDING:
+                            break
+                        continue
                 elif method_id == _ACK and single_acks.take_from(reader, self):
                     continue
             try:
@@ -310,6 +317,22 @@ class Connection:
             if self.state is State.ENDING:
                 break
         self._flush_confirms()
+
+    def _publish_whole(self, reader: FrameReader) -> bool:
+        """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
+        known = self.repeated_method
+        command = None if known is None or self.state is not State.OPENED else known.take_from(reader)
+        if known is None or command is None:
+            return False
+        try:
+            dispatch.run(self, known.channel, command)
+        except AmqpError as error:
+            self.refuse(known.channel.number, error)
+        except UnknownFieldType:
+            self._reset()
+        if self.node.work:
+            self.node.run_work()
+        return True
 
     def _flush_confirms(self) -> None:
         if self.confirming:

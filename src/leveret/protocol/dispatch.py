@@ -70,18 +70,18 @@ def on_channel_frame(connection: Connection, kind: int, channel_number: int, pay
     else:
         command = channel.assembler.feed(kind, payload)
         if command is not None:
-            _run(connection, channel, command)
+            run(connection, channel, command)
         if kind != FRAME_METHOD and connection.node.alarms:
             connection.block_publisher()
 
 
-def _run(connection: Connection, channel: Channel, command: Command) -> None:
+def run(connection: Connection, channel: Channel, command: Command) -> None:
     """Run a command. Hot: once per method of a channel."""
     method, content = command
     try:
         goes_wrong = connection.faults.method
         if goes_wrong is not None:
-            act = partial(_run, connection, channel, command)
+            act = partial(run, connection, channel, command)
             if goes_wrong(connection, channel.number, method, content, act):
                 return
         if content is not None:

@@ -22,6 +22,7 @@ from leveret.protocol import publishing, settling
 from leveret.protocol.assembler import Content
 from leveret.protocol.channel import Delivery, unknown_tag
 from leveret.protocol.handlers.queue import named
+from leveret.protocol.repeated_method import repeated
 from leveret.protocol.repeated_publish import remembered
 from leveret.protocol.transaction import HeldPublish, Settlement
 from leveret.trace import events
@@ -77,7 +78,9 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
         if goes_wrong is None or not goes_wrong(channel, message, sequence, is_taken):
             confirms.settle(sequence, message, is_taken)
             channel.connection.confirming[channel] = None
-    channel.connection.repeated_publish = remembered(channel, content, message, exchange)
+    connection = channel.connection
+    connection.repeated_method = repeated(channel, method, content.method_octets)
+    connection.repeated_publish = remembered(channel, content, message, exchange)
 
 
 def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:

@@ -1,0 +1,22 @@
+"""One conversation on either road: as it is, and as if a fault waited for something, when nothing goes a fast one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tests.protocol.peer import Frame, Server
+
+
+def outcome(
+    opening: Mapping[int, Iterable[Frame]], data: bytes, *, is_plain: bool, size: int
+) -> tuple[bytes, list[str]]:
+    """What a client is sent, and what happens, when it opens these channels and then sends octets in such pieces."""
+    server = Server()
+    peer = server.peer(channels=opening)
+    for channel, methods in opening.items():
+        peer.send(channel, *methods)
+    server.node.hooks.faults.is_armed = is_plain
+    for at in range(0, len(data), size):
+        peer.send_octets(data[at : at + size])
+    assert server.node.internal_errors == []
+    return peer.read_octets(), [repr(event) for event in server.events()]
