@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -25,57 +28,74 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_from_a_folder_with_bad_files_to_all_tables(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "traces" / "good.jsonl.gz", [header("good"), *WHOLE])
-    (folder / "traces" / "cut.jsonl").write_text(text([header("cut"), *WHOLE])[:-9])
-    write(folder / "traces" / "foreign.jsonl", [{"level": "info"}])
-    (folder / "traces" / "empty.jsonl").touch()
-    write(folder / "traces" / "newer.jsonl", [header("newer") | {"v": 2}])
+@dataclass
+class Updated:
+    """One call of `update` for all that has to be said of it, since that computes every table."""
 
-    code = main(["pipeline", "update", "traces", "--warehouse", "warehouse"])
+    folder: Path
+    code: int
+    out: list[str]
+    err: str
 
-    said = capsys.readouterr()
-    assert (code, said.out.splitlines()) == (
+    @property
+    def warehouse(self) -> str:
+        return str(self.folder / "warehouse")
+
+
+@pytest.fixture(scope="module")
+def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Updated:
+    folder = tmp_path_factory.mktemp("update")
+    traces = folder / "traces"
+    write(traces / "good.jsonl.gz", [header("good"), *WHOLE])
+    write(traces / "more.jsonl", [header("more", commit="abc"), *lives(7)])
+    (traces / "cut.jsonl").write_text(text([header("cut"), *WHOLE])[:-9])
+    write(traces / "foreign.jsonl", [{"level": "info"}])
+    (traces / "empty.jsonl").touch()
+    write(traces / "newer.jsonl", [header("newer") | {"v": 2}])
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main(["pipeline", "update", str(traces), "--warehouse", str(folder / "warehouse")])
+    return Updated(folder, code, out.getvalue().splitlines(), err.getvalue())
+
+
+def test_files_that_are_bad_are_named_and_nothing_else_is_lost(spark: SparkSession, updated: Updated) -> None:
+    traces = updated.folder / "traces"
+    assert (updated.code, updated.out) == (
         0,
         [
-            f"refused {folder}/traces/empty.jsonl: it is empty",
-            f"refused {folder}/traces/foreign.jsonl: its first line is no header of a leveret trace",
-            f"refused {folder}/traces/newer.jsonl: it has version 2 of the trace format, and this leveret reads "
+            f"refused {traces}/empty.jsonl: it is empty",
+            f"refused {traces}/foreign.jsonl: its first line is no header of a leveret trace",
+            f"refused {traces}/newer.jsonl: it has version 2 of the trace format, and this leveret reads "
             "version 1; use the leveret that wrote it, or a newer one",
-            f"cut {folder}/traces/cut.jsonl: its whole lines are used",
-            "2 files taken in, 3 refused, 0 as before",
-            "4 runs brought up to date",
+            f"cut {traces}/cut.jsonl: its whole lines are used",
+            "3 files taken in, 3 refused, 0 as before",
+            "5 runs brought up to date",
         ],
     )
-    assert f"({len([name for name in TABLES if not TABLES[name].across_runs])} of" in said.err
-    warehouse = Warehouse("warehouse")
+    assert f"({len([name for name in TABLES if not TABLES[name].across_runs])} of" in updated.err
+    warehouse = Warehouse(updated.warehouse)
     runs = {row.run: row for row in read_table(spark, warehouse, "runs").collect()}
     assert {name: (row.events, row.truncated, row.refused) for name, row in runs.items()} == {
         "good": (len(WHOLE), False, 0),
+        "more": (len(lives(7)), False, 0),
         "cut": (len(WHOLE) - 1, True, 0),
         "newer": (0, False, 1),
         "": (0, False, 2),
     }
-    assert {row.run for row in read_table(spark, warehouse, "queue_stats").collect()} == {"good", "cut"}
+    assert {row.run for row in read_table(spark, warehouse, "queue_stats").collect()} == {"good", "more", "cut"}
 
-    assert main(["pipeline", "update", "-w", "warehouse"]) == 0
+
+def test_what_is_up_to_date_is_left_alone(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "update", "-w", updated.warehouse]) == 0
     assert capsys.readouterr().out == "all runs were up to date\n"
 
 
-def test_two_runs_are_compared(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "traces" / "a.jsonl", [header("a"), *WHOLE])
-    write(folder / "traces" / "b.jsonl", [header("b", commit="abc"), *lives(7)])
-    main(["pipeline", "ingest", "traces", "-w", "warehouse"])
-    capsys.readouterr()
-
-    assert main(["pipeline", "diff", "a", "abc", "-w", "warehouse"]) == 1
+def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "diff", "good", "abc", "-w", updated.warehouse]) == 1
     said = capsys.readouterr().out.splitlines()
     assert "queue orders, acked: 4 | 5" in said
-    assert said[-1] == f"{len(said) - 1} differences between a and abc"
+    assert said[-1] == f"{len(said) - 1} differences between good and abc"
 
-    assert main(["pipeline", "diff", "a", "zzz", "-w", "warehouse"]) == 2
+    assert main(["pipeline", "diff", "good", "zzz", "-w", updated.warehouse]) == 2
     assert capsys.readouterr().err.endswith("warehouse knows no run and no commit 'zzz'\n")
 
 

@@ -17,7 +17,7 @@ from tests.pipeline import frames, plain, random_traces
 from tests.pipeline.random_traces import Made
 
 SEED = 20260101
-COUNT = 240
+COUNT = 96
 
 
 @dataclass

@@ -100,12 +100,23 @@ def comings(folder: Path) -> Iterator[None]:
     yield
 
 
-def test_a_history_of_updates_says_what_one_batch_says(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def one_batch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """All tables, when everything has come and is taken in at once."""
+    folder = tmp_path_factory.mktemp("batch")
+    for _ in comings(made(folder / "traces")):
+        pass
+    return at_once(spark, folder / "traces", folder / "warehouse")
+
+
+def test_a_history_of_updates_says_what_one_batch_says(
+    spark: SparkSession, tmp_path: Path, one_batch: dict[str, list[str]]
+) -> None:
     warehouse = Warehouse(tmp_path / "history")
     answered = [bring_up_to_date(spark, tmp_path / "traces", warehouse) for _ in comings(made(tmp_path / "traces"))]
 
     assert [sorted(runs) for runs in answered] == [["", "b", "grows"], ["a", "b", "grows"], ["", "a", "mended"]]
-    assert rows(spark, warehouse) == at_once(spark, tmp_path / "traces", tmp_path / "batch")
+    assert rows(spark, warehouse) == one_batch
 
 
 def test_the_second_time_nothing_is_done(spark: SparkSession, tmp_path: Path) -> None:
@@ -134,7 +145,7 @@ def test_one_more_run_reads_and_writes_its_own_events_alone(spark: SparkSession,
 
 @pytest.mark.parametrize("operations", [2, 7, 12])
 def test_killed_at_a_file_operation_it_is_run_again(
-    spark: SparkSession, tmp_path: Path, killer: Killer, operations: int
+    spark: SparkSession, tmp_path: Path, killer: Killer, one_batch: dict[str, list[str]], operations: int
 ) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     survived = [
@@ -145,7 +156,7 @@ def test_killed_at_a_file_operation_it_is_run_again(
     bring_up_to_date(spark, folder, warehouse)
 
     assert not all(survived)
-    assert rows(spark, warehouse) == at_once(spark, folder, tmp_path / "batch")
+    assert rows(spark, warehouse) == one_batch
 
 
 def test_killed_between_two_tables_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

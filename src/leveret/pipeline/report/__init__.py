@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -18,16 +17,10 @@ from leveret.pipeline.incremental import read_table
 from leveret.pipeline.report.findings import find
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import NoSuchRunError, before, choose
+from leveret.pipeline.session import UNCOMPILED
 from leveret.pipeline.warehouse import Warehouse
 
 __all__ = ["NoSuchRunError", "for_small_questions", "report"]
-
-# Many questions about little: to compile them takes Java twice as long as to work them out uncompiled.
-_SETTINGS: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *, against: str | None = None) -> str:
@@ -55,7 +48,7 @@ def for_small_questions(spark: SparkSession) -> Iterator[SparkSession]:
         yield spark
         return
     session = spark.newSession()
-    for name, value in _SETTINGS.items():
+    for name, value in UNCOMPILED.items():
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", str(min(8, spark.sparkContext.defaultParallelism)))
     try:
