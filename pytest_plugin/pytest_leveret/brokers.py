@@ -149,7 +149,7 @@ def begin_again(item: pytest.Item) -> None:
     item.stash[_PASSED] = False
 
 
-def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool) -> None:
+def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:
     """Stop brokers, then raise what went wrong inside them, then what strict checks find in a test that passed."""
     stopped = list(brokers)
     for broker in stopped:
@@ -159,15 +159,15 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool) -> None:
         broker.stop()
     check(stopped)
     if is_judged:
-        judge(stopped)
+        judge(stopped, item)
 
 
-def judge(brokers: Iterable[Broker]) -> None:
-    """Warn of what strict checks find, and raise what they take for an error."""
+def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
+    """Warn of what strict checks find, at the test's own line, and raise what they take for an error."""
     from leveret.harness import Harness
 
     for verdict in [Harness(broker).judge() for broker in brokers]:
-        verdict.speak()
+        verdict.speak(None if item is None else (str(item.path), (item.location[1] or 0) + 1))
 
 
 def excuse(brokers: Iterable[Broker]) -> None:

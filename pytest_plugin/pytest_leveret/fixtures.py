@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, real, rehearsal
+from pytest_leveret import brokers, explore, faults, real, recording, rehearsal
 from pytest_leveret.markers import marked_settings, with_marked
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     is_faulty = explore.is_faulty(request.node)
     if not is_faulty:
         rehearsal.look_at(request.node, started)
-    brokers.stop_and_check(started, is_judged=brokers.has_passed(request.node) and not is_faulty)
+    is_judged = brokers.has_passed(request.node) and not is_faulty
+    brokers.stop_and_check(started, is_judged=is_judged, item=request.node)
 
 
 @pytest.fixture(name="leveret")
@@ -87,4 +88,4 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     brokers.add_to_session(request.session, broker)
     yield broker
     brokers.remove_from_session(request.session)
-    brokers.stop_and_check([broker], is_judged=True)
+    brokers.stop_and_check([broker], is_judged=True, item=recording.running(request.session))

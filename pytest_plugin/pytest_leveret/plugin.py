@@ -113,7 +113,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
         shared = brokers.session_broker(item)
         if shared is not None:
             brokers.check([shared])
-            (brokers.judge if brokers.has_passed(item) else brokers.excuse)([shared])
+            if brokers.has_passed(item):
+                brokers.judge([shared], item)
+            else:
+                brokers.excuse([shared])
 
 
 @pytest.hookimpl(wrapper=True)

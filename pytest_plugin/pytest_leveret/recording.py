@@ -41,9 +41,14 @@ def begin_attempt(item: pytest.Item) -> None:
     item.session.stash[_RUNNING] = item
 
 
+def running(session: pytest.Session) -> pytest.Item | None:
+    """The test that runs, or ends."""
+    return session.stash.get(_RUNNING, None)
+
+
 def begin_with_session(session: pytest.Session, broker: Broker) -> None:
     """The session's broker was started, for the test that runs."""
-    item = session.stash.get(_RUNNING, None)
+    item = running(session)
     if item is not None:
         begin(item, broker)
 

@@ -21,6 +21,19 @@ def test_a_loss_is_a_warning_of_the_test_it_happened_in(run):
     result.stdout.fnmatch_lines(["*::test_it", "*LeveretWarning: unroutable: 1 message *"])
 
 
+def test_a_warning_stands_at_the_line_of_the_test(run):
+    result = run("""
+        def test_of_its_own(leveret):
+            leveret.publish("amq.direct", "nobody", b"x")
+
+        def test_of_many(leveret_session):
+            leveret_session.publish("amq.direct", "nobody", b"x")
+    """)
+
+    result.assert_outcomes(passed=2, warnings=2)
+    result.stdout.fnmatch_lines(["*.py:1: LeveretWarning: unroutable*", "*.py:4: LeveretWarning: unroutable*"])
+
+
 def test_a_filter_makes_it_an_error(run):
     run(LOSS, "-W", "error::leveret.LeveretWarning").assert_outcomes(passed=1, errors=1)
 

@@ -34,13 +34,19 @@ class Verdict:
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def speak(self) -> None:
-        """Warn, then raise CheckFailed; a warning that is an error by the user's own filter is raised with it."""
+    def speak(self, place: tuple[str, int] | None = None) -> None:
+        """Warn, then raise CheckFailed; a warning that is an error by the user's own filter is raised with it.
+
+        A warning is about `place`, a file and a line, where that is known better than by who calls.
+        """
         __tracebackhide__ = True
         failures: list[Exception] = []
         for text in self.warnings:
             try:
-                warnings.warn(printable(text), LeveretWarning, stacklevel=_stack_level())
+                if place is None:
+                    warnings.warn(printable(text), LeveretWarning, stacklevel=_stack_level())
+                else:
+                    warnings.warn_explicit(printable(text), LeveretWarning, *place)
             except LeveretWarning as warning:
                 failures.append(warning)
         if self.errors:
