@@ -126,7 +126,7 @@ def pytest_runtest_makereport(
     """Show the brokers of a test that failed."""
     result = yield
     if result.failed:
-        report.add_sections(item, result)
+        report.add_sections(item, result, call)
         explore.note_failure(item, call)
     if result.when == "call":
         brokers.note_end(item, result)

@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from leveret import Broker
 
 
-def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Add a section for each broker of a failed test."""
-    for broker in brokers_of(item):
+def add_sections(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Add a section for each broker of a failed test, unless it has one and the error shows that already."""
+    brokers = brokers_of(item)
+    if len(brokers) == 1 and call.excinfo is not None:
+        from leveret.observe.report import is_shown_by
+
+        if is_shown_by(call.excinfo.value):
+            return
+    for broker in brokers:
         report.sections.append(("leveret", _text(broker)))
 
 

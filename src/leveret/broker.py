@@ -29,6 +29,7 @@ from leveret.observe.hinting import Hinting
 from leveret.observe.holders import connections
 from leveret.observe.matching import did_you_mean
 from leveret.observe.names import find_queue, find_vhost
+from leveret.observe.report import is_shown_by
 from leveret.observe.searching import HAPPENINGS
 from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
 from leveret.operator import Operator
@@ -157,7 +158,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         if isinstance(error, KeyboardInterrupt):
             # Somebody has lost patience, and wants to know what it waited for.
             sys.stderr.write(f"{self._engine.report()}\n")
-        elif isinstance(error, Exception) and not _shows_a_broker(error):
+        elif isinstance(error, Exception) and not is_shown_by(error):
             # A test without our fixture has no other place for it.
             error.add_note(self._engine.report(repr(self)))
         self.stop()
@@ -377,11 +378,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
 
 # What `Broker` takes.
 KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
-
-
-def _shows_a_broker(error: Exception) -> bool:
-    """Whether an error has waited in vain, and says all there is to say."""
-    return "\nconnections:" in str(error)
 
 
 def _trace_options(trace: str | PathLike[str], *, bodies: bool, redact: Iterable[str]) -> TraceOptions:

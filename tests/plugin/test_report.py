@@ -86,6 +86,27 @@ def test_a_failing_fixture_shows_the_broker_it_used(run):
     result.stdout.fnmatch_lines(["*- leveret -*", "orders * 0 * 0 * -"])
 
 
+def test_an_error_that_shows_the_broker_is_not_followed_by_a_section_that_says_it_again(run):
+    result = run("""
+        def test_it(leveret):
+            leveret.wait_for_consumer("orders", timeout=0)
+    """)
+
+    result.assert_outcomes(failed=1)
+    assert str(result.stdout).count("connections: none") == 1
+    result.stdout.no_fnmatch_line("*- leveret -*")
+
+
+def test_an_error_that_shows_one_of_two_brokers_is_followed_by_both(run):
+    result = run("""
+        def test_it(leveret, make_leveret):
+            make_leveret().wait_for_consumer("orders", timeout=0)
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*- leveret -*", "*- leveret -*"])
+
+
 def test_every_broker_of_a_test_is_shown(run):
     result = run("""
         def test_it(leveret, make_leveret, leveret_session):

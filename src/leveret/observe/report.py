@@ -27,6 +27,11 @@ def report_text(node: Node, recorder: Recorder, title: str) -> str:
     return printable("\n".join([*parts, _tail(recorder, raw_events)]))
 
 
+def is_shown_by(error: BaseException) -> bool:
+    """Whether an error that waited in vain shows a broker's state itself, and so says all there is to say."""
+    return "\nconnections:" in str(error)
+
+
 def _tail(recorder: Recorder, raw_events: list[tuple[object, ...]]) -> str:
     if not recorder.is_on:
         return "nothing was recorded: record='off'"
