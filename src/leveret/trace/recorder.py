@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Level = Literal["off", "ring"]
 
 _LEVELS: Final = ("off", "ring")
+# What else somebody may want.
+_HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace=DIR or --leveret-trace=DIR"}
 _BEGINNING: Final[RawEvent] = ("beginning",)
 # So many events are kept as they were told.
 _FRESH_MAX: Final = 8192
@@ -54,8 +56,7 @@ class Recorder:
     ) -> None:
         """Without `pack` and `unpack` messages are kept as they were told."""
         if level not in _LEVELS:
-            hint = "; for all of it, trace=DIR or --leveret-trace=DIR" if level == "full" else ""
-            raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}{hint}")
+            raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}{_HINTS.get(level, '')}")
         if size < 1:
             raise ValueError(f"a trace of {size} events keeps nothing; use level 'off' for that")
         self.level: Final = level
