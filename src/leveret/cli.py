@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
-        said = error.strerror if isinstance(error, OSError) else None
+        # The number of the error says nothing; the name of a file does.
+        said = error.strerror if isinstance(error, OSError) and error.filename is None else None
         print(f"leveret: {said or error}", file=sys.stderr)
         return 2
 
