@@ -2,17 +2,22 @@
 
 Run it as `python benchmarks/spark_amqp.py [URL]`, with a RabbitMQ's URL or without one (`python -m leveret serve`).
 Both sides of a ratio are measured in turns, in one run; the figures themselves mean something only beside each other.
+By the clock, and by the CPU seconds of everything that runs here: this process, those of Spark, and the broker unless a
+URL names one. On a busy machine only the latter tell much.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pika
 from pyspark.sql import SparkSession
@@ -38,39 +43,90 @@ def main(arguments: list[str]) -> None:
         fill(url, BATCH)
         stream(spark, url, f"{folder}/warm", BATCH)
         write(spark, url, BATCH)
-        reading: list[float] = []
-        batches: list[float] = []
-        writing: list[float] = []
-        for number in range(ROUNDS):
-            fill(url, MESSAGES)
-            alone = rate(MESSAGES, lambda: consume(url, MESSAGES))
-            fill(url, MESSAGES)
-            start = time.perf_counter()
-            in_batches = MESSAGES / stream(spark, url, f"{folder}/{number}", MESSAGES)
-            streamed = MESSAGES / (time.perf_counter() - start)
-            reading.append(streamed / alone)
-            batches.append(in_batches / alone)
-            print(
-                f"read   pika {alone:8.0f}/s   stream {streamed:8.0f}/s, in its batches {in_batches:8.0f}/s", flush=True
-            )
-            singly = rate(CONFIRMED_SINGLY, lambda: confirm_each(url, CONFIRMED_SINGLY))
-            purge(url)
-            written = rate(MESSAGES, lambda: write(spark, url, MESSAGES))
-            purge(url)
-            writing.append(written / singly)
-            print(f"write  pika {singly:8.0f}/s   Spark  {written:8.0f}/s", flush=True)
-        for name, ratios in (
-            (f"a stream of {BATCH} a batch, to pika that acknowledges a thousand at a time", reading),
-            ("the same without the start of the query", batches),
-            ("writing, to pika with a confirm each", writing),
-        ):
-            print(f"{statistics.median(ratios):6.2f}  ({min(ratios):.2f} to {max(ratios):.2f})  {name}")
+        rounds = [measured(spark, url, f"{folder}/{number}") for number in range(ROUNDS)]
+    for name, ratios in (
+        (f"a stream of {BATCH} a batch, to pika that acknowledges a thousand at a time", [r.reading for r in rounds]),
+        ("the same without the start of the query", [r.reading_in_batches for r in rounds]),
+        ("the same by CPU seconds, with the start", [r.reading_by_cpu for r in rounds]),
+        ("writing, to pika with a confirm each", [r.writing for r in rounds]),
+        ("the same by CPU seconds", [r.writing_by_cpu for r in rounds]),
+    ):
+        print(f"{statistics.median(ratios):6.2f}  ({min(ratios):.2f} to {max(ratios):.2f})  {name}")
 
 
-def rate(count: int, act: Callable[[], object]) -> float:
-    start = time.perf_counter()
+@dataclass
+class Cost:
+    """What messages cost: how many there were, and the seconds of the clock and of all processors they took."""
+
+    messages: int
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        return self.messages / self.wall_s
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU microseconds for each message."""
+        return self.cpu_s / self.messages * 1e6
+
+    def __str__(self) -> str:
+        return f"{self.rate:8.0f}/s {self.cpu_us:6.1f} us"
+
+
+@dataclass
+class Round:
+    """How many times as fast, or as cheap, Spark was as pika."""
+
+    reading: float
+    reading_in_batches: float
+    reading_by_cpu: float
+    writing: float
+    writing_by_cpu: float
+
+
+def measured(spark: SparkSession, url: str, folder: str) -> Round:
+    """Read and write with pika and with Spark, in turns."""
+    fill(url, MESSAGES)
+    alone = cost(MESSAGES, lambda: consume(url, MESSAGES))
+    fill(url, MESSAGES)
+    in_batches: list[float] = []
+    streamed = cost(MESSAGES, lambda: in_batches.append(MESSAGES / stream(spark, url, folder, MESSAGES)))
+    print(f"read   pika {alone}   stream {streamed}, in its batches {in_batches[0]:8.0f}/s", flush=True)
+    singly = cost(CONFIRMED_SINGLY, lambda: confirm_each(url, CONFIRMED_SINGLY))
+    purge(url)
+    written = cost(MESSAGES, lambda: write(spark, url, MESSAGES))
+    purge(url)
+    print(f"write  pika {singly}   Spark  {written}", flush=True)
+    return Round(
+        reading=streamed.rate / alone.rate,
+        reading_in_batches=in_batches[0] / alone.rate,
+        reading_by_cpu=alone.cpu_us / streamed.cpu_us,
+        writing=written.rate / singly.rate,
+        writing_by_cpu=singly.cpu_us / written.cpu_us,
+    )
+
+
+def cost(count: int, act: Callable[[], object]) -> Cost:
+    cpu, start = cpu_s(), time.perf_counter()
     act()
-    return count / (time.perf_counter() - start)
+    return Cost(count, time.perf_counter() - start, cpu_s() - cpu)
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and all below it, also of those that have ended."""
+    seconds: dict[int, int] = {}
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            seconds[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    family = [os.getpid()]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    return sum(seconds.get(member, 0) for member in family) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
