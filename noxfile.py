@@ -1,7 +1,8 @@
 """What is checked, a session each: `nox -s tests`, `nox -s types` ... and all of it with `nox`.
 
 Sessions install the project with its `dev` extra into an environment of their own; `.ci/run` does the same with one
-environment for all. The sessions that need something this machine may not have (`oracle`) are run by name only.
+environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`) are run by
+name only.
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ def instructions(session: nox.Session) -> None:
     """Hold the core to its budget of instructions, where there is valgrind."""
     session.install("-e", ".[dev]")
     session.run("python", "benchmarks/instructions.py", *session.posargs)
+
+
+@nox.session(python=False)
+def two_commands(session: nox.Session) -> None:
+    """Install with Spark and write a report, in an environment of its own without Java (downloads 600 MB)."""
+    session.run("python", "tools/two_commands.py", *session.posargs)
 
 
 @nox.session

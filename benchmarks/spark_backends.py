@@ -173,6 +173,8 @@ def submitted(folder: Path, name: str, master: str) -> dict[str, Any]:
     answer = run(command, folder, name, {"PYSPARK_PYTHON": str(python), "PYTHONPATH": packages})
     if ".zip" not in answer["leveret"]:
         raise SystemExit(f"{name} did not use the zip but {answer['leveret']}: install leveret in place")
+    if answer["master"] != master:
+        raise SystemExit(f"{name} ran on {answer['master']}")
     return answer
 
 
