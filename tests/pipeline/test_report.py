@@ -39,6 +39,11 @@ def _run(*, is_flaky: bool = False) -> list[Line]:
         {"kind": "got", "queue": "work", "msg": 2, "copy": 2, "redelivered": False, "conn": 1, "chan": 1},
         {"kind": "dead_lettered", "queue": "work", "msg": 2, "copy": 2, "exchange": "", "reason": "rejected"},
         {"kind": "enqueued", "queue": "later", "msg": 2, "copy": 3, "src_copy": 2},
+        {"kind": "published", "vhost": "/", "exchange": "events", "routing_key": "misspelt", "msg": 3, "size": 7},
+        {"kind": "dropped", "msg": 3, "reason": "no route"},
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "work", "msg": 4, "size": 7, "tag": 1},
+        {"kind": "dropped", "msg": 4, "reason": "fault"},
+        {"kind": "nacked_confirm", "msg": 4, "tag": 1},
         {"kind": "test_end", "test": TESTS[0], "attrs": '{"outcome":"failed","duration":0.1}'},
     ]
     again = lives(3 if is_flaky else 2, queue="steady", test=TESTS[1])
@@ -128,6 +133,13 @@ def test_newest_run_is_told_and_compared_with_the_one_before(page: str) -> None:
     assert "1 failed (50 %)" in sections["run"]
     assert "Before: run first. Now: run second." in sections["comparison"]
     assert re.search(r"steady\s*copies\s*2\s*3", sections["comparison"])
+
+
+def test_dropped_messages_are_listed_with_exchange_routing_key_and_reason(page: str) -> None:
+    told = _sections(page)["run"]
+
+    assert "eventsmisspeltno queue wanted it1" in told
+    assert "the default exchangeworknacked to its publisher: a fault that the test asked for took it1" in told
 
 
 def test_violation_is_told_with_its_test_and_its_life_in_order(page: str) -> None:

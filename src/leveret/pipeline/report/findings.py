@@ -26,6 +26,7 @@ Read = Callable[..., DataFrame]
 
 RUNS_SHOWN: Final = 8
 TESTS_SHOWN: Final = 15
+DROPPED_SHOWN: Final = 15
 QUEUES_SHOWN: Final = 20
 SLOWEST_SHOWN: Final = 10
 FLOWS_SHOWN: Final = 24
@@ -127,10 +128,21 @@ def _about_runs(table: Read) -> dict[str, Question]:
         ),
         "failed_count": Question(failed.agg(F.count(F.lit(1)).alias("n"))),
         "fates": Question(table("messages").groupBy("outcome").agg(F.count(F.lit(1)).alias("n")), ("-n",), 50),
+        "dropped": Question(_dropped(table), ("-n", "exchange", "routing_key", "reason"), DROPPED_SHOWN),
         "faults": Question(
             table("fault_effect").groupBy("fault", "on").agg(F.sum("struck").alias("struck")), ("-struck", "fault"), 10
         ),
     }
+
+
+def _dropped(table: Read) -> DataFrame:
+    """Messages of which nobody got a copy to keep: where they were sent, and why they are gone."""
+    key = ["run", "worker", "msg"]
+    events = table("events").where((F.col("kind") == "dropped") & F.col("msg").isNotNull())
+    reasons = events.groupBy(*key).agg(F.max("reason").alias("reason"))
+    lost = table("messages").where(F.col("outcome") == "dropped").join(reasons, key, "left")
+    is_nacked = F.coalesce(~F.col("confirmed"), F.lit(False)).alias("is_nacked")
+    return lost.groupBy("vhost", "exchange", "routing_key", "reason", is_nacked).agg(F.count(F.lit(1)).alias("n"))
 
 
 def _about_queues(queue_stats: DataFrame, run_lineage: DataFrame) -> dict[str, Question]:

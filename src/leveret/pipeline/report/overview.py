@@ -10,7 +10,7 @@ from leveret.pipeline.report.charts import Share, legend, shares
 from leveret.pipeline.report.findings import TESTS_SHOWN, Row
 from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.report.words import NONE, OUTCOMES, counted, number
+from leveret.pipeline.report.words import DROPS, NONE, OUTCOMES, counted, number
 
 Answers = dict[str, list[Row]]
 
@@ -237,9 +237,39 @@ def _messages(answers: Answers) -> list[Html | None]:
     ]
     title = f"{counted(total, 'message')} published, and what became of them"
     told: list[Html | None] = [element("h3", title), shares(parts, "messages"), legend(parts, "message")]
+    told += _dropped(answers["dropped"], next((row["n"] for row in fates if row["outcome"] == "dropped"), 0))
     if answers["faults"]:
         struck = ", ".join(
             f"{row['fault']} on {row['on']} ({number(row['struck'])} times)" for row in answers["faults"]
         )
         told.append(note("Faults that tests asked for struck here: ", struck, "."))
     return told
+
+
+def _dropped(rows: Sequence[Row], total: int) -> list[Html | None]:
+    """Where the messages were sent of which nothing is left, and why."""
+    if not rows:
+        return []
+    cells = [
+        (
+            heading(_exchange(row)),
+            text(code(row["routing_key"] or "", 60)),
+            text(_why(row)),
+            count(row["n"], is_hot=True),
+        )
+        for row in rows
+    ]
+    table_of_them = table(["dropped: published to", "routing key", "why", "#messages"], cells)
+    return [table_of_them, more(sum(row["n"] for row in rows), total, "message", " dropped")]
+
+
+def _exchange(row: Row) -> Html:
+    name = code(row["exchange"], 60) if row["exchange"] else element("span", "the default exchange")
+    return name if row["vhost"] in (None, "/") else joined(name, " in ", code(row["vhost"], 30))
+
+
+def _why(row: Row) -> str:
+    why = DROPS.get(row["reason"], row["reason"])
+    if row["is_nacked"]:
+        return f"nacked to its publisher: {why}" if why else "nacked to its publisher"
+    return why or "the trace does not say"

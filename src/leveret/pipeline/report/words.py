@@ -83,6 +83,21 @@ OUTCOMES: Final[dict[str, str]] = {
 }
 
 
+# Why a message is gone, by the reason in the trace.
+DROPS: Final[dict[str | None, str]] = {
+    "no route": "no queue wanted it",
+    "fault": "a fault that the test asked for took it",
+    "rolled_back": "its transaction was rolled back",
+    "rejected": "rejected, and its queue had nowhere to send it",
+    "delivery_limit": "given back too often, and its queue had nowhere to send it",
+    "maxlen": "its queue was full and had nowhere to send it",
+    "cycle": "it would have gone round in a circle of dead-letter queues",
+    "no requester": "whoever asked had gone before the answer came",
+    "restart": "the broker was restarted, and it was not persistent",
+    "retention": "the stream kept only what was younger",
+}
+
+
 def number(value: float | None) -> str:
     """A count, with its thousands apart."""
     if value is None:
