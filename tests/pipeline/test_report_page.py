@@ -19,7 +19,10 @@ from leveret.pipeline.report.subject import Subject
 SUBJECT = Subject("run7", ("run7",), False, None, None)
 NOTHING: dict[str, list[dict[str, Any]]] = {
     **{name: [] for name in ("runs", "outcomes", "failed", "fates", "faults", "queues", "flows", "redelivered")},
-    **{name: [] for name in ("slowest", "coverage", "unused", "flaky", "behaviours", "rules", "violations", "lives")},
+    **{
+        name: []
+        for name in ("dropped", "slowest", "coverage", "unused", "flaky", "behaviours", "rules", "violations", "lives")
+    },
     "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
     "failed_count": [{"n": 0}],
     "queue_totals": [{"queues": 0, "leaking": 0, "dead": None, "leaked": None}],
@@ -42,8 +45,25 @@ def test_empty_run_says_of_each_section_why_it_is_empty() -> None:
     text = page(SUBJECT, None, NOTHING, [], [])
 
     assert text.count('class="empty"') == 9
-    assert "No test has run twice on a known commit yet." in text
+    assert "No test has run twice on a known commit yet (a run knows its commit from" in text
     assert "There is no earlier run in this warehouse to compare with." in text
+
+
+def test_dropped_messages_beyond_those_listed_are_counted() -> None:
+    row = {"vhost": "/", "exchange": "", "routing_key": "nowhere", "reason": None, "is_nacked": False, "n": 3}
+    text = page(SUBJECT, None, {**NOTHING, "fates": [{"outcome": "dropped", "n": 10}], "dropped": [row]}, [], [])
+
+    assert "the trace does not say" in text
+    assert "and 7 more messages dropped." in text
+
+
+def test_what_took_less_than_a_millisecond_is_told_as_no_more_than_that() -> None:
+    bins = [{"measure": "wait", "bin": 0, "n": 2}]
+    row = {"vhost": "/", "queue": "q", "bins": bins, "wait_p50": 0, "wait_p95": 1, "wait_top": 2}
+    row |= {"process_p50": None, "process_p95": None, "process_top": None}
+    text = page(SUBJECT, None, {**NOTHING, "slowest": [row]}, [], [])
+
+    assert "2 copies: half in &lt; 1 ms, longest &lt; 1 ms" in text
 
 
 def test_files_that_are_cut_or_refused_are_named() -> None:

@@ -35,6 +35,7 @@ _SIDES: Final = {
 _OPEN_LIVES: Final = 3
 # Below so many copies, 95 of 100 would be all of them.
 _ENOUGH_FOR_SHARES: Final = 20
+_SHORTEST_US: Final = 1000
 # What is marked in the life of a copy that broke the rule, where the rule's text does not name events.
 _MARKED: Final = {
     "acked_twice": ("acked",),
@@ -129,8 +130,8 @@ def flaky(answers: Answers) -> Html:
             told = f"{counted(totals['repeated'], 'test')} ran more than once on a commit, and did the same every time."
         else:
             told = (
-                "No test has run twice on a known commit yet. Record more runs of one commit into the same warehouse, "
-                "and those that differ are named here."
+                "No test has run twice on a known commit yet (a run knows its commit from the build service or from "
+                "git). Record more runs of one commit into the same warehouse, and those that differ are named here."
             )
         return section("flaky", "Flaky tests", purpose, empty(told))
     behaviours: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -319,17 +320,27 @@ def slowest(answers: Answers) -> Html:
     )
 
 
+def _within(us: float | None) -> str:
+    told = _measure_of(us)
+    return f"in {told}" if told.startswith("<") else f"within {told}"
+
+
+def _measure_of(us: float | None) -> str:
+    """A span that was measured; what is shorter than that says which octets came together, not how long it took."""
+    return "< 1 ms" if us is not None and us < _SHORTEST_US else span(us)
+
+
 def _measured(row: Row, measure: str, axis: Axis) -> Html:
     bins = [(each["bin"], each["n"]) for each in row["bins"] if each["measure"] == measure]
     if not bins:
         return text(element("span", "none was finished" if measure == "process" else "none", class_="none"))
     half, most, longest = (span_of(row[f"{measure}_{name}"]) for name in ("p50", "p95", "top"))
     n = sum(n for _, n in bins)
-    said = f"longest {span(longest)}"
+    said = f"longest {_measure_of(longest)}"
     if n > 1:
-        said = f"half within {span(half)}, {said}"
+        said = f"half {_within(half)}, {said}"
     if n >= _ENOUGH_FOR_SHARES:
-        said = f"half within {span(half)}, 95 of 100 within {span(most)}, longest {span(longest)}"
+        said = f"half {_within(half)}, 95 of 100 {_within(most)}, longest {_measure_of(longest)}"
     title = f"{row['queue']}, {measure}: {n} copies, {said}"
     told = element("div", f"{counted(n, 'copy', 'copies')}: {said}", class_="quiet small")
     return text(histogram(axis, bins, (half, most) if n >= _ENOUGH_FOR_SHARES else (), title), told)
