@@ -83,9 +83,9 @@ EXCLUSIONS = (
     Exclusion(
         "Order between what a commit publishes to a quorum queue and what it settles there",
         "Publishes are commands of low priority, which others overtake unless they come too late. A program that is "
-        "answered differently at a commit, with a quorum queue, ends there and is counted. One other thing hides there: a "
-        "channel that has read from a quorum queue may not hear that it is deleted, and then loses what a commit publishes "
-        "to it without a word, where leveret refuses the commit as for any other queue.",
+        "answered differently at a commit, with a quorum queue, ends there and is counted. One thing more hides "
+        "there: a channel that has read from a quorum queue may not hear that it is deleted, and then loses what a commit "
+        "publishes to it without a word, where leveret refuses the commit as for any other queue.",
     ),
     Exclusion(
         "More than one consumer with a tag the server made up",
@@ -93,9 +93,9 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "Counts of streams, and bursts into them",
-        "RabbitMQ's counts lag seconds behind, and what comes together, from an exchange with recent history too, may be "
-        "one chunk or several. A program that is answered differently where a consumer begins at the last chunk ends there "
-        "and is counted.",
+        "RabbitMQ's counts lag seconds behind, and what comes together, from an exchange with recent history too, may "
+        "be one chunk or several. A program that is answered differently where a consumer begins at the last chunk "
+        "ends there and is counted.",
     ),
     Exclusion(
         "Priorities of consumers of a quorum queue with a single active consumer",

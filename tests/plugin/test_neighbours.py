@@ -124,7 +124,7 @@ def test_a_test_stopped_by_pytest_timeout_shows_what_the_broker_waited_for(run_a
         import pytest
         from client import connect
 
-        @pytest.mark.timeout(3)
+        @pytest.mark.timeout(8)
         def test_stuck(leveret):
             leveret.declare_queue("orders")
             leveret.publish("", "orders", b"hello")
