@@ -84,8 +84,8 @@ EXCLUSIONS = (
         "Order between what a commit publishes to a quorum queue and what it settles there",
         "Publishes are commands of low priority, which others overtake unless they come too late. A program that is "
         "answered differently at a commit, with a quorum queue, ends there and is counted. One thing more hides "
-        "there: a channel that has read from a quorum queue may not hear that it is deleted, and then loses what a commit "
-        "publishes to it without a word, where leveret refuses the commit as for any other queue.",
+        "there: a channel that has read from a quorum queue may not hear that it is deleted, and then loses what a "
+        "commit publishes to it without a word, where leveret refuses the commit as for any other queue.",
     ),
     Exclusion(
         "More than one consumer with a tag the server made up",
