@@ -37,6 +37,26 @@ def test_a_message_in_the_hand_of_the_test_is_not_left_by_a_client(broker, found
     assert found(broker) == {}
 
 
+def test_a_message_that_nobody_took_is_told_with_its_queue(broker, found):
+    broker.publish("", "orders.work", b"1")
+    broker.declare_queue("log", arguments={"x-queue-type": "stream"})
+    broker.publish("", "log", b"2")
+
+    text = found(broker)["left_ready"]
+
+    assert text.startswith("left_ready: 1 message still ready when the test ended")
+    assert "in queue 'orders.work': '' 'orders.work' '1', published by the test at " in text
+    assert "; nobody consumes from it" in text
+    assert "left_ready" not in found(broker)
+
+
+def test_a_message_may_stay_that_came_while_that_was_allowed(broker, found):
+    with broker.allow("left_ready", queue="orders.work"):
+        broker.publish("", "orders.work", b"1")
+
+    assert "left_ready" not in found(broker)
+
+
 def test_an_open_connection_is_told_with_the_line_that_opened_it(broker, connect, found):
     connect(broker).channel()
 

@@ -79,7 +79,7 @@ def test_a_dead_letter_that_arrives_is_no_loss(broker, found):
     broker.publish("", "short", b"late")
     broker.clock.advance(2)
 
-    assert found(broker) == {}
+    assert list(found(broker)) == ["left_ready"]
 
 
 def test_a_dead_letter_that_is_delayed_is_still_on_its_way(broker, found):

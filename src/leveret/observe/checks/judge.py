@@ -129,7 +129,7 @@ class Judge:
         self._source.sync()
         with self._source.lock:
             self._read()
-            self._note(self._remains.left(self._source.node))
+            self._note(self._remains.left(self._source.node, is_on=self._levels.is_on))
 
     def refuse_unused(self, fault: Planned) -> None:
         """A fault never happened and its block is left: say so at that line, unless it is allowed."""

@@ -1,4 +1,4 @@
-"""What is left when a test ends: open connections and channels, and deliveries that nobody settled.
+"""What is left when a test ends: open connections and channels, deliveries that nobody settled, and ready messages.
 
 That is read off the node. What was begun while the test allowed it is remembered, so that it may stay; what was told
 once is not told again.
@@ -6,7 +6,8 @@ once is not told again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
     from leveret.protocol.connection import Connection
 
-# A check, then the numbers of connection, channel and delivery, as far as there are any.
+# A check, then the numbers of connection, channel and delivery, or of a copy, as far as there are any.
 _Key = tuple[str, int | None, int | None, int | None]
 
 _BEGINNINGS: Final = {
@@ -30,6 +31,7 @@ _BEGINNINGS: Final = {
     events.CHAN_OPEN: "channel_not_closed",
     events.DELIVERED: "unacked_at_end",
     events.GOT: "unacked_at_end",
+    events.ENQUEUED: "left_ready",
 }
 _CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
 _CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
@@ -54,6 +56,8 @@ class Remains:
     def _begin(self, event: Event, allowances: Sequence[Allowance]) -> None:
         check = _BEGINNINGS[event.kind]
         message = cast("Message | None", event.get("message"))
+        connection, channel = cast("int | None", event.get("conn")), cast("int | None", event.get("chan"))
+        number = event.get("copy" if event.kind == events.ENQUEUED else "tag")
         began = Finding(
             check,
             event.vhost,
@@ -61,15 +65,15 @@ class Remains:
             queue=cast("str | None", event.get("queue")),
             exchange=None if message is None else message.exchange,
             routing_key=None if message is None else message.routing_key,
-            client=None if event.conn is None else self._clients.get(event.conn),
+            client=None if connection is None else self._clients.get(connection),
         )
         if any(allowance.covers(began) for allowance in allowances):
-            self._known[check, event.conn, event.chan, cast("int | None", event.get("tag"))] = None
+            self._known[check, connection, channel, cast("int | None", number)] = None
 
-    def left(self, node: Node) -> list[Finding]:
-        """What is there now and was not told."""
+    def left(self, node: Node, *, is_on: Callable[[str], bool]) -> list[Finding]:
+        """What is there now and was not told. Ready messages, which may be many, are looked at if that check is on."""
         found = []
-        for key, finding in _left(node):
+        for key, finding in chain(_left(node), _ready(node) if is_on("left_ready") else ()):
             if key not in self._known:
                 self._known[key] = None
                 found.append(finding)
@@ -91,6 +95,28 @@ def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
                 Finding("channel_not_closed", vhost, f"channel {channel.number} of {place}{opener}", client=client),
             )
             yield from _held(node, connection, channel)
+
+
+def _ready(node: Node) -> Iterator[tuple[_Key, Finding]]:
+    """What waits in queues; a stream keeps its messages, read or not."""
+    queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values() if queue.type_name != "stream"]
+    for queue in queues:
+        why = "" if len(queue.consumers) else "nobody consumes from it"
+        for entry in queue.ready:
+            message = entry.message
+            yield (
+                ("left_ready", None, None, entry.copy),
+                Finding(
+                    "left_ready",
+                    queue.vhost.name,
+                    why,
+                    queue.name,
+                    message.exchange,
+                    message.routing_key,
+                    None,
+                    message,
+                ),
+            )
 
 
 def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tuple[_Key, Finding]]:

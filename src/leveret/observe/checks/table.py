@@ -46,6 +46,7 @@ _ROWS: Final = (
     Check("redeclared_differently", "warning", "refused because what is there was declared otherwise", "declaration"),
     Check("unseen_channel_error", "warning", "that no call of this process was there to hear of", "error"),
     Check("unacked_at_end", "warning", "delivered and not settled when the test ended", "message", needs_trace=False),
+    Check("left_ready", "off", "still ready when the test ended", "message", needs_trace=False),
     Check("unlimited_prefetch", "off", "with manual ack and without a prefetch limit", "consumer"),
     Check("connection_not_closed", "off", "open when the test ended", "connection", needs_trace=False),
     Check("channel_not_closed", "off", "open when the test ended", "channel", needs_trace=False),
