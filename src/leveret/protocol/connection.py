@@ -292,7 +292,8 @@ class Connection:
     def _read(self) -> None:
         # Hot: once per read, and once per frame that no fast road takes.
         reader = self._reader
-        while not self.is_reading_paused:
+        end = len(reader.octets)
+        while reader.at < end and not self.is_reading_paused:
             at = reader.at
             if not (self.faults.is_armed or self._held):
                 method_id = reader.octets[at + FRAME_HEADER_SIZE : at + _METHOD_AT]
