@@ -56,9 +56,11 @@ def main() -> int:
 def said(backend: str, answer: dict[str, Any]) -> str:
     tables = answer["tables"]
     rows = sum(count for count, _ in tables.values())
+    # Of all rows, so that what ran at another time can be compared as well.
+    fingerprint = hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
     return (
-        f"{backend:13} Spark {answer['spark']} on {answer['master']}: {len(tables)} tables, {rows} rows, "
-        f"{answer['wall_s']:.0f} s"
+        f"{backend:13} Spark {answer['spark']} on {answer['master']}: "
+        f"{len(tables)} tables, {rows} rows ({fingerprint}), {answer['wall_s']:.0f} s"
     )
 
 
