@@ -200,6 +200,21 @@ def test_command_writes_the_page_and_says_where(
     assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
 
 
+@pytest.mark.parametrize("word", ["--run", "--against"])
+def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    write(tmp_path / "traces" / "first.jsonl", [header("first"), *lives(1, queue="q")])
+
+    code = main(["pipeline", "report", str(tmp_path / "traces"), "-w", str(tmp_path / "warehouse"), word, "nope"])
+
+    assert code == 2
+    assert "no run and no commit is called 'nope'; the newest runs are first" in capsys.readouterr().err
+    state = Warehouse(tmp_path / "warehouse").state()
+    assert list(state.runs) == ["first"]
+    assert not state.answers
+
+
 def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "report"]) == 2
     assert capsys.readouterr().err == "leveret: name the traces that the report is about, or a --warehouse\n"

@@ -180,11 +180,16 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.pipeline.incremental import update
+    from leveret.pipeline.incremental import runs_of, update
     from leveret.pipeline.report import report
+    from leveret.pipeline.report.subject import choose
 
     with _session(options, _profile(options, warehouse)) as spark:
         code = _take_in(spark, options, warehouse) if options.places else 0
+        state = warehouse.state()
+        for name in filter(None, (options.name, options.against)):
+            # Said before the tables are made, which may take a while.
+            choose(runs_of(spark, warehouse, state, list(state.runs)), name)
         update(spark, warehouse, progress=_progress)
         _progress("asking the tables")
         page = report(spark, warehouse, options.name, against=options.against)
