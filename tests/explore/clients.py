@@ -7,9 +7,11 @@ import pika
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
-def connect(broker, *, confirm=False):
+def connect(broker, *, confirm=False, name=None):
     """This opens a connection of pika and a channel on it."""
-    channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {} if name is None else {"connection_name": name}
+    channel = pika.BlockingConnection(parameters).channel()
     if confirm:
         channel.confirm_delivery()
     return channel

@@ -18,6 +18,24 @@ from tests.explore.clients import PERSISTENT, careful, connect, publish_confirme
 pytestmark = pytest.mark.timeout(60)
 
 
+class Racing:
+    """Two clients, of which another connects first in each run; each does what the other does not."""
+
+    def __init__(self, names):
+        self.names = names
+        self.run_count = 0
+
+    def __call__(self, broker):
+        self.run_count += 1
+        broker.declare_queue("work")
+        names = self.names if self.run_count % 2 else self.names[::-1]
+        channels = {name: connect(broker, name=name) for name in names}
+        channels[self.names[0]].basic_publish("", "work", b"1")
+        channels[self.names[1]].queue_declare("other", durable=True)
+        for channel in channels.values():
+            channel.connection.close()
+
+
 class Nothing(Fault):
     """This strikes and does nothing."""
 
@@ -385,3 +403,37 @@ def test_further_words_are_the_brokers():
     leveret.explore(scenario, on="channel.open", rabbitmq="3.13")
 
     assert dict.fromkeys(versions) == {"3.13>": None}
+
+
+def test_clients_with_names_may_connect_in_any_order():
+    found = leveret.explore(Racing(["shop", "order worker"]), faults=[Nothing()], on=["basic.publish", "queue.declare"])
+
+    assert found.diverged == []
+    assert "conn shop chan 1 client->server basic.publish #1" in found.steps
+    assert "conn order worker chan 1 client->server queue.declare #1" in found.steps
+    assert found.passed_count == found.run_count == 2
+
+
+def test_the_second_connection_of_a_name_is_told_from_the_first():
+    def twice(broker):
+        for _ in range(2):
+            connect(broker, name="shop-4711815").connection.close()
+
+    found = leveret.explore(twice, faults=[Nothing()], on="channel.open")
+
+    assert [step for step in found.steps if "channel.open #" in step] == [
+        "conn shop-* chan 1 client->server channel.open #1",
+        "conn shop-* (2) chan 1 client->server channel.open #1",
+    ]
+
+
+@pytest.mark.parametrize("connection", ["shop", "1"])
+def test_a_connection_with_a_name_is_found_by_either(connection):
+    def once(broker):
+        connect(broker, name="shop").connection.close()
+
+    found = leveret.explore(
+        once, faults=[Nothing()], only=f"nothing conn {connection} chan 1 client->server channel.open #1"
+    )
+
+    assert found.passed_count == 1

@@ -17,6 +17,14 @@ def test_a_step_is_named_by_connection_channel_direction_method_and_which():
     assert Step.parse(str(step)) == step
 
 
+@pytest.mark.parametrize("name", ["order worker", "conn 2", "worker (2)"])
+def test_a_step_of_a_connection_with_a_name_is_read_as_it_is_written(name):
+    step = Step(name, 1, "client->server", "basic.ack", 3)
+
+    assert Step.parse(str(step)) == step
+    assert Schedule.parse(f"lost after {step}", KINDS).placements[0].step == step
+
+
 @pytest.mark.parametrize("text", ["", "basic.ack", "conn 1 chan 1 basic.ack #1", "conn 1 chan 1 client->server ack #1"])
 def test_what_is_no_step_is_refused_with_one_that_is(text):
     with pytest.raises(ValueError, match="is no step; one is 'conn 1 chan 1 client->server"):

@@ -26,7 +26,7 @@ class Placement:
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind]) -> Self:
         """The placement of this name; ValueError for what is none."""
-        match = re.fullmatch(r"(.+?) (conn \d+ .*)", text.strip())
+        match = re.fullmatch(r"(.+?) (conn .+)", text.strip())
         if match is None or match[1] not in kinds:
             names = ", ".join(map(repr, kinds))
             raise ValueError(f"{text!r} does not begin with a kind of fault of this exploration: {names}")

@@ -139,7 +139,7 @@ class Search:
         return run
 
     def _placements(self, seen_steps: list[Seen]) -> Iterator[Placement]:
-        last_delivery: dict[tuple[int, int], Step] = {}
+        last_delivery: dict[tuple[int | str, int], Step] = {}
         for seen in seen_steps:
             if seen.step.method == "basic.deliver":
                 last_delivery[seen.step.connection, seen.step.channel] = seen.step

@@ -1,7 +1,7 @@
 """Steps: the methods that pass between clients and the broker, each named so that it means the same in the next run.
 
-A step is named by what does not depend on time: the connection by its ordinal, the channel, who sent it, the method,
-and which of its kind it is there.
+A step is named by what does not depend on time: the connection by the name its client gave it, else by its ordinal; the
+channel, who sent it, the method, and which of its kind it is there.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, Self
 CLIENT_TO_SERVER: Final = "client->server"
 SERVER_TO_CLIENT: Final = "server->client"
 
-_TEXT: Final = re.compile(r"conn (\d+) chan (\d+) (client->server|server->client) ([a-z]+\.[a-z-]+) #(\d+)")
+_TEXT: Final = re.compile(r"conn (.+?) chan (\d+) (client->server|server->client) ([a-z]+\.[a-z-]+) #(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """This is one method on its way, as `conn 1 chan 1 client->server basic.ack #2`."""
 
-    # The connection's ordinal in its broker, from 1.
-    connection: int
+    # The connection's ordinal in its broker, from 1; or its name, with " (2)" for the second of that name.
+    connection: int | str
     channel: int
     direction: str
     method: str
@@ -35,7 +35,7 @@ class Step:
         if match is None:
             raise ValueError(f"{text!r} is no step; one is 'conn 1 chan 1 client->server basic.ack #2'")
         connection, channel, direction, method, nth = match.groups()
-        return cls(int(connection), int(channel), direction, method, int(nth))
+        return cls(int(connection) if connection.isdecimal() else connection, int(channel), direction, method, int(nth))
 
     @property
     def is_from_client(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from leveret.broker import Broker
     from leveret.faults import Occasion
     from leveret.protocol.connection import Connection
+
+# What a client makes up anew for each connection is no name to know it by again.
+_MADE_UP: Final = re.compile(
+    r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b|\d{5,}", re.I
+)
+_THEN: Final = ", then "
 
 # Connection, channel, delivery tag, and whether it covers those before it.
 Confirm = tuple[int, int, int, bool]
@@ -37,6 +45,9 @@ class Watcher:
         self._plan: Final = broker.faults
         self._kinds: Final = kinds
         self._counts: Final[dict[tuple[int, int, str, str], int]] = {}
+        # What connections are called in steps, by number, and how many there were of a name.
+        self._names: Final[dict[int, str]] = {}
+        self._name_counts: Final[dict[str, int]] = {}
         # Connections that a fault is about to end.
         self._doomed: Final[list[Connection]] = []
         self._last_of: Final[dict[int, Step]] = {}
@@ -73,7 +84,8 @@ class Watcher:
         return self._pass(occasion, connection)
 
     def _pass(self, occasion: Occasion, connection: Connection) -> bool:
-        step = self._number(occasion, connection)
+        unnamed = self._number(occasion, connection)
+        step = replace(unnamed, connection=self._name_of(connection))
         before = self._last_of.get(connection.number)
         fitting = [name for name, kind in self._kinds.items() if kind.fits(occasion)]
         telling = tuple(name for name in fitting if not self._kinds[name].repeats(step, before))
@@ -82,7 +94,7 @@ class Watcher:
         self._last_of[connection.number] = step
         self._let_overtake(occasion)
         for placement, fault in self._faults.items():
-            if placement.step == step and placement.kind in fitting and placement not in self.struck:
+            if placement.step in (step, unnamed) and placement.kind in fitting and placement not in self.struck:
                 seen.struck = placement.kind
                 self.struck.append(placement)
                 if placement.kind in ENDING:
@@ -106,6 +118,19 @@ class Watcher:
         place = (connection.number, occasion.channel_number or 0, direction, occasion.on)
         nth = self._counts[place] = self._counts.get(place, 0) + 1
         return Step(*place, nth)
+
+    def _name_of(self, connection: Connection) -> int | str:
+        """The client's name for a connection, once it has told one: it does not depend on who connects first."""
+        name = self._names.get(connection.number)
+        if name is None:
+            field = connection.client_properties.get("connection_name")
+            told = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
+            told = _MADE_UP.sub("*", told)
+            if not told or told.isdecimal() or not told.isprintable() or _THEN in told:
+                return connection.number
+            count = self._name_counts[told] = self._name_counts.get(told, 0) + 1
+            name = self._names[connection.number] = told if count == 1 else f"{told} ({count})"
+        return name
 
     def _are_confirms_its_end(self, occasion: Occasion, connection: Connection) -> bool:
         """Tell publishers now what they are owed, so that no confirm depends on how the octets came.
