@@ -91,7 +91,9 @@ class Listener:
 
 
 def _listening(host: str, port: int) -> Socket:
-    family, kind, protocol, _, address = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)[0]
+    # A text would be encoded as IDNA, whose tables take longer to import than all else that a start does.
+    name = host.encode() if host.isascii() else host
+    family, kind, protocol, _, address = _socket.getaddrinfo(name, port, 0, _socket.SOCK_STREAM)[0]
     listening = Socket(family, kind, protocol)
     try:
         if os.name == "posix":
