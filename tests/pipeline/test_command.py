@@ -115,6 +115,9 @@ def test_two_traces_of_one_workload_are_compared(
     assert published.startswith("published 6, missing: {")
     assert count == "2 differences between ours.jsonl and late.jsonl"
 
+    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
+    assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
+
 
 def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "traces" / "a.jsonl", [header("a"), *WHOLE])
