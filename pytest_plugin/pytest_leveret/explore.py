@@ -7,8 +7,10 @@ the one that reports it. What is reported is one run: the plain one when all wen
 from __future__ import annotations
 
 import _thread
+import logging
 import signal
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -121,6 +123,15 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 class Explorer:
     """This runs tests that are to be explored."""
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Under -v show how far an exploration has come, for it may take a minute."""
+        if config.option.verbose > 0:
+            progress, logger = Progress(config), logging.getLogger("leveret.exploration")
+            before = logger.level
+            logger.addHandler(progress)
+            logger.setLevel(logging.INFO)
+            config.add_cleanup(lambda: (logger.removeHandler(progress), logger.setLevel(before)))
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a marked test under one schedule after the other, and report one run."""
@@ -141,6 +152,22 @@ class Explorer:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
+
+
+class Progress(logging.Handler):
+    """This shows what exploration logs while it runs, in the terminal and past whatever captures output."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        super().__init__(logging.INFO)
+        self._plugins: Final = config.pluginmanager
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; in a worker of xdist there is nowhere to write it."""
+        reporter, capture = self._plugins.get_plugin("terminalreporter"), self._plugins.get_plugin("capturemanager")
+        if reporter is not None:
+            with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+                reporter.ensure_newline()
+                reporter.write_line(f"  {record.getMessage()}")
 
 
 def _last_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:

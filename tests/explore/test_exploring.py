@@ -437,3 +437,13 @@ def test_a_connection_with_a_name_is_found_by_either(connection):
     )
 
     assert found.passed_count == 1
+
+
+def test_the_log_says_how_far_it_has_come(caplog):
+    caplog.set_level(logging.INFO, logger="leveret.exploration")
+
+    found = leveret.explore(careful, faults=[Nothing()])
+
+    told = [record.getMessage() for record in caplog.records if record.name == "leveret.exploration"]
+    assert len(told) == (found.run_count - 1) // 20 > 0
+    assert told[0].startswith(f"20 schedules over {len(found.steps)} steps run, now: nothing conn ")

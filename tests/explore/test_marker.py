@@ -325,3 +325,34 @@ def test_a_test_that_fails_plainly_fails_as_ever(run):
 
     result.assert_outcomes(failed=1)
     assert "exploration" not in result.stdout.str().replace("leveret_explore", "")
+
+
+EXPLORED = """
+import leveret
+import pika
+import pytest
+
+def scenario(broker):
+    broker.declare_queue("work")
+    try:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        connection.channel().basic_publish("", "work", b"1")
+        connection.close()
+    except pika.exceptions.AMQPError:
+        pass
+
+def test_by_itself():
+    leveret.explore(scenario)
+
+@pytest.mark.leveret_explore
+def test_marked(leveret):
+    scenario(leveret)
+"""
+
+
+@pytest.mark.parametrize("name", ["test_by_itself", "test_marked"])
+def test_how_far_it_has_come_is_shown_when_asked_for(run, name):
+    told = "  20 schedules over * steps run, now: * conn 1 chan *"
+
+    run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told])
+    run(EXPLORED, "-k", name).stdout.no_fnmatch_line(told)

@@ -7,6 +7,7 @@ unless it is to keep going: as every schedule before had at most as many faults,
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from leveret.exploration.step import Seen
 
 Execute = Callable[[Schedule], "Run"]
+
+_LOG: Final = logging.getLogger("leveret.exploration")
+# So many schedules are run between two lines of the log.
+_TOLD_EACH: Final = 20
 
 
 @dataclass(slots=True, repr=False)
@@ -122,6 +127,9 @@ class Search:
                 return
 
     def _run(self, found: Exploration, schedule: Schedule) -> Run:
+        if found.run_count and found.run_count % _TOLD_EACH == 0:
+            step_count = count_text(len(found.plain.seen), "step")
+            _LOG.info("%d schedules over %s run, now: %s", found.run_count, step_count, schedule)
         run = self._execute(schedule)
         if run.missing and not run.has_failed:
             # Threads may have come in another order this once.
