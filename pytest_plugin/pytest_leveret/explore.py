@@ -12,6 +12,7 @@ import signal
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -127,10 +128,10 @@ class Explorer:
         """Under -v show how far an exploration has come, for it may take a minute."""
         if config.option.verbose > 0:
             progress, logger = Progress(config), logging.getLogger("leveret.exploration")
-            before = logger.level
+            config.add_cleanup(partial(logger.removeHandler, progress))
+            config.add_cleanup(partial(logger.setLevel, logger.level))
             logger.addHandler(progress)
             logger.setLevel(logging.INFO)
-            config.add_cleanup(lambda: (logger.removeHandler(progress), logger.setLevel(before)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
