@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# Kept imported, or a run in this process would import it anew, and leave other classes behind.
+import leveret.exploration  # noqa: F401
+
 pytestmark = pytest.mark.timeout(90)
 
 WORKER = """
