@@ -27,8 +27,8 @@ import core
 BUDGETS = Path(__file__).with_name("instructions.json")
 WORKLOADS = ("store", "number", "deliver", "settle")
 COUNTS = (2_000, 6_000)
-# What a figure may be above its budget: the counts repeat to 0.1 %, and lie a little apart on other machines.
-TOLERANCE = 1.02
+# What a figure may be above its budget: the counts repeat to 0.1 %, and lie apart on processors with other instructions.
+TOLERANCE = 1.05
 
 
 def main(arguments: list[str]) -> int:
