@@ -71,6 +71,8 @@ class Echo:
                 case b"half":
                     self.say(b"HALF\n")
                     self.is_half_closed = True
+                case b"quiet":
+                    pass
                 case b"pause":
                     self.is_reading_paused = True
                 case b"crash":

@@ -43,6 +43,36 @@ def test_a_client_is_answered(broker: EchoBroker) -> None:
         assert client.recv(100) == b"HARE\n"
 
 
+def test_a_stream_that_waits_for_nothing_is_let_arrive() -> None:
+    pollers: list[native.Poller] = []
+    with echo_broker(lambda: noted(pollers)) as broker, broker.connect() as client:
+        for count in range(1, 51):
+            client.sendall(b"quiet\n")
+            broker.wait_until(lambda count=count: b"quiet\n" * count in all_received(broker))  # type: ignore[misc]
+
+        # The second one hears nothing but who wakes the loop.
+        assert len(pollers) == 2
+
+
+def test_who_is_answered_is_never_kept_waiting() -> None:
+    pollers: list[native.Poller] = []
+    with echo_broker(lambda: noted(pollers)) as broker, broker.connect() as client:
+        for _ in range(50):
+            client.sendall(b"hare\n")
+            assert client.recv(100) == b"HARE\n"
+
+        assert len(pollers) == 1
+
+
+def noted(pollers: list[native.Poller]) -> native.Poller:
+    pollers.append(native.new_poller())
+    return pollers[-1]
+
+
+def all_received(broker: EchoBroker) -> bytes:
+    return b"".join(bytes(conversation.received) for conversation in broker.host.conversations)
+
+
 def test_what_was_sent_before_a_barrier_is_handled_after_it(broker: EchoBroker) -> None:
     with broker.connect() as client:
         for number in range(200):

@@ -22,11 +22,15 @@ from leveret.clock import Clock, HoldableClock
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.rendezvous import Request, Turns
-from leveret.server.transport import Conversation, Transport
+from leveret.server.transport import READ_BYTES, Conversation, Transport
 
 T = TypeVar("T")
 # Long sleeps are slept in pieces: the system refuses very long ones.
 LONGEST_SLEEP_S = 3600.0
+# So many turns in a row that only took in are a stream. Its sender waits for nothing, and where it is of this process
+# it has the interpreter's lock to itself meanwhile.
+STREAM_TURNS = 8
+STREAM_PAUSE_S = 0.001
 
 # The loops of this process that run: what a fork must cut off from its child.
 _running: list[Loop] = []
@@ -87,6 +91,11 @@ class Loop:
         self._by_conversation: dict[Conversation, Transport] = {}
         # Conversations with output since the last flush. They put themselves here, each once.
         self.dirty: list[Conversation] = []
+        # Whether this turn gave a peer anything, and left anything of one for the next.
+        self._has_sent = False
+        self._has_left = False
+        # Hears who wakes the loop and nobody else.
+        self._bell: native.Poller | None = None
         self._requests: deque[Request[object]] = deque()
         self._listeners: dict[int, Listener] = {}
         # Done at the end of a turn, with the seconds there are to sleep; it returns those that may be slept.
@@ -210,14 +219,31 @@ class Loop:
     def _serve(self) -> None:
         lock, wait, turns = self._lock, self._poller.wait, self.turns
         events: list[tuple[int, int]] = []
+        turns_of_stream = 0
         while not self._is_stopping:
             with lock:
+                arrival_count = self.arrival_count
+                self._has_sent = self._has_left = False
                 self._turn(events)
                 timeout = self._seconds_to_sleep()
                 if self.after_turn is not None:
                     timeout = self._guarded_after(self.after_turn, timeout)
+                has_only_taken = self.arrival_count != arrival_count and not (self._has_sent or self._has_left)
             turns.complete()
+            turns_of_stream = turns_of_stream + 1 if has_only_taken else 0
+            if turns_of_stream >= STREAM_TURNS and (timeout is None or timeout > STREAM_PAUSE_S):
+                self._pause()
             events = wait(timeout)
+
+    def _pause(self) -> None:
+        """This lets more arrive, to be taken in at once; who wakes the loop ends it."""
+        if self._bell is None:
+            # No descriptors left: without a pause, then.
+            with suppress(OSError):
+                self._bell = self._new_poller()
+                self._bell.watch(self._alarm_fd, native.READABLE)
+        if self._bell is not None:
+            self._bell.wait(STREAM_PAUSE_S)
 
     # Hot: once per wake-up.
     def _turn(self, events: list[tuple[int, int]]) -> None:
@@ -228,6 +254,8 @@ class Loop:
             if transport is not None:
                 self.arrival_count += 1
                 self._guarded(transport, transport.on_ready, mask)
+                if transport.read_size == READ_BYTES:
+                    self._has_left = True
             elif fd == self._alarm_fd:
                 self._hear()
             elif fd in self._listeners:
@@ -319,6 +347,7 @@ class Loop:
     # Hot: once per turn.
     def _flush(self) -> None:
         while self.dirty:
+            self._has_sent = True
             # Ending one conversation may give others something to say.
             conversations = self.dirty[:]
             self.dirty.clear()
@@ -361,6 +390,9 @@ class Loop:
         self._alarm.close()
         self._wake_end.close()
         self._poller.close()
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
         if self in _running:
             _running.remove(self)
 
@@ -393,6 +425,9 @@ class Loop:
         self._alarm.close()
         self._wake_end.close()
         self._poller.close()
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
 
 
 def _run(box: list[Loop], finished: native.Gate) -> None:

@@ -82,6 +82,7 @@ class Transport:
         "fd",
         "is_open",
         "outbox_bytes",
+        "read_size",
     )
 
     def __init__(self, socket: Socket, conversation: Conversation, poller: Poller) -> None:
@@ -95,6 +96,8 @@ class Transport:
         self._is_shut = False
         self._events = READABLE
         self.outbox_bytes = 0
+        # What the last read brought, in bytes.
+        self.read_size = 0
         self.conversation = conversation
         self.fd = socket.fileno()
         self.is_open = True
@@ -129,8 +132,9 @@ class Transport:
         if not data:
             self.lose()
             return 0
+        self.read_size = len(data)
         self.conversation.receive_data(data)
-        return len(data)
+        return self.read_size
 
     def drain(self) -> bool:
         """This reads all that the peer had sent when the call began, also what waits in its own send buffer.
