@@ -27,7 +27,7 @@ import core
 BUDGETS = Path(__file__).with_name("instructions.json")
 WORKLOADS = ("store", "number", "deliver", "settle")
 COUNTS = (2_000, 6_000)
-# What a figure may be above its budget: the counts repeat to 0.1 %, and lie apart on processors with other instructions.
+# What a figure may be above its budget: the counts repeat to 0.1 %, and lie apart on other processors.
 TOLERANCE = 1.05
 
 
