@@ -29,7 +29,7 @@ T = TypeVar("T")
 LONGEST_SLEEP_S = 3600.0
 # So many turns in a row that only took in are a stream. Its sender waits for nothing, and where it is of this process
 # it has the interpreter's lock to itself meanwhile.
-STREAM_TURNS = 8
+STREAM_TURNS = 32
 STREAM_PAUSE_S = 0.001
 
 # The loops of this process that run: what a fork must cut off from its child.
