@@ -387,14 +387,18 @@ class Loop:
         for transport in self.transports:
             self._guarded(transport, transport.reset)
         self.dirty.clear()
+        self._close_own()
+        if self in _running:
+            _running.remove(self)
+
+    def _close_own(self) -> None:
+        """This gives back what is no peer's."""
         self._alarm.close()
         self._wake_end.close()
         self._poller.close()
         if self._bell is not None:
             self._bell.close()
             self._bell = None
-        if self in _running:
-            _running.remove(self)
 
     def _finish_requests(self) -> None:
         for request in self._take_requests():
@@ -422,12 +426,7 @@ class Loop:
             transport.abandon()
         for listener in self._listeners.values():
             listener.abandon()
-        self._alarm.close()
-        self._wake_end.close()
-        self._poller.close()
-        if self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        self._close_own()
 
 
 def _run(box: list[Loop], finished: native.Gate) -> None:
