@@ -343,8 +343,8 @@ def the_longest_term_in_one_line(s: Run) -> None:
         ch.commit()
 
 
-@scenario
-def a_committed_ack_makes_room_for_what_is_committed_with_it(s: Run) -> None:
+def holding_in_a_transaction(s: Run) -> Channel:
+    """A transactional channel with a consumer that holds all it may."""
     ch = s.channel()
     ch.declare("q")
     ch.fill("q", "1")
@@ -352,31 +352,31 @@ def a_committed_ack_makes_room_for_what_is_committed_with_it(s: Run) -> None:
     ch.consume("q", "limited")
     ch.deliver()
     ch.tx_select()
-    ch.ack(1)
+    return ch
+
+
+def commit_two_beside_an_unlimited_consumer(ch: Channel) -> None:
+    """Who gets the two messages tells what the commit does first."""
     ch.consume("q", "unlimited", no_ack=True)
     for body in ("2", "3"):
         ch.publish("", "q", body)
     ch.commit()
 
     ch.deliveries(2)
+
+
+@scenario
+def a_committed_ack_makes_room_for_what_is_committed_with_it(s: Run) -> None:
+    ch = holding_in_a_transaction(s)
+    ch.ack(1)
+    commit_two_beside_an_unlimited_consumer(ch)
 
 
 @scenario
 def a_committed_reject_makes_room_for_what_comes_later(s: Run) -> None:
-    ch = s.channel()
-    ch.declare("q")
-    ch.fill("q", "1")
-    ch.qos(1)
-    ch.consume("q", "limited")
-    ch.deliver()
-    ch.tx_select()
+    ch = holding_in_a_transaction(s)
     ch.reject(1, requeue=False)
-    ch.consume("q", "unlimited", no_ack=True)
-    for body in ("2", "3"):
-        ch.publish("", "q", body)
-    ch.commit()
-
-    ch.deliveries(2)
+    commit_two_beside_an_unlimited_consumer(ch)
 
 
 @scenario
