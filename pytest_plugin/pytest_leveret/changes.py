@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from leveret.observe.denied import denied_feature, ways_out
-from pytest_leveret.fingerprint import REPUBLISHED, SHARED, Fact, Refusal, normal
+from pytest_leveret.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
         elif _look_different(old, new, are_complete=are_complete):
             sentence = f"on {step[1]} {_looks(what, where, new)}; on {step[0]} {_shown(old, short=True)}"
             is_denied = SHARED in old and SHARED not in new
-            reasons = ways_out("global_qos") if is_denied else _COUNTED_ANEW if what == REPUBLISHED else []
+            reasons = ways_out("global_qos") if is_denied else _COUNTED_ANEW if what == X_DEATH else []
             found.append([sentence, *_indented(reasons)])
     # What has a reason explains the rest more often than the other way round.
     return sorted(found, key=len, reverse=True)

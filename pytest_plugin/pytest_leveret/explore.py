@@ -20,6 +20,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
+from pytest_leveret.markers import place_of
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration
@@ -70,8 +71,7 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     try:
         _settings_of(item)
     except (TypeError, ValueError) as error:
-        path, line, _ = item.location
-        raise pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {NAME}: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{place_of(item)}: {NAME}: {error}", pytrace=False) from None
 
 
 def _settings_of(item: pytest.Item) -> Settings:

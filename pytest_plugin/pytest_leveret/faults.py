@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pytest_leveret.markers import place_of
+
 if TYPE_CHECKING:
     from leveret import Broker
 
@@ -44,5 +46,4 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
 
 
 def _wrong_marker(item: pytest.Item, text: str) -> BaseException:
-    path, line, _ = item.location
-    return pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {NAME}: {text}", pytrace=False)
+    return pytest.fail.Exception(f"{place_of(item)}: {NAME}: {text}", pytrace=False)

@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 # What a shared prefetch limit is called; RabbitMQ denies it as global_qos.
 SHARED: Final = "for the whole channel"
 _SINGLE: Final = "for each consumer"
-# What the x-death of a message is called that a client had published with one; from 4.0 on RabbitMQ counts it anew.
-REPUBLISHED: Final = "x-death"
+# The header, and the fact of one that a client had published; from 4.0 on RabbitMQ counts that anew.
+X_DEATH: Final = "x-death"
 
 # Why a message goes back to its queue while nobody hangs up on it.
 _ON_PURPOSE: Final = ("nacked", "rejected", "recovered", "consumer_timeout")
-
-_X_DEATH: Final = "x-death"
 
 _MADE_UP: Final = (
     # Names of the broker, and what clients make after their pattern.
@@ -120,7 +118,7 @@ class _View:
         match event.kind:
             case events.CONN_OPEN:
                 self._clients[event.conn] = normal(event.client)
-            case events.PUBLISHED if _X_DEATH in (event.message.properties.headers or ()):
+            case events.PUBLISHED if X_DEATH in (event.message.properties.headers or ()):
                 self._republished.add(event.message.id)
             case events.ENQUEUED if event.src_copy is not None:
                 self._arrived.add(event.copy)
@@ -153,7 +151,7 @@ class _View:
         if is_letter and event.message.id in self._republished:
             # Later deaths count on from this one on every version.
             self._republished.discard(event.message.id)
-            facts.append(Fact(REPUBLISHED, f"{_place(event)} of what a client published with one", _deaths(event)))
+            facts.append(Fact(X_DEATH, f"{_place(event)} of what a client published with one", _deaths(event)))
         return facts
 
 

@@ -57,13 +57,18 @@ def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
 
 
+def place_of(item: pytest.Item) -> str:
+    """The file and line of a test."""
+    path, line, _ = item.location
+    return f"{path}:{(line or 0) + 1}"
+
+
 def refuse_wrong_marker(item: pytest.Item) -> None:
     """End a test whose marker cannot be meant, with the place of the test."""
     try:
         settings = marked_settings(item)
     except WrongMarker as error:
-        path, line, _ = item.location
-        raise pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{place_of(item)}: {error}", pytrace=False) from None
     fixtures = getattr(item, "fixturenames", ())
     if settings and "leveret_session" in fixtures and not {"leveret", "make_leveret"} & set(fixtures):
         pytest.fail(
@@ -74,9 +79,8 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     # A marker of the module or the class may be for its other tests; who asks for fixtures as it runs may get a broker.
     is_marked = any(mark.name == NAME for mark in item.own_markers)
     if is_marked and not {"leveret", "make_leveret", "request"} & set(fixtures):
-        path, line, _ = item.location
         pytest.fail(
-            f"{path}:{(line or 0) + 1}: marker leveret: the test uses neither the fixture leveret nor make_leveret, "
+            f"{place_of(item)}: marker leveret: the test uses neither the fixture leveret nor make_leveret, "
             "so there is no broker to be marked",
             pytrace=False,
         )
