@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.observe.made_up import MADE_UP
 from leveret.observe.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -34,9 +35,7 @@ _MADE_UP: Final = (
     (re.compile(r"\b(amq\.gen|amq\.ctag|amq\.rabbitmq\.reply-to)[-.][\w=+/-]+"), r"\1-*"),
     # The version a test runs on, which may stand in a name made from the test's.
     (re.compile(r"rabbitmq-\d+\.\d+"), "rabbitmq-*"),
-    (re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE), "*"),
-    (re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b", re.IGNORECASE), "*"),
-    (re.compile(r"\d{5,}"), "*"),
+    (MADE_UP, "*"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
+from leveret.observe.made_up import MADE_UP
 from leveret.protocol.state import ChannelState, State
 from leveret.trace.events import preview
 from leveret.wire.methods import BasicAck
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from leveret.faults import Occasion
     from leveret.protocol.connection import Connection
 
-# What a client makes up anew for each connection is no name to know it by again.
-_MADE_UP: Final = re.compile(
-    r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b|\d{5,}", re.I
-)
 _THEN: Final = ", then "
 
 # Connection, channel, delivery tag, and whether it covers those before it.
@@ -125,7 +121,8 @@ class Watcher:
         if name is None:
             field = connection.client_properties.get("connection_name")
             told = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
-            told = _MADE_UP.sub("*", told)
+            # What is another one each time is no name to know a connection by again.
+            told = MADE_UP.sub("*", told)
             if not told or told.isdecimal() or not told.isprintable() or _THEN in told:
                 return connection.number
             count = self._name_counts[told] = self._name_counts.get(told, 0) + 1
