@@ -66,7 +66,7 @@ def _hint(name: str) -> str:
     if name.startswith("_"):
         return ""
     from leveret.broker import Broker
-    from leveret.observe.matching import did_you_mean, nearest
+    from leveret.observe.spelling import did_you_mean, nearest
 
     if nearest(name, __all__) or not nearest(name, dir(Broker)):
         return did_you_mean(name, __all__)

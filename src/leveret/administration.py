@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import BrokerError
 from leveret.model.errors import ConnectionForced
-from leveret.observe.matching import nearest
 from leveret.observe.names import find_vhost
+from leveret.observe.spelling import nearest
 
 if TYPE_CHECKING:
     from leveret.engine import Engine

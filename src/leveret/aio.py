@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leveret.observe.matching import did_you_mean
+from leveret.observe.spelling import did_you_mean
 from leveret.server import native
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from leveret.errors import BrokerError
 from leveret.model.errors import AccessRefused, PreconditionFailed
 from leveret.model.message import Message
 from leveret.observe.names import find_vhost
-from leveret.observe.views import ExchangeView, QueueView
 from leveret.protocol import publishing
 from leveret.trace import events
 from leveret.wire.properties import Properties
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from leveret.model.binding import Destination
     from leveret.model.node import Node
     from leveret.model.vhost import VirtualHost
+    from leveret.observe.views import ExchangeView, QueueView
 
 _NOTHING: Final = object()
 
@@ -88,6 +88,8 @@ class Backdoor:
         vhost: str = "/",
     ) -> QueueView:
         """Declare a queue, one with a name of the broker's choice when none is given."""
+        from leveret.observe.views import QueueView
+
         with self._engine.acting() as node:
             queue = find_vhost(node, vhost).declare_queue(
                 name, durable=durable, auto_delete=auto_delete, arguments=_table(arguments)
@@ -106,6 +108,8 @@ class Backdoor:
         vhost: str = "/",
     ) -> ExchangeView:
         """Declare an exchange."""
+        from leveret.observe.views import ExchangeView
+
         with self._engine.acting() as node:
             exchange = find_vhost(node, vhost).declare_exchange(
                 name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=_table(arguments)

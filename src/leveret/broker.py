@@ -10,10 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Never, Self
-from urllib.parse import quote
 
 from leveret.administration import suggestion
-from leveret.aio import Aio
 from leveret.backdoor import Backdoor
 from leveret.compat import DENIABLE, Compat
 from leveret.engine import EVENT_EXCHANGE, Engine
@@ -22,26 +20,31 @@ from leveret.keywords import checked_port, checked_seed, checked_users, unknown_
 from leveret.model import node_settings
 from leveret.model.node_settings import NodeSettings
 from leveret.observe.checks.facade import CheckedAssertions
-from leveret.observe.checks.judge import Judge
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.errors import UnknownName
 from leveret.observe.hinting import Hinting
-from leveret.observe.holders import connections
-from leveret.observe.matching import did_you_mean
 from leveret.observe.names import find_queue, find_vhost
-from leveret.observe.report import is_shown_by
-from leveret.observe.searching import HAPPENINGS
-from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
+from leveret.observe.spelling import did_you_mean
 from leveret.operator import Operator
 from leveret.scripted.peers import Peers
-from leveret.timekeeper import Timekeeper
 
 if TYPE_CHECKING:
     from os import PathLike
     from ssl import SSLContext
 
+    from leveret.aio import Aio
     from leveret.faults import FaultPlan
+    from leveret.observe.checks.judge import Judge
+    from leveret.observe.views import (
+        BindingView,
+        ChannelView,
+        ConnectionView,
+        ConsumerView,
+        ExchangeView,
+        QueueView,
+    )
     from leveret.server.tls import Authority
+    from leveret.timekeeper import Timekeeper
     from leveret.trace.recorder import Level, Recorder
     from leveret.trace.writer import TraceOptions
 
@@ -119,12 +122,12 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             tls=tls or None,
         )
         super().__init__(self._engine)
-        faults = self._engine.faults
-        self._judge = Judge(self._engine, Levels(checks), lambda: faults.rules)
-        faults.on_unused = self._judge.refuse_unused
+        self._levels = Levels(checks)
+        # Made when they are needed, which in many a test is never.
+        self._the_judge: Judge | None = None
+        self._the_clock: Timekeeper | None = None
         self._script_errors: list[BaseException] = []
         self.host = host
-        self.clock = Timekeeper(self._engine)
         self._wanted_port = checked_port("port", port)
         self._wanted_tls_port = checked_port("tls_port", tls_port)
         self._port: int | None = None
@@ -139,7 +142,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         else:
             ports = self._engine.start(self.host, self._wanted_port, self._wanted_tls_port)
             self._port, self._tls_port = (port for _, port in ports)
-        self._judge.resume()
+        if self._the_judge is not None:
+            self._the_judge.resume()
         return self
 
     def stop(self) -> None:
@@ -158,12 +162,18 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         if isinstance(error, KeyboardInterrupt):
             # Somebody has lost patience, and wants to know what it waited for.
             sys.stderr.write(f"{self._engine.report()}\n")
-        elif isinstance(error, Exception) and not is_shown_by(error):
+        elif isinstance(error, Exception):
             # A test without our fixture has no other place for it.
-            error.add_note(self._engine.report(repr(self)))
+            self._add_report(error)
         self.stop()
         if error is None:
             self.check()
+
+    def _add_report(self, error: Exception) -> None:
+        from leveret.observe.report import is_shown_by
+
+        if not is_shown_by(error):
+            error.add_note(self._engine.report(repr(self)))
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -219,6 +229,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             if known is None:
                 raise BrokerError(f"there is no user {user!r}")
             password = known.password or ""
+        from urllib.parse import quote
+
         host = f"[{self.host}]" if ":" in self.host else self.host
         # Without a path a client takes "/"; not all take a lone slash for it.
         path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
@@ -227,11 +239,15 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """A queue as it is now; UnknownName, a LookupError, for one that is not there."""
+        from leveret.observe.views import QueueView
+
         with self._engine.looking() as node:
             return QueueView.of(find_queue(node, vhost, name))
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
         """An exchange as it is now; UnknownName, a LookupError, for one that is not there."""
+        from leveret.observe.views import ExchangeView
+
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
             if name not in known:
@@ -241,12 +257,16 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     @property
     def queues(self) -> list[QueueView]:
         """Every queue of every virtual host."""
+        from leveret.observe.views import QueueView
+
         with self._engine.looking() as node:
             return [QueueView.of(queue) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
     @property
     def exchanges(self) -> list[ExchangeView]:
         """Every exchange of every virtual host, those every broker has among them."""
+        from leveret.observe.views import ExchangeView
+
         with self._engine.looking() as node:
             return [
                 ExchangeView.of(exchange, vhost.name)
@@ -262,6 +282,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     @property
     def connections(self) -> list[ConnectionView]:
         """The open connections, oldest first."""
+        from leveret.observe.holders import connections
+        from leveret.observe.views import ConnectionView
+
         with self._engine.looking() as node:
             return [ConnectionView.of(connection, node) for connection in connections(node)]
 
@@ -284,11 +307,32 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     @property
     def faults(self) -> FaultPlan:
         """What should go wrong: `broker.faults.drop_connection(on="basic.ack")`, see docs/faults.md."""
-        return self._engine.faults
+        plan = self._engine.faults
+        plan.on_unused = self._judge.refuse_unused
+        return plan
+
+    @property
+    def clock(self) -> Timekeeper:
+        """The hands of its clock: `broker.clock.advance(minutes=5)`, see docs/time.md."""
+        if self._the_clock is None:
+            from leveret.timekeeper import Timekeeper
+
+            self._the_clock = Timekeeper(self._engine)
+        return self._the_clock
+
+    @property
+    def _judge(self) -> Judge:
+        if self._the_judge is None:
+            from leveret.observe.checks.judge import Judge
+
+            self._the_judge = Judge(self._engine, self._levels, self._engine.fault_rules)
+        return self._the_judge
 
     @property
     def aio(self) -> Aio:
         """The awaitable twins of what waits, for use on a running event loop."""
+        from leveret.aio import Aio
+
         return Aio(self)
 
     def sync(self) -> None:
@@ -313,6 +357,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         WaitedTooLong shows the nearest things that did happen.
         """
         __tracebackhide__ = True
+        from leveret.observe.searching import HAPPENINGS
+
         if kind not in HAPPENINGS:
             raise ValueError(f"nothing happens that is called {kind!r}; known are {', '.join(HAPPENINGS)}")
         try:
@@ -326,6 +372,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         What a worker declares for itself can be published to from then on. WaitedTooLong shows who was there.
         """
         __tracebackhide__ = True
+        from leveret.observe.views import ConsumerView
+
         found: list[ConsumerView] = []
 
         def look() -> bool:

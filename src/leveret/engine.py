@@ -16,17 +16,13 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from leveret.clock import HoldableClock, SystemClock
 from leveret.compat import Compat
 from leveret.errors import BrokerError, Refused, WaitedTooLong
-from leveret.faults import FaultPlan
 from leveret.hooks import Hooks
 from leveret.model.errors import AmqpError, ConnectionForced
-from leveret.model.event_exchange import EventExchange
 from leveret.model.message import Message
 from leveret.model.node import SHUTDOWN_TEXT, Node
 from leveret.model.node_settings import NodeSettings
 from leveret.observe.callers import calling_line, waiting_line
 from leveret.observe.debugging import is_debugged
-from leveret.observe.idle import describe, why_not_idle
-from leveret.observe.report import report_text
 from leveret.protocol.connection import Connection, Dirty
 from leveret.server import native
 from leveret.server.listener import Address, Listener
@@ -38,6 +34,8 @@ from leveret.trace.recorder import Level, Recorder
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from leveret.faults.plan import FaultPlan
+    from leveret.faults.rule import Rule
     from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
@@ -88,8 +86,7 @@ class Engine:
         # How often the test called: it looked, acted or began to wait.
         self.call_count = 0
         self._connection_count = 0
-        # Chance of its own, so that a fault changes no name the node makes up.
-        self.faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
+        self._faults: FaultPlan | None = None
         self.node = self._new_node()
         self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
         if self.recorder.tap is not None:
@@ -105,12 +102,38 @@ class Engine:
             settings=self.settings,
         )
         if EVENT_EXCHANGE in self.plugins:
+            from leveret.model.event_exchange import EventExchange
+
             node.event_exchange = EventExchange(node)
         for name, password in self.users.items():
             node.access.set_user(name, password)
             node.access.set_permission("/", name)
-        self.faults.attach(node)
+        if self._faults is not None:
+            self._faults.attach(node)
         return node
+
+    @property
+    def faults(self) -> FaultPlan:
+        """What should go wrong; nothing, and so nothing is made for it, until somebody asks."""
+        if self._faults is None:
+            from leveret.faults.plan import FaultPlan
+
+            # Chance of its own, so that a fault changes no name the node makes up.
+            self._faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
+            self._faults.attach(self.node)
+        return self._faults
+
+    def fault_rules(self) -> list[Rule]:
+        """This is all that should have gone wrong, spent or not."""
+        return [] if self._faults is None else self._faults.rules
+
+    def kept_back(self) -> list[str]:
+        """This is what faults keep back, a sentence each."""
+        return [] if self._faults is None else self._faults.kept_back()
+
+    def faults_text(self) -> str:
+        """This is what a report says of faults, below the rest of it."""
+        return "" if self._faults is None else self._faults.report()
 
     def _new_writer(self, trace: TraceOptions) -> Writer:
         # Not for brokers that write no file: they need nothing that compresses or asks git.
@@ -324,7 +347,9 @@ class Engine:
             raise WaitedTooLong(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
 
     def _why_not_idle(self) -> list[str]:
-        return why_not_idle(self.node) + self.faults.kept_back() + self.unread_by_peers()
+        from leveret.observe.idle import why_not_idle
+
+        return why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
 
     def unread_by_peers(self) -> list[str]:
         """These are the peers that do not take what is sent to them."""
@@ -336,14 +361,18 @@ class Engine:
 
     def describe(self) -> str:
         """This is the state of the broker in words."""
+        from leveret.observe.idle import describe
+
         with self.lock:
             return describe(self.node)
 
     def report(self, title: str | None = None) -> str:
         """This is all there is to say when something did not happen: state, refusals, last events, faults, seed."""
+        from leveret.observe.report import report_text
+
         with self.lock:
             title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
-            return report_text(self.node, self.recorder, title) + self.faults.report()
+            return report_text(self.node, self.recorder, title) + self.faults_text()
 
 
 def _own_version() -> str:

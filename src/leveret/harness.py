@@ -84,7 +84,7 @@ class Harness:
             return False
         with self._engine.lock:
             recorder = self._engine.recorder
-            is_idle = not (why_not_idle(self._engine.node) or self._engine.faults.kept_back())
+            is_idle = not (why_not_idle(self._engine.node) or self._engine.kept_back())
             return recorder.is_on and not recorder.has_dropped and is_idle
 
     def take_internal_errors(self) -> list[BaseException]:
@@ -120,4 +120,4 @@ class Harness:
             return f"{self._name}, started by process {self._engine.loop.process}"
         with self._engine.lock:
             title = f"{self._name}, seed={self._engine.seed}"
-            return report_text(self._engine.node, self._engine.recorder, title) + self._engine.faults.report()
+            return report_text(self._engine.node, self._engine.recorder, title) + self._engine.faults_text()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from leveret.observe.matching import did_you_mean
+from leveret.observe.spelling import did_you_mean
 
 _PORT_MAX: Final = 65535
 

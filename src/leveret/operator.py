@@ -8,7 +8,6 @@ a client that has just opened is not missed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.administration import Administration, find_user, refuse_unknown, suggestion
@@ -18,6 +17,8 @@ from leveret.model.policy import Policies, Policy, PolicyInvalid
 from leveret.observe.names import find_vhost
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from leveret.model.session import Session
 
 _CLOSED: Final = "Closed via leveret"

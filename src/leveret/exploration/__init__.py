@@ -20,7 +20,7 @@ from leveret.exploration.telling import divergence_text, failure_text, plain_han
 from leveret.faults import Fault
 from leveret.keywords import unknown_keyword
 from leveret.observe.errors import LeveretWarning
-from leveret.observe.matching import did_you_mean
+from leveret.observe.spelling import did_you_mean
 
 __all__ = ["DEFAULT", "KINDS", "Exploration", "ExplorationFailed", "Run", "Schedule", "Settings", "explore"]
 

@@ -16,7 +16,7 @@ from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
 from leveret.faults import DropConnection, Duplicate, Fault, Occasion, Redeliver, Reorder, Restart
 from leveret.faults.plan import WATCHED
-from leveret.observe.matching import nearest
+from leveret.observe.spelling import nearest
 from leveret.protocol.state import State
 
 LOST_BEFORE: Final = "lost before"

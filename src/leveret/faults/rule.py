@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from leveret.faults.fault import Fault, Point
-from leveret.observe.matching import Matcher, is_equal, nearest
+from leveret.observe.matching import Matcher, is_equal
+from leveret.observe.spelling import nearest
 from leveret.trace import events
 from leveret.wire import methods as wire
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from leveret.observe.spelling import did_you_mean
+
 # A list of more names helps nobody.
 _LISTED_MAX: Final = 40
 
@@ -26,9 +28,6 @@ class Hinting:
 def _hint(name: str, kind: type) -> str:
     if name.startswith("_"):
         return ""
-    # Not above: what matches messages knows views of them, which hint.
-    from leveret.observe.matching import did_you_mean
-
     known = [one for one in dir(kind) if not one.startswith("_")]
     hint = did_you_mean(name, known)
     return hint if hint or len(known) > _LISTED_MAX else f"; it has {', '.join(known)}"

@@ -15,11 +15,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
+from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final
 
 from leveret.observe.message_view import MessageView
+from leveret.observe.spelling import nearest
 from leveret.trace.events import preview
 from leveret.wire.properties import PROPERTY_NAMES
 
@@ -215,17 +216,6 @@ def topic_matches(pattern: str, routing_key: str) -> bool:
             fits = [pattern_word in ("*", word) for word in words]
             reached = [False] + [reached[n] and fits[n] for n in range(len(words))]
     return reached[-1]
-
-
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names a misspelt one may have meant, nearest first."""
-    return get_close_matches(name, list(known), n=3, cutoff=0.6)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a complaint about a name: what it may have meant; nothing when nothing is near."""
-    close = nearest(name, [one for one in known if one])
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def _unknown_keyword(keyword: str, known: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.observe.errors import UnknownName
-from leveret.observe.matching import nearest
+from leveret.observe.spelling import nearest
 from leveret.trace import events
 from leveret.trace.events import Event
 

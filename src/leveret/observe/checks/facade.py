@@ -8,18 +8,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from leveret.observe.assertions import Assertions, Options
-from leveret.observe.checks.finding import PLACES, Allowance, refusal_text
-from leveret.observe.checks.judge import Judge
 from leveret.observe.checks.table import known_check
 from leveret.observe.errors import IncompleteTrace
-from leveret.observe.matching import is_equal, nearest
-from leveret.observe.message_view import MessageView
-from leveret.observe.report import report_text
+from leveret.observe.spelling import nearest
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.observe.assertions import Source
+    from leveret.observe.checks.finding import Allowance
+    from leveret.observe.checks.judge import Judge
+    from leveret.observe.message_view import MessageView
 
 
 class Allowed:
@@ -41,7 +40,10 @@ class Allowed:
 class CheckedAssertions(Assertions):
     """The assertions, of which the strict checks take note."""
 
-    _judge: Judge
+    @property
+    def _judge(self) -> Judge:
+        """Who keeps what the checks have found."""
+        raise NotImplementedError
 
     def allow(self, check: str, **places: object) -> Allowed:
         """Allow what a strict check would find, from here on, or inside a `with` block.
@@ -50,6 +52,8 @@ class CheckedAssertions(Assertions):
         where; without them it is allowed everywhere. What clients do is inside the block when it has reached the
         broker before its end. ValueError for a check that does not exist.
         """
+        from leveret.observe.checks.finding import PLACES, Allowance
+
         known_check(check)
         for name in places:
             if name not in PLACES:
@@ -69,6 +73,8 @@ class CheckedAssertions(Assertions):
         Returns the first of them.
         """
         __tracebackhide__ = True
+        from leveret.observe.checks.finding import refusal_text
+
         source = self._source
         if not source.recorder.is_on:
             raise IncompleteTrace(
@@ -108,6 +114,8 @@ class CheckedAssertions(Assertions):
             raise AssertionError(f"{error}\n{self._report()}") from None
 
     def _report(self) -> str:
+        from leveret.observe.report import report_text
+
         source = self._source
         with source.lock:
             return report_text(source.node, source.recorder, "the broker:")
@@ -139,5 +147,7 @@ def _refusals(source: Source) -> list[Event]:
 
 
 def _is_meant(event: Event, code: int | None, text: object, client: object) -> bool:
+    from leveret.observe.matching import is_equal
+
     is_text = text is None or (text in event.text if isinstance(text, str) else is_equal(text, event.text))
     return code in (None, event.code) and is_text and (client is None or is_equal(client, event.client))

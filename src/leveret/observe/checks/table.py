@@ -7,10 +7,9 @@ A level is "error" (the test fails at its end), "warning" (a LeveretWarning) or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
-from leveret.observe.matching import nearest
+from leveret.observe.spelling import nearest
 
 Level = Literal["error", "warning", "off"]
 # What `Broker(checks=...)` takes.
@@ -19,8 +18,7 @@ Wanted = str | Iterable[str] | Mapping[str, str]
 LEVELS: Final = ("error", "warning", "off")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One row."""
 
     name: str

@@ -1,0 +1,149 @@
+"""The inquiry: how an assertion is answered from the trace, or why it cannot be.
+
+It reads the trace and the model under the broker's lock and changes neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.observe.errors import IncompleteTrace
+from leveret.observe.failures import failure_text
+from leveret.observe.fates import Chronicle
+from leveret.observe.matching import Matcher
+from leveret.observe.message_view import MessageView
+from leveret.observe.names import refuse_unknown
+from leveret.observe.searching import HAPPENINGS, Question, Search
+from leveret.observe.spelling import nearest
+
+if TYPE_CHECKING:
+    from leveret.observe.assertions import Options, Source
+
+# Keywords of the calls that are no criteria, for the hint at a misspelt one.
+_OTHER_KEYWORDS: Final = ("times", "within", "vhost", "reason", "to")
+
+
+def answer(
+    source: Source,
+    call: str,
+    place: str | None,
+    options: Options,
+    *,
+    times: int | None,
+    to: str | None,
+    reason: object,
+) -> MessageView | list[MessageView]:
+    """The message that `call` asks for, or with `times` so many; raises AssertionError when they are not there."""
+    __tracebackhide__ = True
+    _refuse_unknown_reason(call, reason)
+    within, vhost = options.get("within"), options.get("vhost", "/")
+    criteria = {name: value for name, value in options.items() if name not in ("within", "vhost")}
+    matcher = Matcher(criteria, also_known=_OTHER_KEYWORDS)
+    happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
+    asked = {"to": to, "reason": reason, "times": None if call == "assert_not_published" else times}
+    question = Question(
+        call=_call_text(call, place, matcher, {name: value for name, value in asked.items() if value is not None}),
+        happening=happening,
+        vhost=vhost,
+        place=place,
+        matcher=matcher,
+        reason=reason,
+        to=to,
+        times=times,
+    )
+    found = _Inquiry(source, question).answer(within)
+    return found[0] if times is None else found
+
+
+# What `reason` can be; anything else is a slip of the pen, or an object with an `__eq__` of its own.
+_REASONS: Final = {
+    "assert_dead_lettered": ("rejected", "expired", "maxlen", "delivery_limit"),
+    "assert_requeued": ("nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"),
+    "assert_dropped": (
+        *("no route", "rejected", "expired", "maxlen", "delivery_limit", "restart", "retention"),
+        *("cycle", "no requester", "rolled_back", "fault"),
+    ),
+}
+
+
+def _refuse_unknown_reason(call: str, reason: object) -> None:
+    __tracebackhide__ = True
+    known = _REASONS.get(call, ())
+    if isinstance(reason, str) and known and reason not in known:
+        close = nearest(reason, known)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, known))}"
+        raise ValueError(f"{call} knows no reason {reason!r}; {hint}")
+
+
+class _Inquiry:
+    """One question on its way to an answer."""
+
+    def __init__(self, source: Source, question: Question) -> None:
+        self._source: Final = source
+        self._question: Final = question
+        self._search: Final = Search(question)
+
+    def answer(self, within: float | None) -> list[MessageView]:
+        """The messages found; raises AssertionError when they are not what was asked for."""
+        __tracebackhide__ = True
+        source, question = self._source, self._question
+        if not source.recorder.is_on:
+            raise IncompleteTrace(
+                f"{question.call} needs a trace and this broker keeps none; use Broker(record='ring')"
+            )
+        # After waiting in vain the barrier again: nothing may have happened since, but time has passed.
+        if within is None or not source.wait_until(self._is_decided, within):
+            source.sync()
+        with source.lock:
+            self._catch_up()
+            return self._conclude(within)
+
+    def _conclude(self, within: float | None) -> list[MessageView]:
+        __tracebackhide__ = True
+        question, search = self._question, self._search
+        found, times = search.found(), question.times
+        if times is None and found:
+            return [search.view(found[0])]
+        if times is None or len(found) <= times:
+            self._refuse_incomplete_trace()
+        if not found:
+            self._refuse_unknown_names(within)
+        if len(found) == times:
+            return [search.view(occurrence) for occurrence in found]
+        chronicle = Chronicle(self._source.recorder.raw(), self._source.node)
+        raise AssertionError(failure_text(search, chronicle, within))
+
+    def _catch_up(self) -> None:
+        self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
+
+    def _is_decided(self) -> bool:
+        # "None at all" is decided by the first one. More than asked for may still come, and is not waited for.
+        self._catch_up()
+        return len(self._search.found()) >= max(1, self._question.times or 1)
+
+    def _refuse_incomplete_trace(self) -> None:
+        __tracebackhide__ = True
+        recorder = self._source.recorder
+        # What was dropped before the test began does not count anyway.
+        if recorder.has_dropped and not self._search.has_seen_start:
+            raise IncompleteTrace(
+                f"{self._question.call} cannot be answered: the trace holds the last {recorder.size} events and older "
+                "ones are gone; clear() it before the part that counts"
+            )
+
+    def _refuse_unknown_names(self, within: float | None) -> None:
+        __tracebackhide__ = True
+        question, node = self._question, self._source.node
+        trace = self._source.recorder.raw()
+        if question.place is not None:
+            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place, within=within)
+        if question.to is not None:
+            refuse_unknown(node, trace, question.vhost, "queue", question.to, within=within)
+
+
+def _call_text(call: str, place: str | None, matcher: Matcher, asked: Mapping[str, object]) -> str:
+    arguments = [] if place is None else [repr(place)]
+    arguments += [f"{name}={value!r}" for name, value in asked.items()]
+    arguments += [repr(matcher)] if matcher.criteria else []
+    return f"{call}({', '.join(arguments)})"
