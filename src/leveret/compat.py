@@ -8,14 +8,12 @@ brokers; 4.2 and 3.13 follow documents and release notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 MEBIBYTE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Compat:
+class Compat(NamedTuple):
     """How one RabbitMQ version behaves where versions differ."""
 
     # What it calls itself.
@@ -221,15 +219,14 @@ class Compat:
         """The same version with features of DENIABLE denied by configuration, where it permits them."""
         if "transient_nonexcl_queues" not in features or self.denies_transient_nonexcl_queues:
             return self
-        return replace(self, denies_transient_nonexcl_queues=True, denies_by_configuration=True)
+        return self._replace(denies_transient_nonexcl_queues=True, denies_by_configuration=True)
 
 
 # Compared with 4.3.6.
 V4_3: Final = Compat()
 
 # Documented, not proven: 4.3 without what its release notes add or deny.
-V4_2: Final = replace(
-    V4_3,
+V4_2: Final = V4_3._replace(
     version="4.2",
     product_version="4.2.0",
     platform="Erlang/OTP 27.3.4",
@@ -266,8 +263,7 @@ V4_2: Final = replace(
 )
 
 # Compared with 4.0.5.
-V4_0: Final = replace(
-    V4_2,
+V4_0: Final = V4_2._replace(
     version="4.0",
     product_version="4.0.5",
     platform="Erlang/OTP 27.3.4.1",
@@ -285,8 +281,7 @@ V4_0: Final = replace(
 )
 
 # Documented, not proven: message containers (4.0's headers and deaths) are there, the rest is as before 4.0.
-V3_13: Final = replace(
-    V4_0,
+V3_13: Final = V4_0._replace(
     version="3.13",
     has_mirroring=True,
     product_version="3.13.7",
@@ -313,8 +308,7 @@ V3_13: Final = replace(
 )
 
 # Compared with 3.10.8.
-V3_10: Final = replace(
-    V3_13,
+V3_10: Final = V3_13._replace(
     version="3.10",
     explains_replay_to_nowhere=False,
     product_version="3.10.8",
@@ -349,9 +343,9 @@ VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2
 DENIABLE: Final = frozenset({"transient_nonexcl_queues"})
 # What a deprecated feature changes where it is permitted.
 PERMITTED: Final[dict[str, Callable[[Compat], Compat]]] = {
-    "transient_nonexcl_queues": lambda compat: replace(compat, denies_transient_nonexcl_queues=False),
-    "queue_master_locator": lambda compat: replace(compat, denies_queue_master_locator=False),
-    "global_qos": lambda compat: replace(compat, global_qos="shared"),
+    "transient_nonexcl_queues": lambda compat: compat._replace(denies_transient_nonexcl_queues=False),
+    "queue_master_locator": lambda compat: compat._replace(denies_queue_master_locator=False),
+    "global_qos": lambda compat: compat._replace(global_qos="shared"),
 }
 
 

@@ -388,7 +388,7 @@ def test_ten_thousand_deaths_in_a_row_are_work_and_not_recursion(world: World) -
         world.publish(b"1")
 
     entry = inbox(consumer)[-1]
-    assert [(death.queue, death.count) for death in entry.message.deaths] == [("q", 10_000)]
+    assert [(death.queue, death.death_count) for death in entry.message.deaths] == [("q", 10_000)]
 
 
 class Rejecting(Inbox):

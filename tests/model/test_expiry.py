@@ -138,9 +138,7 @@ def test_a_high_message_that_comes_later_is_not_watched_for_its_age(world: World
 def test_a_new_time_to_live_is_for_messages_that_come_later(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"old")
-    settings = queue.settings
-    settings.message_ttl_us = 100_000
-    queue.apply(settings)
+    queue.apply(queue.settings._replace(message_ttl_us=100_000))
     world.fill(queue, b"new")
 
     world.elapse(1000)

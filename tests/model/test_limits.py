@@ -160,9 +160,7 @@ def test_what_a_full_queue_drops_is_dead_lettered(world: World) -> None:
 def test_a_policy_trims_a_queue_at_once(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1", b"2", b"3")
-    settings = queue.settings
-    settings.max_length = 1
 
-    queue.apply(settings)
+    queue.apply(queue.settings._replace(max_length=1))
 
     assert bodies(queue.ready) == [b"3"]

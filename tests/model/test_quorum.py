@@ -129,7 +129,7 @@ def test_what_failed_too_often_is_dead_lettered(world: World) -> None:
 
     (entry,) = grave.ready
     assert entry.redelivered
-    assert [(death.reason, death.count) for death in entry.message.deaths] == [("delivery_limit", 1)]
+    assert [(death.reason, death.death_count) for death in entry.message.deaths] == [("delivery_limit", 1)]
 
 
 def test_the_default_limit_is_twenty(world: World) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from leveret.model.errors import AccessRefused
 from leveret.model.passwords import PasswordHash
@@ -25,17 +24,26 @@ RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
 _EVERYTHING: Final = ".*"
 
 
-@dataclass(slots=True)
 class User:
     """One user. Without a password, or the hash of one, nobody logs in as them."""
 
-    name: str
-    password: str | None = None
-    tags: tuple[str, ...] = ()
-    # "max-connections" and "max-channels"; a negative number is no limit, 0 is none allowed.
-    limits: dict[str, int] = field(default_factory=dict)
-    # What stands for a password that came in definitions.
-    password_hash: PasswordHash | None = None
+    __slots__ = ("limits", "name", "password", "password_hash", "tags")
+
+    def __init__(
+        self,
+        name: str,
+        password: str | None = None,
+        tags: tuple[str, ...] = (),
+        limits: dict[str, int] | None = None,
+        password_hash: PasswordHash | None = None,
+    ) -> None:
+        self.name = name
+        self.password = password
+        self.tags = tags
+        # "max-connections" and "max-channels"; a negative number is no limit, 0 is none allowed.
+        self.limits = {} if limits is None else limits
+        # What stands for a password that came in definitions.
+        self.password_hash = password_hash
 
     def has_password(self, password: str) -> bool:
         """Whether that is the user's password; an empty one never is."""
@@ -49,8 +57,7 @@ class User:
         return number if number >= 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(NamedTuple):
     """What one user may do with the queues and exchanges of one vhost: three patterns as they were given."""
 
     configure: str
@@ -73,8 +80,7 @@ class Permission:
         return self.configure == self.write == self.read == _EVERYTHING
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPermission:
+class TopicPermission(NamedTuple):
     """Which routing keys one user may publish to, and bind to, on one topic exchange."""
 
     write: str

@@ -8,8 +8,7 @@ seen on RabbitMQ 4.3.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.compat import Compat
 from leveret.model import absent
@@ -32,8 +31,7 @@ class _Invalid(Exception):
 Check = Callable[[Field, Compat], None]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueArgument:
+class QueueArgument(NamedTuple):
     """One argument of queue.declare."""
 
     name: str

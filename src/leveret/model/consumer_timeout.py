@@ -7,8 +7,7 @@ has handed out, armed for the nearest deadline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.model.arguments import integer_of
 from leveret.model.consumer import Consumer
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from leveret.model.queue import Queue
 
 
-@dataclass(slots=True)
-class Holding:
+class Holding(NamedTuple):
     """One delivery under way: who holds it, and until when they may."""
 
     entry: QueueEntry

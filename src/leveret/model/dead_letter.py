@@ -7,7 +7,6 @@ x-death is only a header (4.3), or is continued (3.x).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from leveret.model.message import Death, Message, QueueEntry
@@ -97,7 +96,7 @@ def _recorded(
         expiration = message.properties.expiration
         newest = Death(queue_name, reason, 1, now_s, message.exchange, _visible_keys(message), expiration, is_sorted)
     else:
-        newest = replace(known, count=known.count + 1, is_sorted=is_sorted)
+        newest = known._replace(death_count=known.death_count + 1, is_sorted=is_sorted)
     others = [death for death in history if death is not known]
     return (newest, *(reversed(others) if compat.reverses_x_death_on_update else others))
 
@@ -120,7 +119,7 @@ def _headers(message: Message, deaths: tuple[Death, ...], compat: Compat) -> Tab
         entries += _origin_headers("first", deaths[-1])
     if compat.has_x_last_death:
         # The entry of a death that only counts stays as it was; these name the exchange it came from this time.
-        entries += _origin_headers("last", replace(deaths[0], exchange=message.exchange))
+        entries += _origin_headers("last", deaths[0]._replace(exchange=message.exchange))
     table = Table(tuple(entries))
     return table.sorted_unique() if compat.sorts_header_keys else table
 
@@ -139,10 +138,10 @@ def _origin_headers(which: str, death: Death) -> list[tuple[str, Field]]:
 
 def _death_field(death: Death, compat: Compat) -> Field:
     if death.published is not None:
-        table = death.published.with_entry("count", Field("l", death.count))
+        table = death.published.with_entry("count", Field("l", death.death_count))
         return Field("F", table.sorted_unique() if death.is_sorted else table)
     values = {
-        "count": Field("l", death.count),
+        "count": Field("l", death.death_count),
         "reason": _string(death.reason),
         "queue": _string(death.queue),
         "time": Field("T", death.time_s),
@@ -173,7 +172,7 @@ def _parsed(table: Table) -> Death:
     return Death(
         queue=str(entry.get("queue", "")),
         reason=str(entry.get("reason", "")),
-        count=count.value if count is not None and isinstance(count.value, int) else 0,
+        death_count=count.value if count is not None and isinstance(count.value, int) else 0,
         time_s=time.value if time is not None and isinstance(time.value, int) else 0,
         exchange=str(entry.get("exchange", "")),
         routing_keys=tuple(str(key) for key in keys) if isinstance(keys, list) else (),

@@ -7,8 +7,7 @@ same id, so that the id names the root through all its deaths.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
@@ -17,13 +16,12 @@ PERSISTENT: Final = 2
 _new: Final = object.__new__
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(NamedTuple):
     """One entry of x-death: deaths in the same queue for the same reason are counted in one."""
 
     queue: str
     reason: str
-    count: int
+    death_count: int
     # Of the first death of this entry; a later one only counts (seen on 4.3).
     time_s: int
     exchange: str

@@ -6,8 +6,7 @@ Each version's own defaults stand in `compat`; what is set here comes before the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S
 
@@ -20,8 +19,7 @@ _DOTTED: Final = {
 _MINIMUM: Final = {"frame_max": 8192, "max_message_size": 1, "consumer_timeout": 1}
 
 
-@dataclass(slots=True)
-class NodeSettings:
+class NodeSettings(NamedTuple):
     """What one node is set to; None is RabbitMQ's default."""
 
     channel_max: int = CHANNEL_MAX
@@ -48,10 +46,8 @@ class NodeSettings:
             raise KeyError(strange)
         numbers = {name: _number(name, value) for name, value in lines.items() if name not in _DOTTED}
         switches = {_DOTTED[name]: _boolean(name, value) for name, value in lines.items() if name in _DOTTED}
-        made = cls()
-        for name, value in (*numbers.items(), *switches.items()):
-            setattr(made, name, value)
-        return made
+        given = {**cls._field_defaults, **numbers, **switches}
+        return cls._make(given[name] for name in cls._fields)
 
     @property
     def intercepts_incoming(self) -> bool:
@@ -61,7 +57,7 @@ class NodeSettings:
 
 def names() -> tuple[str, ...]:
     """What can be set."""
-    plain = [it.name for it in fields(NodeSettings) if it.name not in _DOTTED.values()]
+    plain = [name for name in NodeSettings._fields if name not in _DOTTED.values()]
     return (*plain, *_DOTTED)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _PREFIX: Final = "rabbit_password_hashing_"
 ALGORITHMS: Final = tuple(_PREFIX + digest for digest in ("sha256", "sha512", "md5"))
@@ -17,8 +16,7 @@ DEFAULT_ALGORITHM: Final = ALGORITHMS[0]
 _SALT_SIZE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordHash:
+class PasswordHash(NamedTuple):
     """One password that nobody can read."""
 
     octets: bytes

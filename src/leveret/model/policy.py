@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from leveret.model import mirroring
 from leveret.model.terms import binary
@@ -51,8 +50,7 @@ class PolicyInvalid(ValueError):
     """A policy that RabbitMQ refuses; the message is its text without the "Validation failed" before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """One policy, as it was given."""
 
     name: str
@@ -62,8 +60,7 @@ class Policy:
     priority: float = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _PolicyKey:
+class _PolicyKey(NamedTuple):
     """One key of a definition: what may stand there, and whose value counts when an operator policy has it too."""
 
     name: str
@@ -154,14 +151,16 @@ _USER_KEYS: Final = frozenset(_KEYS)
 _OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
 
 
-@dataclass(slots=True)
 class _PolicySet:
     """The user policies, or the operator policies, of a vhost."""
 
-    keys: frozenset[str]
-    by_name: dict[str, Policy] = field(default_factory=dict)
-    # In the order in which they are tried.
-    ranked: list[tuple[Policy, re.Pattern[str]]] = field(default_factory=list)
+    __slots__ = ("by_name", "keys", "ranked")
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        self.keys = keys
+        self.by_name: dict[str, Policy] = {}
+        # In the order in which they are tried.
+        self.ranked: list[tuple[Policy, re.Pattern[str]]] = []
 
     def set(self, policy: Policy) -> None:
         refuse_invalid(policy, self.keys)

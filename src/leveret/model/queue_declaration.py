@@ -6,8 +6,7 @@ denied features, what the type cannot be, and the limit of the vhost. A queue th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.model import arguments as checks
 from leveret.model.errors import InternalRefusal, PreconditionFailed, ResourceLocked
@@ -23,8 +22,7 @@ TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDeclaration:
+class QueueDeclaration(NamedTuple):
     """The fields of one queue.declare. An empty name asks for one of the server's."""
 
     name: str
@@ -43,7 +41,7 @@ class QueueDeclaration:
         default = QUEUE_TYPES[vhost.default_queue_type]
         fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
         name = default.name if fits else "classic"
-        return replace(self, arguments=self.arguments.with_entry("x-queue-type", Field("S", name.encode())))
+        return self._replace(arguments=self.arguments.with_entry("x-queue-type", Field("S", name.encode())))
 
     @property
     def type_name(self) -> str:

@@ -5,8 +5,7 @@ A row's `arguments` are the ones the type knows, in the order in which a redecla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.compat import Compat
 from leveret.model.errors import NotImplementedByBroker, PreconditionFailed
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from leveret.model.queue_declaration import QueueDeclaration
 
 
-@dataclass(frozen=True, slots=True)
-class QueueType:
+class QueueType(NamedTuple):
     """What one type of queue is."""
 
     name: str

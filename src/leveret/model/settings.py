@@ -6,8 +6,7 @@ Made anew whenever the policy changes; the merge rule of each key stands in its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, overload
 
 from leveret.model.age import age_us
 from leveret.model.arguments import QUEUE_ARGUMENTS, is_true
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_DELIVERY_LIMIT = 20
 
 
-@dataclass(slots=True)
-class QueueSettings:
+class QueueSettings(NamedTuple):
     """The effective settings of one queue. None means "not set"."""
 
     message_ttl_us: int | None = None

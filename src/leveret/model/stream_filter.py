@@ -6,8 +6,7 @@ more than was asked for; leveret filters exactly. No value and the empty one are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.model.arguments import is_true
 from leveret.model.errors import InternalRefusal
@@ -18,8 +17,7 @@ _HEADER: Final = "x-stream-filter-value"
 _UNFILTERED: Final = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFilter:
+class StreamFilter(NamedTuple):
     """The values one consumer wants."""
 
     values: frozenset[bytes]

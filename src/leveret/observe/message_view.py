@@ -166,7 +166,7 @@ class MessageView(Hinting):
             DeathView(
                 queue=death.queue,
                 reason=death.reason,
-                count=death.count,
+                count=death.death_count,
                 exchange=death.exchange,
                 routing_keys=death.routing_keys,
                 time=death.time_s,

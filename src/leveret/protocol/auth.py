@@ -7,8 +7,7 @@ it cannot read. Whether the password is right is the node's business.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.wire.errors import WireError
 from leveret.wire.values import Table
@@ -17,16 +16,14 @@ CR_DEMO_CHALLENGE: Final = b"Please tell me your password"
 _CR_DEMO_ANSWER: Final = b"My password is "
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(NamedTuple):
     """What a client claims; `password` None means that the mechanism asks for none."""
 
     user: str
     password: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(NamedTuple):
     """A question that has to be answered by secure-ok before the credentials are whole."""
 
     question: bytes

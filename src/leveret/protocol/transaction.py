@@ -7,8 +7,7 @@ deliveries count as unacknowledged but may not be settled again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.model.message import Message
 from leveret.model.routing import AnyQueue
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from leveret.protocol.channel import Delivery
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPublish:
+class HeldPublish(NamedTuple):
     """A publish whose queues are known and do not have it yet."""
 
     message: Message
@@ -30,7 +28,7 @@ class HeldPublish:
         """The same, to the queues there are now: a quorum queue that was declared anew is found by its name."""
         if not self.deleted_queues:
             return self
-        return replace(self, queues=[_now(queue) for queue in self.queues])
+        return self._replace(queues=[_now(queue) for queue in self.queues])
 
     @property
     def deleted_queues(self) -> list[StoredQueue]:
@@ -45,8 +43,7 @@ def _now(queue: AnyQueue) -> AnyQueue:
     return anew if anew is not None and anew.type is queue.type else queue
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """Deliveries to be settled in one way; what follows in the same way is settled with them, by tag."""
 
     # What is done with them: neighbours that are equal are one.
@@ -71,15 +68,17 @@ class Settlement:
         return sorted(found, key=lambda delivery: delivery.tag)
 
 
-@dataclass(slots=True)
 class Transaction:
     """What one channel has done since tx.select or the last commit or rollback."""
 
-    # Routed, not yet enqueued.
-    publishes: list[HeldPublish] = field(default_factory=list)
-    settlements: list[Settlement] = field(default_factory=list)
-    # The deliveries those would settle.
-    deliveries: list[Delivery] = field(default_factory=list)
+    __slots__ = ("deliveries", "publishes", "settlements")
+
+    def __init__(self) -> None:
+        # Routed, not yet enqueued.
+        self.publishes: list[HeldPublish] = []
+        self.settlements: list[Settlement] = []
+        # The deliveries those would settle.
+        self.deliveries: list[Delivery] = []
 
     def hold(self, settlement: Settlement) -> None:
         """Keep for the commit what a method settles."""

@@ -11,7 +11,6 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 from __future__ import annotations
 
 from collections.abc import Container
-from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol, runtime_checkable
 
 # Publishing.
@@ -125,7 +124,6 @@ POSITIONS: Final[dict[str, dict[str, int]]] = {
     kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
 }
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PREVIEW_LENGTH: Final = 60
 
 
@@ -279,7 +277,9 @@ class Event:
 
 def clock_text(at: int) -> str:
     """This instant as the UTC time of day, to the microsecond."""
-    return (_EPOCH + timedelta(microseconds=at)).strftime("%H:%M:%S.%f")
+    from datetime import UTC, datetime, timedelta
+
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).strftime("%H:%M:%S.%f")
 
 
 def printable(text: str) -> str:

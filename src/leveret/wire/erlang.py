@@ -6,10 +6,9 @@ Only what those texts hold: atoms, binaries, integers, floats, strings and the t
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Final
 
-_PLAIN_ATOM: Final = re.compile(r"[a-z][A-Za-z0-9_@]*")
+_PLAIN_ATOM: Final = r"[a-z][A-Za-z0-9_@]*"
 _PRINTABLE: Final = frozenset({8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(160, 256)})
 _ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
 
@@ -23,7 +22,7 @@ def binary(octets: bytes) -> str:
 
 def atom(name: str) -> str:
     """An atom, in quotes unless it is a plain word."""
-    return name if _PLAIN_ATOM.fullmatch(name) else f"'{name}'"
+    return name if re.fullmatch(_PLAIN_ATOM, name) else f"'{name}'"
 
 
 def binary_numbers(octets: bytes) -> str:
@@ -38,6 +37,8 @@ def string(octets: bytes) -> str:
 
 def float_text(value: float) -> str:
     """A float as Erlang prints it: the shortest digits that read back, with an exponent where that is shorter."""
+    from decimal import Decimal
+
     sign, numbers, exponent = Decimal(repr(value)).normalize().as_tuple()
     digits, minus = "".join(map(str, numbers)), "-" if sign else ""
     if value == 0:

@@ -8,7 +8,6 @@ not UTF-8 stand as surrogates: RabbitMQ does not check them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from struct import Struct
 from struct import error as StructError
 from typing import Final, Self, TypeAlias
@@ -174,12 +173,10 @@ class Properties:
             match value:
                 case None | str() | int() | Table():
                     changes[name] = value
-                case datetime():
-                    changes[name] = int(value.timestamp())
                 case Mapping():
                     changes[name] = Table.from_python(value)
                 case _:
-                    raise TypeError(f"property {name} cannot be {value!r}")
+                    changes[name] = _seconds(name, value)
         return cls().replace(**changes)
 
     def to_python(self) -> dict[str, object]:
@@ -197,6 +194,14 @@ class Properties:
 
     def __repr__(self) -> str:
         return f"Properties({', '.join(f'{name}={value!r}' for name, value in self._present().items())})"
+
+
+def _seconds(name: str, value: object) -> int:
+    from datetime import datetime
+
+    if not isinstance(value, datetime):
+        raise TypeError(f"property {name} cannot be {value!r}")
+    return int(value.timestamp())
 
 
 def _read(properties: Properties, octets: bytes) -> int:

@@ -10,8 +10,6 @@ Nothing here knows what a header or an argument means.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
 from math import isfinite
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple, TypeAlias
@@ -129,13 +127,17 @@ class Table:
     @classmethod
     def from_python(cls, mapping: Mapping[str, object]) -> Table:
         """A table of ordinary values, with the tags that clients choose; raises TypeError or ValueError."""
-        return cls(tuple([(name, _field_from_python(value)) for name, value in mapping.items()]))
+        from leveret.wire.ordinary import field_of
+
+        return cls(tuple([(name, field_of(value)) for name, value in mapping.items()]))
 
     def to_python(self) -> dict[str, object]:
         """Ordinary values by name, the first of duplicates; long strings become text when they are UTF-8."""
+        from leveret.wire.ordinary import value_of
+
         values: dict[str, object] = {}
         for name, field in self.entries:
-            values.setdefault(name, field_to_python(field))
+            values.setdefault(name, value_of(field))
         return values
 
     def __len__(self) -> int:
@@ -171,89 +173,6 @@ def encode_short_string(text: str) -> bytes:
 def encode_long_string(octets: bytes) -> bytes:
     """A long string with its length before it."""
     return _SIZE.pack(len(octets)) + octets
-
-
-def field_to_python(field: Field) -> object:
-    """The ordinary value of a field, as `Table.to_python` gives it."""
-    tag, value = field
-    if isinstance(value, Table):
-        return value.to_python()
-    if tag == "S" and isinstance(value, bytes):
-        return _text_or_octets(value)
-    if tag == "T" and isinstance(value, int):
-        return _datetime_or_seconds(value)
-    if isinstance(value, tuple):
-        return _decimal(*value) if tag == "D" else [field_to_python(item) for item in value if isinstance(item, Field)]
-    return value
-
-
-def _text_or_octets(octets: bytes) -> str | bytes:
-    try:
-        return octets.decode()
-    except UnicodeDecodeError:
-        return octets
-
-
-def _datetime_or_seconds(seconds: int) -> datetime | int:
-    """RabbitMQ takes any 64 bits for a timestamp; Python's calendar ends with the year 9999."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return seconds
-
-
-def _decimal(scale: object, unscaled: object) -> Decimal:
-    assert isinstance(scale, int)
-    assert isinstance(unscaled, int)
-    return Decimal(unscaled).scaleb(-scale)
-
-
-def _field_from_python(value: object) -> Field:
-    match value:
-        case Field():
-            return value
-        case Table():
-            return Field("F", value)
-        case None:
-            return Field("V", None)
-        case bool():
-            return Field("t", value)
-        case int():
-            return _integer(value)
-        case float():
-            return Field("d", value)
-        case str():
-            return Field("S", value.encode("utf-8", "surrogateescape"))
-        case bytes():
-            return Field("S", value)
-        case datetime():
-            return Field("T", int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()))
-        case Decimal():
-            return _decimal_field(value)
-        case list() | tuple():
-            return Field("A", tuple([_field_from_python(item) for item in value]))
-        case Mapping():
-            return Field("F", Table.from_python(value))
-    raise TypeError(f"a field table cannot hold {type(value).__name__}: {value!r}")
-
-
-def _integer(value: int) -> Field:
-    if -(2**31) <= value < 2**31:
-        return Field("I", value)
-    if -(2**63) <= value < 2**63:
-        return Field("l", value)
-    raise ValueError(f"{value} does not fit into 64 bits")
-
-
-def _decimal_field(value: Decimal) -> Field:
-    exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int):
-        raise ValueError(f"a field table cannot hold {value}")
-    scale = max(0, -exponent)
-    unscaled = int(value.scaleb(scale))
-    if scale > 255 or not 0 <= unscaled < 2**32:
-        raise ValueError(f"{value} does not fit into a scale of 8 bits and a value of 32 bits without sign")
-    return Field("D", (scale, unscaled))
 
 
 def _name_octets(entry: Entry) -> bytes:

@@ -8,8 +8,7 @@ binding's in seconds (rabbit mc_amqpl, routing_headers; seen on 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.compat import Compat
 from leveret.model.binding import Binding, BindingKey, Destination
@@ -25,8 +24,7 @@ MATCHES: Final = (b"all", b"any", b"all-with-x", b"any-with-x")
 Comparable = str | int | bytes | tuple[object, ...] | float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """What one binding asks of the headers."""
 
     destination: Destination
