@@ -214,15 +214,17 @@ def refuse_invalid_type(arguments: Table, place: str) -> None:
 
 def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], compat: Compat) -> None:
     """Refuse the first argument with a value that RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
+    given = {name for name, _ in arguments}
     for name, row in QUEUE_ARGUMENTS.items():
-        field = arguments.get(name)
-        if field is None or name not in known:
+        if name not in given or name not in known:
             continue
+        field = arguments.get(name)
+        assert field is not None
         try:
             row.check(field, compat)
         except _Invalid as refusal:
             raise PreconditionFailed(f"invalid arg '{name}' for {place}: {refusal}") from None
-    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+    if "x-dead-letter-routing-key" in given and "x-dead-letter-exchange" not in given:
         raise PreconditionFailed(f"invalid arg 'x-dead-letter-routing-key' for {place}: routing_key_but_no_dlx_defined")
 
 

@@ -202,7 +202,17 @@ class Node:
 
     def advance(self, now: int, wall_now: int) -> None:
         """Let time pass: run what is due on both clocks, each at its own instant, and the work it causes."""
-        self.wall_now = max(self.wall_now, wall_now)
+        # Hot: once per turn.
+        if wall_now > self.wall_now:
+            self.wall_now = wall_now
+        if self.liveness.first_at <= self.wall_now or self.timers.first_at <= now:
+            self._run_due(now)
+        if now > self.now:
+            self.now = now
+        if self.work:
+            self.run_work()
+
+    def _run_due(self, now: int) -> None:
         while (timer := self.liveness.pop_due(self.wall_now)) is not None:
             if timer.action is not None:
                 timer.action()
@@ -211,8 +221,6 @@ class Node:
             if timer.action is not None:
                 timer.action()
             self.run_work()
-        self.now = max(self.now, now)
-        self.run_work()
 
     def next_deadline(self) -> int | None:
         """The nearest deadline of the broker's clock."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
+# The arguments of a declaration without any, once its type is filled in.
+_SAID: Final = {name: Table((("x-queue-type", Field("S", name.encode())),)) for name in QUEUE_TYPES}
 
 
 class QueueDeclaration(NamedTuple):
@@ -33,15 +35,25 @@ class QueueDeclaration(NamedTuple):
 
     def typed(self, vhost: VirtualHost) -> QueueDeclaration:
         """The same with the queue type filled in: the vhost's default where the flags allow it, else classic."""
+        if not self._leaves_type_open(vhost):
+            return self
+        name = self._default_type(vhost)
+        said = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _SAID[name]
+        return self._replace(arguments=said)
+
+    def type_in(self, vhost: VirtualHost) -> str:
+        """The type that is asked for there, said or not; it need not exist."""
+        return self._default_type(vhost) if self._leaves_type_open(vhost) else self.type_name
+
+    def _leaves_type_open(self, vhost: VirtualHost) -> bool:
         compat = vhost.node.compat
         field = self.arguments.get("x-queue-type")
-        is_open = compat.fills_in_queue_type if field is None else field.value in compat.default_queue_type_words
-        if not is_open:
-            return self
+        return compat.fills_in_queue_type if field is None else field.value in compat.default_queue_type_words
+
+    def _default_type(self, vhost: VirtualHost) -> str:
         default = QUEUE_TYPES[vhost.default_queue_type]
         fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
-        name = default.name if fits else "classic"
-        return self._replace(arguments=self.arguments.with_entry("x-queue-type", Field("S", name.encode())))
+        return default.name if fits else "classic"
 
     @property
     def type_name(self) -> str:

@@ -33,10 +33,10 @@ class QueueType(NamedTuple):
 
     def known_arguments(self, compat: Compat) -> tuple[str, ...]:
         """The arguments this type knows in one version, in order of comparison."""
-        hidden = list(compat.unknown_queue_arguments)
+        hidden = compat.unknown_queue_arguments
         if self.name == "classic" and not compat.classic_knows_leader_locator:
-            hidden.append("x-queue-leader-locator")
-        return tuple(name for name in self.arguments if name not in hidden)
+            hidden = (*hidden, "x-queue-leader-locator")
+        return tuple([name for name in self.arguments if name not in hidden]) if hidden else self.arguments
 
     def refuse_flags(self, wanted: QueueDeclaration, place: str) -> None:
         """Refuse what a queue of this type cannot be; raises PreconditionFailed."""

@@ -60,6 +60,8 @@ class QueueSettings(NamedTuple):
     @classmethod
     def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType) -> QueueSettings:
         """Merge a queue's arguments with the effective definition of its policies."""
+        if not policy and all(name == "x-queue-type" for name, _ in arguments):
+            return _PLAIN
 
         def merged(name: str, winner: str = "") -> object:
             row = QUEUE_ARGUMENTS[name]
@@ -92,6 +94,10 @@ class QueueSettings(NamedTuple):
             delayed_retry_min_us=max(0, retry_min_us),
             delayed_retry_max_us=max(0, span_us("x-delayed-retry-max") or retry_min_us),
         )
+
+
+# Of a queue with neither arguments nor policy, as most are.
+_PLAIN = QueueSettings()
 
 
 def _winner(argument: object, policy: object, winner: str) -> object:

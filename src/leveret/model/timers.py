@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import Final
 
 Action = Callable[[], None]
+# Later than every instant there is.
+NEVER: Final = 1 << 63
 
 
 class Timer:
@@ -31,9 +34,11 @@ class Timer:
 class Timers:
     """The deadlines of one clock."""
 
-    __slots__ = ("_heap", "_sequence")
+    __slots__ = ("_heap", "_sequence", "first_at")
 
     def __init__(self) -> None:
+        # Nothing is due before this instant. An attribute, since it is asked for at every turn.
+        self.first_at = NEVER
         self._heap: list[tuple[int, int, Timer]] = []
         self._sequence = 0
 
@@ -42,13 +47,18 @@ class Timers:
         timer = Timer(deadline, action, is_recurring=is_recurring)
         self._sequence += 1
         heapq.heappush(self._heap, (deadline, self._sequence, timer))
+        self.first_at = self._heap[0][0]
         return timer
 
     def next_deadline(self) -> int | None:
         """The nearest instant at which something is due."""
         heap = self._heap
-        while heap and heap[0][2].action is None:
-            heapq.heappop(heap)
+        if not heap:
+            return None
+        if heap[0][2].action is None:
+            while heap and heap[0][2].action is None:
+                heapq.heappop(heap)
+            self.first_at = heap[0][0] if heap else NEVER
         return heap[0][0] if heap else None
 
     def next_event_at(self) -> int | None:
@@ -62,8 +72,10 @@ class Timers:
     def pop_due(self, now: int) -> Timer | None:
         """The next timer whose deadline has come, taken out."""
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        found = None
+        while heap and heap[0][0] <= now and found is None:
             timer = heapq.heappop(heap)[2]
             if timer.action is not None:
-                return timer
-        return None
+                found = timer
+        self.first_at = heap[0][0] if heap else NEVER
+        return found

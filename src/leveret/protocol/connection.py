@@ -317,7 +317,8 @@ class Connection:
             self._handle(*frame)
             if self.state is State.ENDING:
                 break
-        self._flush_confirms()
+        if self.confirming:
+            self._flush_confirms()
 
     def _publish_whole(self, reader: FrameReader) -> bool:
         """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
@@ -336,11 +337,10 @@ class Connection:
         return True
 
     def _flush_confirms(self) -> None:
-        if self.confirming:
-            for channel in self.confirming:
-                if channel.state is ChannelState.OPEN:
-                    channel.flush_confirms()
-            self.confirming = {}
+        for channel in self.confirming:
+            if channel.state is ChannelState.OPEN:
+                channel.flush_confirms()
+        self.confirming = {}
 
     def _handle(self, kind: int, channel_number: int, payload: bytes) -> None:
         """Handle one frame; a refusal goes to the peer. Hot: once per frame."""

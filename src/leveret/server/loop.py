@@ -16,6 +16,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Protocol, TypeVar
 
 from leveret.clock import Clock, HoldableClock
@@ -247,14 +248,22 @@ class Loop:
 
     # Hot: once per wake-up.
     def _turn(self, events: list[tuple[int, int]]) -> None:
-        wall_now = self._wall.now()
-        self._advance(wall_now)
+        host, wall_now = self.host, self._wall.now()
+        try:
+            host.advance(self._clock.now(), wall_now)
+        except Exception as error:
+            host.internal_errors.append(error)
         for fd, mask in events:
             transport = self._transports.get(fd)
             if transport is not None:
                 self.arrival_count += 1
-                self._guarded(transport, transport.on_ready, mask)
-                if transport.read_size == READ_BYTES:
+                try:
+                    transport.on_ready(mask)
+                except Exception as error:
+                    self._fail(transport, error)
+                if not transport.is_open:
+                    self._forget(transport)
+                elif transport.read_size == READ_BYTES:
                     self._has_left = True
             elif fd == self._alarm_fd:
                 self._hear()
@@ -262,10 +271,15 @@ class Loop:
                 self._accept(self._listeners[fd], wall_now)
         if self._requests:
             self._answer()
-        self._guarded_work()
-        self._flush()
+        try:
+            host.run_work()
+        except Exception as error:
+            host.internal_errors.append(error)
+        if self.dirty:
+            self._flush()
         for listener in self._listeners.values():
-            listener.resume(wall_now)
+            if listener.accept_again_at is not None:
+                listener.resume(wall_now)
 
     def _advance(self, wall_now: int) -> None:
         try:
@@ -290,16 +304,17 @@ class Loop:
         try:
             act(*arguments)
         except Exception as error:
-            self.host.internal_errors.append(error)
-            self._drop(transport)
+            self._fail(transport, error)
         if not transport.is_open:
             self._forget(transport)
 
-    def _drop(self, transport: Transport) -> None:
+    def _fail(self, transport: Transport, error: Exception) -> None:
+        """This ends a socket that an error of our own came from."""
+        self.host.internal_errors.append(error)
         try:
             transport.reset()
-        except Exception as error:
-            self.host.internal_errors.append(error)
+        except Exception as another:
+            self.host.internal_errors.append(another)
 
     def _forget(self, transport: Transport) -> None:
         if self._transports.get(transport.fd) is transport:
@@ -353,29 +368,37 @@ class Loop:
             self.dirty.clear()
             for conversation in conversations:
                 transport = self._by_conversation.get(conversation)
-                if transport is not None:
-                    self._guarded(transport, transport.flush)
+                if transport is None:
+                    continue
+                try:
+                    transport.flush()
+                except Exception as error:
+                    self._fail(transport, error)
+                if not transport.is_open:
+                    self._forget(transport)
 
+    # Hot: once per turn.
     def _seconds_to_sleep(self) -> float | None:
         """This is the time until the nearest deadline, None when there is none."""
         if self._requests or self.dirty or self._is_stopping:
             # Who rang after this turn began, and before it heard the bell, was not given another one.
             return 0
-        wall_now = self._wall.now()
-        spans_us = []
+        nearest_us: float = inf
         liveness_deadline = self.host.next_liveness_deadline()
         if liveness_deadline is not None:
-            spans_us.append(liveness_deadline - wall_now)
+            nearest_us = liveness_deadline - self._wall.now()
         deadline = self.host.next_deadline()
         if deadline is not None:
             span_us = deadline - self._clock.now()
             # Held time never comes to a deadline, but what is due at once is due all the same.
-            if span_us <= 0 or not self._clock.is_held:
-                spans_us.append(span_us)
+            if span_us < nearest_us and (span_us <= 0 or not self._clock.is_held):
+                nearest_us = span_us
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
-                spans_us.append(listener.accept_again_at - wall_now)
-        return min(max(min(spans_us) / 1_000_000, 0), LONGEST_SLEEP_S) if spans_us else None
+                nearest_us = min(nearest_us, listener.accept_again_at - self._wall.now())
+        if nearest_us is inf:
+            return None
+        return 0 if nearest_us <= 0 else min(nearest_us / 1_000_000, LONGEST_SLEEP_S)
 
     def _end(self) -> None:
         """This is the thread's last act: everything it opened is closed."""

@@ -174,16 +174,11 @@ if sys.platform == "linux":
 
         def __init__(self) -> None:
             epoll = _original("select", "epoll")()
-            self._epoll = epoll
             self.watch: Callable[[int, int], None] = epoll.register
             self.change: Callable[[int, int], None] = epoll.modify
             self.forget: Callable[[int], None] = epoll.unregister
-            self._poll: Callable[[float | None], list[tuple[int, int]]] = epoll.poll
+            self.wait: Callable[[float | None], list[tuple[int, int]]] = epoll.poll
             self.close: Callable[[], None] = epoll.close
-
-        def wait(self, timeout: float | None) -> list[tuple[int, int]]:
-            """This returns what is ready."""
-            return self._poll(timeout)
 
 
 def new_poller() -> Poller:

@@ -108,6 +108,7 @@ class Transport:
         """This says whether we read what this peer sends: not under an alarm, not while it leaves our output lying."""
         return bool(self._events & READABLE)
 
+    # Hot: once per wake-up of a peer.
     def on_ready(self, events: int) -> None:
         """This reads or writes as the poller says it can."""
         if events & WRITABLE:
@@ -160,7 +161,7 @@ class Transport:
         if conversation.is_closed or conversation.is_reset:
             # The last words first.
             self.flush()
-        else:
+        elif conversation.is_reading_paused:
             self._watch()
 
     def _acknowledge_now(self) -> None:
@@ -178,12 +179,30 @@ class Transport:
             return
         chunks = self.conversation.data_to_send()
         if chunks and not self._is_shut:
-            self._outbox.extend(chunks)
-            self.outbox_bytes += sum(map(len, chunks))
+            if len(chunks) == 1 and not self._outbox:
+                self._send_at_once(chunks[0])
+            else:
+                self._outbox.extend(chunks)
+                self.outbox_bytes += sum(map(len, chunks))
         if self._outbox:
             self._write()
         if self.is_open:
             self._end_or_watch()
+
+    def _send_at_once(self, data: bytes) -> None:
+        """Most answers are one small piece: what the socket takes of it need not be kept for later."""
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            self._outbox.append(data)
+            self.outbox_bytes = len(data)
+            self._has_been_full = True
+        except OSError:
+            self.lose()
+        else:
+            if sent < len(data):
+                self._outbox.append(memoryview(data)[sent:])
+                self.outbox_bytes = len(data) - sent
 
     def _write(self) -> None:
         outbox = self._outbox
@@ -224,7 +243,8 @@ class Transport:
         else:
             if conversation.is_half_closed and not (self._outbox or self._is_shut):
                 self._shut()
-            self._watch()
+            if self._outbox or conversation.is_reading_paused or self._events != READABLE:
+                self._watch()
 
     def _shut(self) -> None:
         self._is_shut = True

@@ -76,7 +76,7 @@ def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
 def _may_be_named(channel: Channel, method: QueueDeclare) -> bool:
     """Whether the type may have a name of the server's; a queue that may not is refused under its empty name."""
     wanted = QueueDeclaration("", method.durable, method.exclusive, method.auto_delete, method.arguments)
-    return wanted.typed(channel.vhost).type_name == "classic"
+    return wanted.type_in(channel.vhost) == "classic"
 
 
 def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None:
