@@ -59,6 +59,9 @@ class Node:
         self.wall_now = now
         self.timers = Timers()
         self.liveness = Timers()
+        # The nearest deadline of the broker's clock, and that of the wall clock: asked for at every turn.
+        self.next_deadline = self.timers.next_deadline
+        self.next_liveness_deadline = self.liveness.next_deadline
         self.work: deque[Callable[[], None]] = deque()
         # The last id given to a message, and to a copy of one in a queue.
         self.last_message_id = 0
@@ -221,14 +224,6 @@ class Node:
             if timer.action is not None:
                 timer.action()
             self.run_work()
-
-    def next_deadline(self) -> int | None:
-        """The nearest deadline of the broker's clock."""
-        return self.timers.next_deadline()
-
-    def next_liveness_deadline(self) -> int | None:
-        """The nearest deadline of the wall clock."""
-        return self.liveness.next_deadline()
 
     def run_work(self) -> None:
         """Do what other work has left to do, until nothing is left."""

@@ -70,7 +70,7 @@ def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
         copied_keys = keys_in(headers, "CC")
         hidden_keys = keys_in(headers, "BCC")
         routing_keys = (method.routing_key, *copied_keys, *hidden_keys)
-        if hidden_keys or compat.sorts_header_keys or "BCC" in headers:
+        if headers and (hidden_keys or compat.sorts_header_keys or "BCC" in headers):
             properties = properties.replace(headers=delivered_headers(channel, headers))
             octets = properties.encode()
     channel.connection.rights.require_topic("write", method.exchange, routing_keys)

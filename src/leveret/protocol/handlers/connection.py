@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from leveret.compat import Compat
@@ -56,25 +57,43 @@ def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
     return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
 
 
+class _Start(ConnectionStart):
+    """The first method of every connection: the same for all, and so encoded once."""
+
+    __slots__ = ("_octets",)
+
+    def __init__(self, server_properties: Table, mechanisms: bytes) -> None:
+        super().__init__(0, 9, server_properties, mechanisms, b"en_US")
+        self._octets = super().encode()
+
+    def encode(self) -> bytes:
+        return self._octets
+
+
 def start(connection: Connection) -> None:
     """Say who we are and which mechanisms we take."""
     compat = connection.node.compat
+    method = _start(compat.copyright, compat.platform, compat.product_version, connection.mechanisms)
+    connection.send_control(method)
+
+
+@cache
+def _start(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> _Start:
     capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
     texts = (
         ("cluster_name", NODE_NAME),
-        ("copyright", compat.copyright),
+        ("copyright", copyright_text),
         ("information", "Licensed under the MPL 2.0. Website: https://rabbitmq.com"),
-        ("platform", compat.platform),
+        ("platform", platform),
         # Clients branch on these two, so they are RabbitMQ's.
         ("product", "RabbitMQ"),
-        ("version", compat.product_version),
+        ("version", version),
     )
     properties = (
         ("capabilities", Field("F", capabilities)),
         *((name, Field("S", text.encode())) for name, text in texts),
     )
-    mechanisms = " ".join(connection.mechanisms).encode()
-    connection.send_control(ConnectionStart(0, 9, Table(properties), mechanisms, b"en_US"))
+    return _Start(Table(properties), " ".join(mechanisms).encode())
 
 
 def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
