@@ -415,8 +415,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
 
     def reset(self) -> None:
         """Close every connection and forget everything; the port stays."""
-        self._judge.catch_up()
-        self._engine.reset()
+        self._engine.reset(self._judge.read_on)
         self._judge.begin_anew()
 
     def restart(self) -> None:

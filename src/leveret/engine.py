@@ -7,7 +7,6 @@ and refuses to begin on the thread of a running event loop, where that client ma
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from leveret.clock import HoldableClock, SystemClock
 from leveret.compat import Compat
+from leveret.dice import SeededDice
 from leveret.errors import BrokerError, Refused, WaitedTooLong
 from leveret.hooks import Hooks
 from leveret.model.errors import AmqpError, ConnectionForced
@@ -95,7 +95,7 @@ class Engine:
     def _new_node(self) -> Node:
         node = Node(
             compat=self.compat,
-            dice=random.Random(self.seed),
+            dice=SeededDice(self.seed),
             now=self.clock.now(),
             hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.tap is not None else None),
             permit=self.permit,
@@ -116,10 +116,12 @@ class Engine:
     def faults(self) -> FaultPlan:
         """What should go wrong; nothing, and so nothing is made for it, until somebody asks."""
         if self._faults is None:
+            from random import Random
+
             from leveret.faults.plan import FaultPlan
 
             # Chance of its own, so that a fault changes no name the node makes up.
-            self._faults = FaultPlan(self._changing_faults, lambda: random.Random(self.seed))
+            self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed))
             self._faults.attach(self.node)
         return self._faults
 
@@ -212,11 +214,12 @@ class Engine:
         for session in list(self.node.connections.values()):
             session.shut_down(ConnectionForced(text))
 
-    def reset(self) -> None:
-        """This closes every connection and begins anew on the same port."""
-        self.ask(self._begin_anew)
+    def reset(self, before: Callable[[], None]) -> None:
+        """This calls `before` behind the barrier, closes every connection and begins anew on the same port."""
+        self.ask(lambda: self._begin_anew(before))
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, before: Callable[[], None]) -> None:
+        before()
         self._shut_down(SHUTDOWN_TEXT)
         self.loop.reset_all()
         self.recorder.begin_anew()

@@ -22,6 +22,7 @@ TopicRight = Literal["write", "read"]
 RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
 
 _EVERYTHING: Final = ".*"
+_GUEST: Final = "guest"
 
 
 class User:
@@ -80,6 +81,10 @@ class Permission(NamedTuple):
         return self.configure == self.write == self.read == _EVERYTHING
 
 
+# The permission that nearly everybody has.
+FULL: Final = Permission(_EVERYTHING, _EVERYTHING, _EVERYTHING)
+
+
 class TopicPermission(NamedTuple):
     """Which routing keys one user may publish to, and bind to, on one topic exchange."""
 
@@ -111,8 +116,8 @@ class Access:
         self.topic_permissions: dict[tuple[str, str], dict[str, TopicPermission]] = {}
         # Those of `permissions` that allow everything, so that the usual case is one look-up.
         self._full: dict[tuple[str, str], Permission] = {}
-        self.set_user("guest", "guest", ("administrator",))
-        self.set_permission("/", "guest")
+        self.users[_GUEST] = User(_GUEST, _GUEST, ("administrator",))
+        self.permissions["/", _GUEST] = self._full["/", _GUEST] = FULL
 
     def set_user(self, name: str, password: str | None = None, tags: tuple[str, ...] = ()) -> User:
         """Add a user, or replace password and tags of one; limits stay."""

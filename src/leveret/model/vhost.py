@@ -109,9 +109,21 @@ class VirtualHost:
         self.default_exchange = make_default_exchange(self.queues, dice=node.dice, compat=node.compat)
         self.exchanges[""] = self.default_exchange
         for exchange_name, type_name, is_internal in PREDECLARED:
-            self._add_exchange(exchange_name, type_name, durable=True, internal=is_internal)
+            self._predeclare(exchange_name, type_name, internal=is_internal)
         if name == "/":
-            self._add_exchange("amq.rabbitmq.log", "topic", durable=True, internal=True)
+            self._predeclare("amq.rabbitmq.log", "topic", internal=True)
+
+    def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
+        """Make an exchange of a virtual host that is being made: there are no policies yet, and no routes to forget."""
+        self.exchanges[name] = EXCHANGE_TYPES[type_name](
+            name,
+            durable=True,
+            auto_delete=False,
+            internal=internal,
+            arguments=Table.EMPTY,
+            dice=self.node.dice,
+            compat=self.node.compat,
+        )
 
     def exchange(self, name: str) -> Exchange:
         """The exchange of that name; raises NotFound."""

@@ -111,6 +111,11 @@ class Judge:
         with self._source.lock:
             self._read()
 
+    def read_on(self) -> None:
+        """The same for who stands behind the barrier, with the lock."""
+        if not self._is_over:
+            self._read()
+
     def end(self) -> None:
         """The broker is going to stop: what that does to clients is not their doing, and is not read."""
         self.look_at_the_end()
