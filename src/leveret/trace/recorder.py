@@ -93,7 +93,7 @@ class Recorder:
         fresh, pack = self._fresh[-self.size - 1 :], self._pack
         first = len(self._fresh) - len(fresh)
         if pack is not None:
-            fresh = [_with_message(raw, pack) for raw in fresh]
+            fresh = _plain(fresh, pack)
         for place, raw in self._handed_out.items():
             if place >= first:
                 fresh[place - first] = raw
@@ -209,9 +209,20 @@ class _Unpacking:
         return (*raw[:at], message, *raw[at + 1 :])
 
 
-def _with_message(raw: RawEvent, pack: Pack) -> RawEvent:
-    at = _MESSAGE_AT.get(cast("str", raw[0]))
-    return raw if at is None else (*raw[:at], pack(raw[at]), *raw[at + 1 :])
+def _plain(events: list[RawEvent], pack: Pack) -> list[RawEvent]:
+    """These with plain data in place of their messages; several tell of the same one. Hot: a loop over events."""
+    packed: dict[object, tuple[object, ...]] = {}
+    places, plain = _MESSAGE_AT, []
+    for raw in events:
+        at = places.get(raw[0])  # type: ignore[call-overload]
+        if at is not None:
+            message = raw[at]
+            data = packed.get(message)
+            if data is None:
+                data = packed[message] = pack(message)
+            raw = (*raw[:at], data, *raw[at + 1 :])
+        plain.append(raw)
+    return plain
 
 
 def _refuse_unknown(kinds: tuple[str, ...], fields: dict[str, object]) -> None:
