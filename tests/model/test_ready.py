@@ -235,3 +235,29 @@ def test_what_is_not_old_enough_stays() -> None:
 
     assert [item.position for item in expired] == [0]
     assert (positions(ready), ready.next_deadline()) == ([2, 1], 6)
+
+
+def test_a_run_ends_before_what_was_handed_out() -> None:
+    ready = ReadyFifo()
+    returned, failed = entry(3), entry(6)
+    failed.delivery_count = 1
+    for item in (entry(4), entry(5), failed, entry(7)):
+        ready.append(item)
+
+    assert list(ready.pop_unseen(9)[1]) == [4, 5]
+    ready.put_back([returned])
+    assert ready.pop_unseen(9) == ([], ())
+    assert (positions(ready), len(ready), ready.size_bytes) == ([3, 6, 7], 3, 16)
+
+
+def test_runs_and_single_entries_follow_one_another() -> None:
+    ready = ReadyFifo()
+    for position in range(3000):
+        ready.append(entry(position))
+
+    came = []
+    while ready:
+        came += ready.pop_unseen(256)[1]
+        if ready:
+            came.append(ready.pop().position)
+    assert (came, ready.size_bytes) == (list(range(3000)), 0)

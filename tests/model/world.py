@@ -39,6 +39,9 @@ class Inbox(list[QueueEntry]):
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         self.append(entry)
 
+    def takes_runs(self, consumer: Consumer) -> bool:
+        return False
+
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         self.cancellations.append(reason)
 

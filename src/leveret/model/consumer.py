@@ -132,6 +132,12 @@ class ConsumerRing:
                 level.remove(consumer)
             consumer.is_in_ring = False
 
+    def only(self) -> Consumer | None:
+        """The consumer that stands in it, where there is just one."""
+        if len(self._in_order) == 1 and len(self._in_order[0]) == 1:
+            return self._in_order[0][0]
+        return None
+
     def take(self) -> Consumer | None:
         """The consumer whose turn it is; its next one comes after those of its equals. Hot: once per delivery.
 

@@ -8,11 +8,10 @@ and no channels: a consumer's subscriber takes deliveries and turns them into by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leveret.model import dead_letter, expiry, limits
 from leveret.model.consumer import Consumer, ConsumerRing
-from leveret.model.consumer_timeout import ConsumerTimeout
 from leveret.model.errors import AccessRefused
 from leveret.model.message import Message, QueueEntry
 from leveret.model.queue_types import QueueType
@@ -24,8 +23,12 @@ from leveret.trace import events
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
+    from leveret.model.consumer_timeout import ConsumerTimeout
     from leveret.model.session import Session, Subscriber
     from leveret.model.vhost import VirtualHost
+
+# So many are handed out at once where nothing is acknowledged.
+_RUN: Final = 256
 
 
 class Queue(StoredQueue):
@@ -86,6 +89,9 @@ class Queue(StoredQueue):
         # None where deliveries may be held for ever.
         self.consumer_timeout: ConsumerTimeout | None = None
         if queue_type.name == "quorum" or not self.node.compat.consumer_timeout_is_quorum_only:
+            # Classic queues of RabbitMQ 4.3 have none.
+            from leveret.model.consumer_timeout import ConsumerTimeout
+
             self.consumer_timeout = ConsumerTimeout(self)
 
     def new_entry(self, message: Message) -> QueueEntry:
@@ -194,10 +200,25 @@ class Queue(StoredQueue):
             consumer = ring.take()
             if consumer is None:
                 return
+            if consumer.no_ack and self._hand_out_run(consumer):
+                continue
             self.hand_out(ready.pop(), consumer)
             if not looks_first and ready.has_deadlines and ready.head_deadline() is not None:
                 # Fetch, then drop_expired_msgs (rabbit_amqqueue_process, seen on 4.3).
                 expiry.expire_heads(self)
+
+    def _hand_out_run(self, consumer: Consumer) -> bool:
+        """The fast road of a backlog to the only consumer there is, which acknowledges nothing; whether it was gone."""
+        ready = self.ready
+        if not self.is_plain or ready.count < 2 or ready.has_deadlines or self.ring.only() is not consumer:
+            return False
+        if not consumer.subscriber.takes_runs(consumer):
+            return False
+        assert isinstance(ready, ReadyFifo), "a plain queue has no priorities"
+        waiting, copies = ready.pop_unseen(_RUN)
+        if waiting:
+            consumer.subscriber.deliver_run(consumer, waiting, copies)
+        return bool(waiting)
 
     def hold(self) -> None:
         """Hand out nothing until the work at hand is done: a channel ends, and what it held comes back first."""

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from leveret.model.message import Head, Message, QueueEntry
 
 # Message id, body, when it was enqueued, head, when it expires.
 Waiting = tuple[int, bytes, int, Head, int | None]
+_BODY: Final = 1
 _ENQUEUED_AT: Final = 2
 _EXPIRES_AT: Final = 4
 
@@ -162,6 +163,32 @@ class ReadyFifo:
         if not self.count:
             self.has_deadlines = False
         return entry
+
+    def pop_unseen(self, limit: int) -> tuple[list[Waiting], Sequence[int]]:
+        """Take the oldest out as they wait here, with their copies: at most `limit`, none that was ever handed out.
+
+        Hot: once per run of messages that waited.
+        """
+        if self._returned:
+            return [], ()
+        take = self._arrived.popleft
+        taken = [take() for _ in range(min(limit, self.count))]
+        if QueueEntry in map(type, taken):
+            end = next(index for index, item in enumerate(taken) if isinstance(item, QueueEntry))
+            self._arrived.extendleft(reversed(taken[end:]))
+            del taken[end:]
+        unseen = cast("list[Waiting]", taken)
+        first = self._first
+        self._first = end_of_run = first + len(unseen)
+        copies = self._copies[first:end_of_run]
+        if end_of_run > _TRIM and 2 * end_of_run >= len(self._copies):
+            del self._copies[:end_of_run]
+            self._first = 0
+        self.count -= len(unseen)
+        self.size_bytes -= sum([len(item[_BODY]) for item in unseen])
+        if not self.count:
+            self.has_deadlines = False
+        return unseen, copies
 
     def next_deadline(self) -> int | None:
         """The deadline of the oldest entry alone: messages expire at the head only."""

@@ -10,6 +10,7 @@ from leveret.model.errors import AmqpError
 if TYPE_CHECKING:
     from leveret.model.consumer import Consumer
     from leveret.model.message import Message, QueueEntry
+    from leveret.model.ready import Waiting
     from leveret.wire.values import Table
 
 
@@ -68,6 +69,12 @@ class Subscriber(Protocol):
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to the client."""
+
+    def takes_runs(self, consumer: Consumer) -> bool:
+        """Whether nobody looks at each single delivery to the consumer."""
+
+    def deliver_run(self, consumer: Consumer, waiting: Sequence[Waiting], copies: Sequence[int]) -> None:
+        """Send what was never handed out to a consumer that acknowledges nothing, where it takes runs."""
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """The broker has cancelled the consumer."""

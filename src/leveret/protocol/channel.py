@@ -7,13 +7,14 @@ It keeps what a channel has to remember and offers it to the handlers of methods
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from leveret.model.access import Kind, Right
 from leveret.model.consumer import Consumer
 from leveret.model.errors import AmqpError, PreconditionFailed
-from leveret.model.firehose import Actor
 from leveret.model.message import Message, QueueEntry
+from leveret.model.ready import Waiting
 from leveret.model.reply_to import ReplyQueue
 from leveret.model.stored_queue import StoredQueue
 from leveret.protocol import settling
@@ -29,6 +30,7 @@ from leveret.wire.properties import Properties
 
 if TYPE_CHECKING:
     from leveret.hooks import Tap
+    from leveret.model.firehose import Actor
     from leveret.protocol.connection import Connection
 
 
@@ -119,6 +121,8 @@ class Channel:
 
     def actor(self) -> Actor:
         """Whose channel it is, for the firehose."""
+        from leveret.model.firehose import Actor
+
         return Actor(self.connection.address_name, self.number, self.connection.user)
 
     def send(self, method: Encodable) -> None:
@@ -182,6 +186,29 @@ class Channel:
             tap((events.DELIVERED, now, *where, consumer.tag, tag, is_redelivered, entry.acquired_count))
             if consumer.no_ack:
                 tap((events.ACKED, now, *where, tag, False, "no_ack"))
+
+    def takes_runs(self, consumer: Consumer) -> bool:
+        """Whether no fault, no firehose, no shared limit and no header of the queue concerns a single delivery."""
+        is_watched = self.connection.faults.deliver is not None or self.vhost.firehose is not None
+        return not (is_watched or self.is_limited or consumer.edits_deliveries)
+
+    def deliver_run(self, consumer: Consumer, waiting: Sequence[Waiting], copies: Sequence[int]) -> None:
+        """Send what was never handed out to a consumer that acknowledges nothing. Hot: once per run of deliveries."""
+        first_tag = self.last_tag + 1
+        self.last_tag += len(waiting)
+        self.connection.send_pieces(self.encoders[consumer.tag].encode_run(first_tag, waiting))
+        tap = self.node.hooks.tap
+        if tap is not None:
+            self._tap_run(tap, consumer, first_tag, waiting, copies)
+
+    def _tap_run(
+        self, tap: Tap, consumer: Consumer, first_tag: int, waiting: Sequence[Waiting], copies: Sequence[int]
+    ) -> None:
+        now, place = self.node.now, (self.vhost.name, self.connection.number, self.number, consumer.queue.name)
+        for tag, (message_id, body, _, head, _), copy in zip(count(first_tag), waiting, copies, strict=False):
+            where = (*place, Message.of(message_id, head, body), copy)
+            tap((events.DELIVERED, now, *where, consumer.tag, tag, False, 0))
+            tap((events.ACKED, now, *where, tag, False, "no_ack"))
 
     def deliver_reply(self, message: Message) -> None:
         """Send a direct reply to the requester on this channel."""
