@@ -5,8 +5,7 @@ elsewhere asks for a field by name, at one place, and never compares versions. 4
 brokers; 4.2 and 3.13 follow documents and release notes.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: a named tuple would compile each of the many annotations from its text.
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal, NamedTuple
 
@@ -193,7 +192,7 @@ class Compat(NamedTuple):
     crashes_on_malformed_reply_to: bool = True
 
     @classmethod
-    def for_version(cls, version: str) -> Compat:
+    def for_version(cls, version: str) -> "Compat":
         """The behaviour of one version, named as in "4.3". Raises ValueError for a version that is not known."""
         if not isinstance(version, str):
             raise ValueError(f"rabbitmq={version!r} is a number; write the version as a string: rabbitmq='{version}'")
@@ -203,7 +202,7 @@ class Compat(NamedTuple):
             known = ", ".join(VERSIONS)
             raise ValueError(f"leveret does not know RabbitMQ {version!r}; it knows {known}") from None
 
-    def permitting(self, features: Iterable[str]) -> Compat:
+    def permitting(self, features: Iterable[str]) -> "Compat":
         """The same version with denied features permitted, as RabbitMQ's deprecated_features.permit.* does.
 
         Raises ValueError for a feature that leveret does not have.
@@ -215,7 +214,7 @@ class Compat(NamedTuple):
             compat = PERMITTED[feature](compat)
         return compat
 
-    def denying(self, features: Collection[str]) -> Compat:
+    def denying(self, features: Collection[str]) -> "Compat":
         """The same version with features of DENIABLE denied by configuration, where it permits them."""
         if "transient_nonexcl_queues" not in features or self.denies_transient_nonexcl_queues:
             return self

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.definitions import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
 from leveret.model.access import User
-from leveret.model.firehose import NODE_NAME
+from leveret.model.node_settings import NODE_NAME
 from leveret.model.passwords import PasswordHash
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from leveret.model.errors import AmqpError, CommandInvalid, PreconditionFailed
 from leveret.model.exchanges import (
     EXCHANGE_TYPES,
     Exchange,
+    exchange_class,
     exchange_type,
     make_default_exchange,
     make_exchange,
@@ -69,7 +70,7 @@ def names(found: object) -> list[str]:
 
 def refusal(type_name: str, arguments: Mapping[str, object]) -> AmqpError:
     with pytest.raises(AmqpError) as caught:
-        EXCHANGE_TYPES[type_name].check_arguments("x", "/", Table.from_python(arguments), V4_3)
+        exchange_class(type_name).check_arguments("x", "/", Table.from_python(arguments), V4_3)
     return caught.value
 
 

@@ -13,11 +13,11 @@ from leveret.compat import Compat
 from leveret.model.binding import Binding
 from leveret.model.errors import AmqpError, InternalRefusal
 from leveret.model.exchanges import (
-    EXCHANGE_TYPES,
     Exchange,
-    headers_after_delay,
+    exchange_class,
     make_exchange,
 )
+from leveret.model.exchanges.x_delayed_message import headers_after_delay
 from leveret.model.message import Message
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
@@ -67,7 +67,7 @@ def names(found: object) -> list[str]:
 
 def refusal(type_name: str, arguments: Mapping[str, object]) -> AmqpError:
     with pytest.raises(AmqpError) as caught:
-        EXCHANGE_TYPES[type_name].check_arguments("x", "/", Table.from_python(arguments), V4_3)
+        exchange_class(type_name).check_arguments("x", "/", Table.from_python(arguments), V4_3)
     return caught.value
 
 

@@ -13,7 +13,7 @@ import pytest
 import leveret.parity
 from leveret.broker import PLUGINS
 from leveret.compat import PERMITTED
-from leveret.model import absent, policy
+from leveret.model import absent, policy_keys
 from leveret.model.arguments import QUEUE_ARGUMENTS
 from leveret.model.exchanges import EXCHANGE_TYPES
 from leveret.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
@@ -32,7 +32,7 @@ HAS_ROWS: dict[str, Iterable[str]] = {
     "Queue types": QUEUE_TYPES,
     "Queue arguments": (*QUEUE_ARGUMENTS, *absent.QUEUE_ARGUMENTS),
     "Consumer arguments": CONSUMER_ARGUMENTS,
-    "Policy keys": policy._KEYS,
+    "Policy keys": policy_keys._KEYS,
     "Login": (*MECHANISMS, "EXTERNAL"),
     "Deprecated features": PERMITTED,
 }

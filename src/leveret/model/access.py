@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from leveret.model.errors import AccessRefused
-from leveret.model.passwords import PasswordHash
+
+if TYPE_CHECKING:
+    from leveret.model.passwords import PasswordHash
 
 Kind = Literal["queue", "exchange"]
 Right = Literal["configure", "write", "read"]

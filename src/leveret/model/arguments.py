@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from leveret.compat import Compat
-from leveret.model import absent
 from leveret.model.age import age_us
 from leveret.model.errors import InternalRefusal, PreconditionFailed
 from leveret.wire import erlang
@@ -234,6 +233,8 @@ def refuse_unknown_to_type(
     """Refuse an argument that only other queue types know, or that only a plugin gives a meaning."""
     lenient = (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments)
     for name in sorted(name for name, _ in arguments):
+        from leveret.model import absent
+
         absent.refuse_queue_argument(name)
         if name in QUEUE_ARGUMENTS and name not in known and name not in lenient:
             raise PreconditionFailed(f"invalid arg '{name}' for {place} of queue type {erlang_type}")

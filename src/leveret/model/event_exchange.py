@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.model.firehose import NODE_NAME
 from leveret.model.message import PERSISTENT, Message
+from leveret.model.node_settings import NODE_NAME
 from leveret.model.terms import term
 from leveret.trace import events
 from leveret.trace.events import Event

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from leveret.model.message import Message, QueueEntry
+from leveret.model.node_settings import NODE_NAME
 from leveret.wire import erlang
 from leveret.wire.properties import PROPERTY_NAMES, Properties
 from leveret.wire.values import Field, Table, Value
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from leveret.model.vhost import VirtualHost
 
 NAME: Final = "amq.rabbitmq.trace"
-NODE_NAME: Final = "rabbit@leveret"
 
 
 class Actor(NamedTuple):

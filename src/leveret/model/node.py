@@ -7,23 +7,23 @@ hold the first clock, never the second.
 
 from __future__ import annotations
 
-import base64
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.compat import Compat
 from leveret.hooks import Hooks
 from leveret.model.access import Access
 from leveret.model.errors import ConnectionForced, NotAllowed, PreconditionFailed
-from leveret.model.event_exchange import EventExchange
 from leveret.model.exchanges.exchange import Dice
-from leveret.model.firehose import NODE_NAME
-from leveret.model.node_settings import NodeSettings
+from leveret.model.node_settings import NODE_NAME, NodeSettings
 from leveret.model.reply_to import ReplyQueues
 from leveret.model.session import Session
 from leveret.model.timers import Timers
 from leveret.model.vhost import VirtualHost
+
+if TYPE_CHECKING:
+    from leveret.model.event_exchange import EventExchange
 
 SHUTDOWN_TEXT = "broker forced connection closure with reason 'shutdown'"
 # Far above any chain of dead letters a finite queue can cause; beyond it, leveret itself is looping.
@@ -197,7 +197,9 @@ class Node:
 
     def new_name(self, prefix: str) -> str:
         """A name such as RabbitMQ makes for queues and consumers: the prefix and 22 URL-safe characters."""
-        return prefix + base64.urlsafe_b64encode(self.random_octets(16)).decode().rstrip("=")
+        from base64 import urlsafe_b64encode
+
+        return prefix + urlsafe_b64encode(self.random_octets(16)).decode().rstrip("=")
 
     def random_octets(self, count: int) -> bytes:
         """So many octets of seeded chance."""

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from leveret.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S
 
+# What it calls itself.
+NODE_NAME: Final = "rabbit@leveret"
 _INTERCEPTORS: Final = "message_interceptors"
 # The names that are no fields: those with dots.
 _DOTTED: Final = {

@@ -6,7 +6,6 @@ to through the default exchange. A generated name counts as a route even when it
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Final
 
 from leveret.model.message import Message
@@ -61,8 +60,10 @@ class ReplyQueues:
 
     def open(self, target: ReplyTarget, vhost: VirtualHost) -> ReplyQueue:
         """Make a name for a requester: a token for its channel, a dot, and a random key."""
-        channel = base64.b64encode(self._node.random_octets(33)).decode()
-        key = base64.b64encode(self._node.random_octets(16)).decode()
+        from base64 import b64encode
+
+        channel = b64encode(self._node.random_octets(33)).decode()
+        key = b64encode(self._node.random_octets(16)).decode()
         queue = ReplyQueue(f"{PREFIX}{channel}.{key}", target, vhost)
         self._by_name[queue.name] = queue
         return queue

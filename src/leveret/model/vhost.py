@@ -20,10 +20,9 @@ from leveret.model.errors import (
     PreconditionFailed,
 )
 from leveret.model.exchanges import (
-    EXCHANGE_TYPES,
     PREDECLARED,
+    exchange_class,
     exchange_type,
-    headers_after_delay,
     make_default_exchange,
 )
 from leveret.model.exchanges.exchange import (
@@ -32,26 +31,21 @@ from leveret.model.exchanges.exchange import (
     Routable,
     refuse_invalid_alternate_exchange,
 )
-from leveret.model.firehose import Client, Firehose
 from leveret.model.message import Message
 from leveret.model.policy import Policies
 from leveret.model.queue import Queue
 from leveret.model.queue_declaration import QueueDeclaration
-from leveret.model.quorum import QuorumQueue
 from leveret.model.routing import AnyQueue
 from leveret.model.settings import QueueSettings
 from leveret.model.stored_queue import StoredQueue
-from leveret.model.stream import Stream
 from leveret.trace import events
 from leveret.wire import erlang
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
+    from leveret.model.firehose import Client, Firehose
     from leveret.model.node import Node
     from leveret.model.session import Session
-
-QUEUE_CLASSES: Final[dict[str, type[StoredQueue]]] = {"classic": Queue, "quorum": QuorumQueue, "stream": Stream}
-
 
 # Connection and channel number of whoever asked; None for the test itself and for what the broker does by itself.
 Origin = tuple[int | None, int | None]
@@ -115,7 +109,7 @@ class VirtualHost:
 
     def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
         """Make an exchange of a virtual host that is being made: there are no policies yet, and no routes to forget."""
-        self.exchanges[name] = EXCHANGE_TYPES[type_name](
+        self.exchanges[name] = exchange_class(type_name)(
             name,
             durable=True,
             auto_delete=False,
@@ -194,7 +188,7 @@ class VirtualHost:
         internal: bool = False,
         arguments: Table = Table.EMPTY,
     ) -> Exchange:
-        exchange = EXCHANGE_TYPES[type_name](
+        exchange = exchange_class(type_name)(
             name,
             durable=durable,
             auto_delete=auto_delete,
@@ -333,7 +327,7 @@ class VirtualHost:
         queue_type = wanted.checked_type(self, rights)
         name = wanted.name or self.node.new_name("amq.gen-")
         definition = self.policies.effective_for_queue(name, queue_type.name)
-        queue = QUEUE_CLASSES[queue_type.name](
+        queue = _queue_class(queue_type.name)(
             self,
             name,
             queue_type,
@@ -428,6 +422,8 @@ class VirtualHost:
         delay_us = exchange.delay_us(message)
         if delay_us <= 0:
             return False
+        from leveret.model.exchanges.x_delayed_message import headers_after_delay
+
         late = message.with_headers(headers_after_delay(message.headers or Table.EMPTY))
         self.node.timers.add(self.node.now + delay_us, lambda: self._arrive(late, exchange, None, ""))
         return True
@@ -455,6 +451,8 @@ class VirtualHost:
 
     def trace_on(self) -> None:
         """Copy what is published and delivered to amq.rabbitmq.trace."""
+        from leveret.model.firehose import Firehose
+
         self.firehose = Firehose(self)
         self.node.topology_version += 1
 
@@ -498,3 +496,16 @@ class VirtualHost:
             binding.routing_key,
             binding.arguments,
         )
+
+
+def _queue_class(type_name: str) -> type[StoredQueue]:
+    """The class of a type of queue; those that fewer use are imported with the first of their queues."""
+    if type_name == "classic":
+        return Queue
+    if type_name == "quorum":
+        from leveret.model.quorum import QuorumQueue
+
+        return QuorumQueue
+    from leveret.model.stream import Stream
+
+    return Stream

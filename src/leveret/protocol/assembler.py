@@ -10,7 +10,6 @@ from struct import Struct, calcsize
 from typing import Final
 
 from leveret.compat import Compat
-from leveret.model import absent
 from leveret.model.errors import AmqpError, CommandInvalid, FrameError, InternalRefusal, UnexpectedFrame
 from leveret.wire import erlang
 from leveret.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
@@ -80,6 +79,8 @@ class Assembler:
     def _named(self, error: CommandInvalid) -> AmqpError:
         """The refusal of a method that is unknown, or that this version knows and leveret has not."""
         if error.method_id == _BASIC_CREDIT and self._compat.has_basic_credit:
+            from leveret.model import absent
+
             return absent.refusal("basic.credit").at(_BASIC_CREDIT)
         return error
 

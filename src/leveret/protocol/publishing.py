@@ -12,8 +12,8 @@ from leveret.model import reply_to
 from leveret.model.arguments import TEN_YEARS_MS
 from leveret.model.errors import AccessRefused, PreconditionFailed
 from leveret.model.exchanges.exchange import Exchange
-from leveret.model.firehose import NODE_NAME
 from leveret.model.message import Message
+from leveret.model.node_settings import NODE_NAME
 from leveret.protocol.assembler import Content, undecodable_properties
 from leveret.wire import erlang
 from leveret.wire.errors import WireError

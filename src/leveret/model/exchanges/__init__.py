@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from importlib import import_module
+from typing import Final, cast
 
 from leveret.compat import Compat
-from leveret.model import absent
 from leveret.model.binding import Destination
 from leveret.model.errors import CommandInvalid, PreconditionFailed
 from leveret.model.exchanges.default import DefaultExchange
@@ -15,28 +15,24 @@ from leveret.model.exchanges.exchange import Dice, Exchange, Routable, refuse_in
 from leveret.model.exchanges.fanout import FanoutExchange
 from leveret.model.exchanges.headers import HeadersExchange
 from leveret.model.exchanges.topic import TopicExchange
-from leveret.model.exchanges.x_consistent_hash import ConsistentHashExchange
-from leveret.model.exchanges.x_delayed_message import DelayedMessageExchange, headers_after_delay
-from leveret.model.exchanges.x_local_random import LocalRandomExchange
-from leveret.model.exchanges.x_modulus_hash import ModulusHashExchange
-from leveret.model.exchanges.x_random import RandomExchange
-from leveret.model.exchanges.x_recent_history import RecentHistoryExchange
 from leveret.wire.values import Table
 
-EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
-    each.TYPE: each
-    for each in (
-        DirectExchange,
-        FanoutExchange,
-        TopicExchange,
-        HeadersExchange,
-        ConsistentHashExchange,
-        RandomExchange,
-        LocalRandomExchange,
-        ModulusHashExchange,
-        RecentHistoryExchange,
-        DelayedMessageExchange,
-    )
+# Every type, and its class in a module beside this one.
+EXCHANGE_TYPES: Final[dict[str, str]] = {
+    "direct": "direct.DirectExchange",
+    "fanout": "fanout.FanoutExchange",
+    "topic": "topic.TopicExchange",
+    "headers": "headers.HeadersExchange",
+    "x-consistent-hash": "x_consistent_hash.ConsistentHashExchange",
+    "x-random": "x_random.RandomExchange",
+    "x-local-random": "x_local_random.LocalRandomExchange",
+    "x-modulus-hash": "x_modulus_hash.ModulusHashExchange",
+    "x-recent-history": "x_recent_history.RecentHistoryExchange",
+    "x-delayed-message": "x_delayed_message.DelayedMessageExchange",
+}
+# Those that every vhost begins with; another is imported when one of its type is declared.
+_CLASSES: Final[dict[str, type[Exchange]]] = {
+    each.TYPE: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
 
 # Every vhost begins with these: name, type, internal.
@@ -55,18 +51,30 @@ __all__ = [
     "Dice",
     "Exchange",
     "Routable",
+    "exchange_class",
     "exchange_type",
-    "headers_after_delay",
     "make_default_exchange",
     "make_exchange",
     "refuse_invalid_alternate_exchange",
 ]
 
 
+def exchange_class(type_name: str) -> type[Exchange]:
+    """The class of a type that exists."""
+    known = _CLASSES.get(type_name)
+    if known is None:
+        module_name, _, class_name = EXCHANGE_TYPES[type_name].partition(".")
+        known = cast("type[Exchange]", getattr(import_module(f"{__name__}.{module_name}"), class_name))
+        _CLASSES[type_name] = known
+    return known
+
+
 def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
     """The class of a type; refuses a name that this version of RabbitMQ does not know."""
     if type_name in EXCHANGE_TYPES and type_name not in compat.missing_exchange_types:
-        return EXCHANGE_TYPES[type_name]
+        return exchange_class(type_name)
+    from leveret.model import absent
+
     absent.refuse_exchange_type(type_name)
     # RabbitMQ says "invalid" for any word its runtime has met before; the empty one is the only word sure to be.
     explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
@@ -87,7 +95,7 @@ def make_exchange(
     compat: Compat,
 ) -> Exchange:
     """Make an exchange whose type and arguments were checked: `exchange_type`, then its `check_arguments`."""
-    return EXCHANGE_TYPES[type_name](
+    return exchange_class(type_name)(
         name,
         durable=durable,
         auto_delete=auto_delete,

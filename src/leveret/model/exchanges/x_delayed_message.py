@@ -45,7 +45,7 @@ class DelayedMessageExchange(Exchange):
             raise PreconditionFailed("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")
         if word not in exchanges.EXCHANGE_TYPES or word in compat.missing_exchange_types:
             raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
-        exchanges.EXCHANGE_TYPES[word].check_arguments(name, vhost_name, arguments, compat)
+        exchanges.exchange_class(word).check_arguments(name, vhost_name, arguments, compat)
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse what the type behind it refuses."""
@@ -54,7 +54,7 @@ class DelayedMessageExchange(Exchange):
     def _prepare(self) -> None:
         word = string_of(self.arguments, DELAYED_TYPE)
         assert word is not None, "check_arguments lets no delayed exchange without a type pass"
-        self._inner = exchanges.EXCHANGE_TYPES[word](
+        self._inner = exchanges.exchange_class(word)(
             self.name,
             durable=self.durable,
             auto_delete=self.auto_delete,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.compat import Compat
 from leveret.model.errors import LoginRefused, NotAllowed
 from leveret.model.event_exchange import described
-from leveret.model.firehose import NODE_NAME
+from leveret.model.node_settings import NODE_NAME
 from leveret.protocol import auth
 from leveret.protocol.state import State
 from leveret.wire.constants import PROTOCOL_HEADER
