@@ -11,6 +11,45 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 # Each costs more than all of leveret, and a test suite that does not use it should not pay for it.
 DEAR_MODULES = ("asyncio", "ssl", "logging")
+# Of the standard library, what a broker needs for a part of its users, if at all: each takes a millisecond or several.
+STANDARD_FOR_SOME = (
+    *("base64", "dataclasses", "datetime", "decimal", "difflib", "hashlib", "importlib.metadata", "inspect", "json"),
+    *("pathlib", "random", "secrets", "socket", "ssl", "subprocess", "threading", "urllib.parse", "weakref", "zlib"),
+)
+# Of leveret, what only some tests ask for, or only when something went wrong.
+OWN_FOR_SOME = (
+    *("aio", "autojump", "definitions", "exploration", "faults", "harness", "stillness", "timekeeper"),
+    *("model.event_exchange", "model.firehose", "model.passwords", "model.policy_keys", "model.quorum", "model.stream"),
+    *("model.exchanges.x_consistent_hash", "model.exchanges.x_delayed_message", "model.exchanges.x_random"),
+    *("observe.checks.judge", "observe.idle", "observe.inquiry", "observe.matching", "observe.report", "observe.views"),
+    *("scripted.consumer", "server.tls", "trace.writer", "wire.ordinary"),
+)
+# How many modules of leveret a first connection may load, a fifth of a millisecond each. This only moves down.
+OWN_MODULES_MAX = 110
+
+# A client that needs nothing but sockets logs in and opens "/".
+FIRST_CONNECTION = r"""
+from _socket import socket
+
+from leveret import Broker
+
+broker = Broker().start()
+peer = socket()
+peer.connect((broker.host, broker.port))
+
+
+def ask(octets, answer):
+    peer.sendall(octets)
+    while answer not in peer.recv(4096):
+        pass
+
+
+ask(b"AMQP\0\0\x09\x01", b"\0\x0a\0\x0a")
+login = b"\0\x0a\0\x0b" + b"\0\0\0\0" + b"\x05PLAIN" + b"\0\0\0\x0c\0guest\0guest" + b"\x05en_US"
+ask(b"\x01\0\0\0\0\0\x24" + login + b"\xce", b"\0\x0a\0\x1e")
+tuned = b"\x01\0\0\0\0\0\x0c" + b"\0\x0a\0\x1f" + b"\x07\xff\0\x02\0\0\0\0" + b"\xce"
+ask(tuned + b"\x01\0\0\0\0\0\x08" + b"\0\x0a\0\x28" + b"\x01/\0\0" + b"\xce", b"\0\x0a\0\x29")
+"""
 
 
 def test_every_layer_imports_only_what_stands_below_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +65,21 @@ def test_nothing_dear_is_imported_before_it_is_asked_for(statement: str) -> None
     imported = modules_after(code)
 
     assert [name for name in DEAR_MODULES if name in imported] == []
+
+
+def test_a_first_connection_loads_nothing_that_only_some_ask_for() -> None:
+    before, after = set(modules_after("")), modules_after(FIRST_CONNECTION)
+
+    needless = [name for name in (*STANDARD_FOR_SOME, *(f"leveret.{name}" for name in OWN_FOR_SOME)) if name in after]
+
+    assert "leveret.protocol.connection" in after
+    assert [name for name in needless if name not in before] == []
+
+
+def test_a_first_connection_loads_no_more_modules_than_it_may() -> None:
+    own = [name for name in modules_after(FIRST_CONNECTION) if name.split(".")[0] == "leveret"]
+
+    assert len(own) <= OWN_MODULES_MAX
 
 
 def test_pytest_loads_the_plugin_without_loading_the_broker() -> None:

@@ -7,15 +7,17 @@ only after prefetch and acknowledgement mode have been found right.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leveret.compat import Compat
 from leveret.model.age import age_us
 from leveret.model.arguments import INTEGER_TAGS
 from leveret.model.errors import InternalRefusal, PreconditionFailed
-from leveret.model.stream_log import StreamLog
 from leveret.model.terms import binary
 from leveret.wire.values import Field, Table
+
+if TYPE_CHECKING:
+    from leveret.model.stream_log import StreamLog
 
 ARGUMENT: Final = "x-stream-offset"
 _WORDS: Final = (b"first", b"last", b"next")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.compat import Compat
 from leveret.model.errors import LoginRefused, NotAllowed
-from leveret.model.event_exchange import described
 from leveret.model.node_settings import NODE_NAME
 from leveret.protocol import auth
 from leveret.protocol.state import State
@@ -143,6 +142,8 @@ def _take_answer(connection: Connection, answer: auth.Answer) -> None:
 
 def _announce(connection: Connection, event: str, **details: object) -> None:
     if connection.node.event_exchange is not None:
+        from leveret.model.event_exchange import described
+
         connection.node.announce(event, **details, **described(connection))
 
 
