@@ -1,6 +1,6 @@
 """A connection: bytes in, bytes out, and the conversation from the protocol header to the close.
 
-It splits what it receives into frames, gives those of channels to their channel, and answers those of channel 0 itself.
+What it is sent comes in by its `Reading`; here is what it is, what it says, and how it ends.
 Sans I/O: the server hands it octets and takes octets, and closes the socket when told. Every error of a client goes
 through `refuse`; any other exception is leveret's own, closes the connection with 541 and is kept for the test.
 """
@@ -17,11 +17,11 @@ from leveret.model.errors import (
 )
 from leveret.model.node import Node
 from leveret.model.vhost import VirtualHost
-from leveret.protocol import dispatch, handlers, refusals, single_acks
-from leveret.protocol.assembler import UnknownMethod
+from leveret.protocol import refusals
 from leveret.protocol.auth import Challenge
 from leveret.protocol.channel import Channel
 from leveret.protocol.liveness import DOOM_US, Liveness
+from leveret.protocol.reading import Reading
 from leveret.protocol.repeated_method import RepeatedMethod
 from leveret.protocol.repeated_publish import RepeatedPublish
 from leveret.protocol.rights import UserRights
@@ -29,16 +29,10 @@ from leveret.protocol.state import ChannelState, State
 from leveret.trace import events
 from leveret.wire.constants import (
     CHANNEL_MAX,
-    FRAME_HEADER_SIZE,
     FRAME_HEARTBEAT,
-    FRAME_METHOD,
-    PROTOCOL_HEADER,
 )
-from leveret.wire.errors import UnknownFieldType
-from leveret.wire.frames import BadFrameEnd, Encodable, FrameReader, FrameTooLarge, method_frame, wrap
+from leveret.wire.frames import BadFrameEnd, Encodable, FrameTooLarge, method_frame, wrap
 from leveret.wire.methods import (
-    BasicAck,
-    BasicPublish,
     ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
@@ -46,9 +40,6 @@ from leveret.wire.methods import (
 )
 from leveret.wire.values import Table
 
-_METHOD_AT: Final = FRAME_HEADER_SIZE + 4
-_PUBLISH: Final = BasicPublish.ID.to_bytes(4, "big")
-_ACK: Final = BasicAck.ID.to_bytes(4, "big")
 _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
 
 
@@ -130,12 +121,9 @@ class Connection:
         # What should go wrong, and what befalls the octets of this connection; None while nothing does.
         self.faults = node.hooks.faults
         self.stream: Stream | None = None
-        # Frames that wait behind what a fault has delayed, by channel.
-        self._held: dict[int, list[tuple[int, bytes]]] = {}
         self._dirty = dirty
         self._out: list[bytes] = []
-        self._reader = FrameReader(node.compat.min_frame_max)
-        self._header = b""
+        self._reading = Reading(self, node.compat.min_frame_max)
         self._is_lost = False
         self._is_blocked = False
         self._liveness = Liveness(node, on_dead=self._reset, on_beat=self._beat)
@@ -189,11 +177,7 @@ class Connection:
         """Take what has come through. Hot: once per read."""
         self._liveness.received_at = self.node.wall_now
         try:
-            if self.state is State.HEADER:
-                octets = self._take_header(octets)
-            if octets:
-                self._reader.feed(octets)
-                self._read()
+            self._reading.take(octets)
         except Exception as error:
             self.fail(error)
 
@@ -275,120 +259,22 @@ class Connection:
         self._liveness.stop()
         self.node.run_work()
 
-    def _take_header(self, octets: bytes) -> bytes:
-        self._header += octets
-        if len(self._header) < len(PROTOCOL_HEADER):
-            return b""
-        header, rest = self._header[:8], self._header[8:]
-        offer = handlers.connection.protocol_offer(header, self.node.compat)
-        if offer is not None:
-            self.send(offer)
-            self._reset()
-            return b""
-        self.state = State.START
-        handlers.connection.start(self)
-        return rest
-
-    def _read(self) -> None:
-        # Hot: once per read, and once per frame that no fast road takes.
-        reader = self._reader
-        end = len(reader.octets)
-        while reader.at < end and not self.is_reading_paused:
-            at = reader.at
-            if not (self.faults.is_armed or self._held):
-                method_id = reader.octets[at + FRAME_HEADER_SIZE : at + _METHOD_AT]
-                if method_id == _PUBLISH:
-                    repeat = self.repeated_publish
-                    if repeat is not None and repeat.take_from(reader):
-                        continue
-                    if self._publish_whole(reader):
-                        if self.state is State.ENDING:
-                            break
-                        continue
-                elif method_id == _ACK and single_acks.take_from(reader, self):
-                    continue
-            try:
-                frame = reader.next()
-            except (FrameTooLarge, BadFrameEnd) as error:
-                self._refuse_frame(error)
-                return
-            if frame is None:
-                break
-            self._handle(*frame)
-            if self.state is State.ENDING:
-                break
-        if self.confirming:
-            self._flush_confirms()
-
-    def _publish_whole(self, reader: FrameReader) -> bool:
-        """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
-        known = self.repeated_method
-        command = None if known is None or self.state is not State.OPENED else known.take_from(reader)
-        if known is None or command is None:
-            return False
-        try:
-            dispatch.run(self, known.channel, command)
-        except AmqpError as error:
-            self.refuse(known.channel.number, error)
-        except UnknownFieldType:
-            self._reset()
-        if self.node.work:
-            self.node.run_work()
-        return True
-
-    def _flush_confirms(self) -> None:
-        for channel in self.confirming:
-            if channel.state is ChannelState.OPEN:
-                channel.flush_confirms()
-        self.confirming = {}
-
-    def _handle(self, kind: int, channel_number: int, payload: bytes) -> None:
-        """Handle one frame; a refusal goes to the peer. Hot: once per frame."""
-        if self.state is State.CLOSING and (kind != FRAME_METHOD or channel_number != 0):
-            return
-        if self._held and channel_number in self._held:
-            self._held[channel_number].append((kind, payload))
-            return
-        try:
-            if channel_number and kind != FRAME_HEARTBEAT and self.state is State.OPENED:
-                dispatch.on_channel_frame(self, kind, channel_number, payload)
-            else:
-                dispatch.on_control_frame(self, kind, channel_number, payload)
-        except AmqpError as error:
-            self.refuse(channel_number, error)
-        except (UnknownMethod, UnknownFieldType):
-            self._reset()
-        if self.node.work:
-            self.node.run_work()
-
     def out_of_place(self) -> ChannelError:
         """The refusal of a method that does not belong into this state of the conversation."""
         return ChannelError(f"unexpected method in connection state {self.state.value}")
 
     def hold(self, channel_number: int) -> None:
         """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
-        self._held[channel_number] = []
+        self._reading.hold(channel_number)
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
         """Do what a fault has delayed, and then handle what waited behind it."""
-        frames = self._held.pop(channel_number, [])
         if self.state in (State.CLOSING, State.ENDING):
             return
         try:
-            self._release(channel_number, act, frames)
+            self._reading.release(channel_number, act)
         except Exception as error:
             self.fail(error)
-
-    def _release(self, channel_number: int, act: Callable[[], None], frames: list[tuple[int, bytes]]) -> None:
-        try:
-            act()
-        except AmqpError as error:
-            self.refuse(channel_number, error)
-        for kind, payload in frames:
-            if self.state is State.ENDING:
-                break
-            self._handle(kind, channel_number, payload)
-        self._flush_confirms()
 
     def silence(self, *, is_silent: bool) -> None:
         """Listen for heartbeats no more, or again: a fault lets nothing through."""
@@ -425,7 +311,7 @@ class Connection:
             self.send_control(ConnectionUnblocked())
         self.mark_dirty()
         try:
-            self._read()
+            self._reading.go_on()
         except Exception as error:
             self.fail(error)
 
@@ -517,7 +403,8 @@ class Connection:
         self.vhost.session_ended(self)
         self.node.run_work()
 
-    def _refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
+    def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
+        """Tell the peer that it sent no frame; nothing that follows can be understood."""
         if self.state in _HANDSHAKE:
             self.doom()
             return
@@ -527,7 +414,8 @@ class Connection:
 
     def tune(self, *, frame_max: int, channel_max: int, heartbeat_s: int) -> None:
         """Take what was negotiated."""
-        self.frame_max = self._reader.frame_max = frame_max
+        self.frame_max = frame_max
+        self._reading.limit(frame_max)
         self.channel_max = channel_max
         self.heartbeat_s = heartbeat_s
         self._liveness.start_heartbeats(heartbeat_s)

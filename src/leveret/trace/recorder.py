@@ -33,7 +33,9 @@ _HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace=DIR or --levere
 _BEGINNING: Final[RawEvent] = ("beginning",)
 # So many events are kept as they were told.
 _FRESH_MAX: Final = 8192
-_MESSAGE_AT: Final = {kind: places["message"] for kind, places in POSITIONS.items() if "message" in places}
+_MESSAGE_AT: Final[dict[object, int]] = {
+    kind: places["message"] for kind, places in POSITIONS.items() if "message" in places
+}
 
 # A message as plain data, and the way back.
 Pack = Callable[..., tuple[object, ...]]
@@ -199,7 +201,7 @@ class _Unpacking:
 
     def whole(self, raw: RawEvent) -> RawEvent:
         """An event with its message."""
-        at = _MESSAGE_AT.get(cast("str", raw[0]))
+        at = _MESSAGE_AT.get(raw[0])
         if at is None or type(raw[at]) is not tuple:
             return raw
         packed = raw[at]
@@ -214,7 +216,7 @@ def _plain(events: list[RawEvent], pack: Pack) -> list[RawEvent]:
     packed: dict[object, tuple[object, ...]] = {}
     places, plain = _MESSAGE_AT, []
     for raw in events:
-        at = places.get(raw[0])  # type: ignore[call-overload]
+        at = places.get(raw[0])
         if at is not None:
             message = raw[at]
             data = packed.get(message)
