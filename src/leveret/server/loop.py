@@ -225,8 +225,7 @@ class Loop:
             with lock:
                 arrival_count = self.arrival_count
                 self._has_sent = self._has_left = False
-                self._turn(events)
-                timeout = self._seconds_to_sleep()
+                timeout = self._turn(events)
                 if self.after_turn is not None:
                     timeout = self._guarded_after(self.after_turn, timeout)
                 has_only_taken = self.arrival_count != arrival_count and not (self._has_sent or self._has_left)
@@ -247,7 +246,8 @@ class Loop:
             self._bell.wait(STREAM_PAUSE_S)
 
     # Hot: once per wake-up.
-    def _turn(self, events: list[tuple[int, int]]) -> None:
+    def _turn(self, events: list[tuple[int, int]]) -> float | None:
+        """This does what there is to do; how many seconds it may be slept then, None without end."""
         host, wall_now = self.host, self._wall.now()
         try:
             host.advance(self._clock.now(), wall_now)
@@ -275,11 +275,19 @@ class Loop:
             host.run_work()
         except Exception as error:
             host.internal_errors.append(error)
-        if self.dirty:
-            self._flush()
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
                 listener.resume(wall_now)
+        # Sending comes last: a client of this process that is awake again waits for the interpreter until we sleep.
+        timeout = self._seconds_to_deadline()
+        if self.dirty:
+            socket_count = len(self._transports)
+            self._flush()
+            if len(self._transports) != socket_count:
+                # What ends may leave a deadline behind, as that of a queue without consumers.
+                timeout = self._seconds_to_deadline()
+        # Who rang after this turn began, and before it heard the bell, was not given another one.
+        return 0 if self._requests or self._is_stopping else timeout
 
     def _advance(self, wall_now: int) -> None:
         try:
@@ -378,11 +386,8 @@ class Loop:
                     self._forget(transport)
 
     # Hot: once per turn.
-    def _seconds_to_sleep(self) -> float | None:
+    def _seconds_to_deadline(self) -> float | None:
         """This is the time until the nearest deadline, None when there is none."""
-        if self._requests or self.dirty or self._is_stopping:
-            # Who rang after this turn began, and before it heard the bell, was not given another one.
-            return 0
         nearest_us: float = inf
         liveness_deadline = self.host.next_liveness_deadline()
         if liveness_deadline is not None:
