@@ -279,13 +279,13 @@ class Loop:
             if listener.accept_again_at is not None:
                 listener.resume(wall_now)
         # Sending comes last: a client of this process that is awake again waits for the interpreter until we sleep.
-        timeout = self._seconds_to_deadline()
+        timeout = self._seconds_to_deadline(wall_now)
         if self.dirty:
             socket_count = len(self._transports)
             self._flush()
             if len(self._transports) != socket_count:
                 # What ends may leave a deadline behind, as that of a queue without consumers.
-                timeout = self._seconds_to_deadline()
+                timeout = self._seconds_to_deadline(wall_now)
         # Who rang after this turn began, and before it heard the bell, was not given another one.
         return 0 if self._requests or self._is_stopping else timeout
 
@@ -386,12 +386,15 @@ class Loop:
                     self._forget(transport)
 
     # Hot: once per turn.
-    def _seconds_to_deadline(self) -> float | None:
-        """This is the time until the nearest deadline, None when there is none."""
+    def _seconds_to_deadline(self, wall_now: int) -> float | None:
+        """This is the time until the nearest deadline, None when there is none.
+
+        What is due in real time is counted in seconds: there the beginning of the turn is as good as now.
+        """
         nearest_us: float = inf
         liveness_deadline = self.host.next_liveness_deadline()
         if liveness_deadline is not None:
-            nearest_us = liveness_deadline - self._wall.now()
+            nearest_us = liveness_deadline - wall_now
         deadline = self.host.next_deadline()
         if deadline is not None:
             span_us = deadline - self._clock.now()
@@ -400,7 +403,7 @@ class Loop:
                 nearest_us = span_us
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
-                nearest_us = min(nearest_us, listener.accept_again_at - self._wall.now())
+                nearest_us = min(nearest_us, listener.accept_again_at - wall_now)
         if nearest_us is inf:
             return None
         return 0 if nearest_us <= 0 else min(nearest_us / 1_000_000, LONGEST_SLEEP_S)
