@@ -117,7 +117,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             settings=configured,
             record=record,
             trace=None if trace is None else _trace_options(trace, bodies=trace_bodies, redact=trace_redact),
-            users=checked_users(users or {}),
+            users=checked_users(users) if users is not None else {},
             plugins=frozenset(plugins),
             tls=tls or None,
         )
@@ -435,6 +435,8 @@ def _trace_options(trace: str | PathLike[str], *, bodies: bool, redact: Iterable
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:
     """What lines of rabbitmq.conf set, deny and permit; raises BrokerError for one that leveret does not have."""
+    if not lines:
+        return NodeSettings(), set(), set()
     features = {name: value for name, value in lines.items() if name.startswith(_PERMIT)}
     denied = {name.removeprefix(_PERMIT) for name, value in features.items() if value is False}
     permitted = {name.removeprefix(_PERMIT) for name, value in features.items() if value is True}
