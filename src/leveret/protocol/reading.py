@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from leveret.model.errors import AmqpError
-from leveret.protocol import dispatch, handlers, single_acks
+from leveret.protocol import dispatch, handlers, single_acks, whole_methods
 from leveret.protocol.assembler import UnknownMethod
 from leveret.protocol.state import ChannelState, State
 from leveret.wire.constants import FRAME_HEADER_SIZE, FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
@@ -86,6 +86,10 @@ class Reading:
                             break
                         continue
                 elif method_id == _ACK and single_acks.take_from(reader, connection):
+                    continue
+                elif whole_methods.take_from(reader, connection, method_id):
+                    if connection.state is State.ENDING:
+                        break
                     continue
             try:
                 frame = reader.next()

@@ -1,0 +1,79 @@
+"""Methods of one frame: straight to the handler or frame by frame, they come to the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
+
+from tests.properties.roads import outcome
+from tests.protocol.peer import declare, octets, publish_octets
+
+CHANNELS = (1, 2, 3)
+OPENING = {
+    1: (declare("a"), declare("b", max_length=3)),
+    2: (Confirm.Select(), Basic.Consume(queue="a", consumer_tag="c2")),
+    3: (Tx.Select(), Basic.Qos(prefetch_count=2), Basic.Consume(queue="b", consumer_tag="c3")),
+}
+METHODS = (
+    Basic.Get(queue="a"),
+    Basic.Get(queue="missing"),
+    Basic.Qos(prefetch_count=7),
+    Basic.Cancel(consumer_tag="c2"),
+    Basic.Consume(queue="b", consumer_tag="c2", no_ack=True),
+    Basic.Recover(requeue=True),
+    Basic.Nack(1, multiple=True, requeue=True),
+    Basic.Reject(2, requeue=False),
+    Channel.Flow(active=True),
+    Exchange.Declare(exchange="e", exchange_type="topic"),
+    Queue.Bind(queue="a", exchange="e", routing_key="#"),
+    Queue.Declare(queue="a", durable=True, arguments={"x-max-length": 1}),
+    Queue.Purge(queue="b"),
+    Queue.Delete(queue="gone"),
+    Tx.Commit(),
+)
+# They end the connection, and with it the conversation.
+FATAL = (
+    Basic.Qos(prefetch_size=1),
+    Basic.QosOk(),
+    Channel.Open(),
+    Exchange.Declare(exchange="e", exchange_type="none such"),
+)
+
+
+def spoilt(frame: bytes, dice: random.Random) -> bytes:
+    """A frame with one octet changed: kind, channel, size, method, arguments or, most often, the end."""
+    at = dice.choice((dice.randrange(len(frame)), len(frame) - 1))
+    return frame[:at] + bytes((frame[at] ^ dice.choice((1, 2, 0x80)),)) + frame[at + 1 :]
+
+
+def conversation(dice: random.Random, *, is_spoilt: bool) -> bytes:
+    """Methods on some channels, and publishes; what was closed is opened anew.
+
+    One thing is spoilt: an octet, a publish that misses its content, or a method that is longer than a frame may be.
+    """
+    said = []
+    for number in range(60):
+        channel = dice.choice(CHANNELS)
+        said.append(octets(channel, dice.choice(METHODS if dice.random() < 0.99 else FATAL)))
+        if dice.random() < 0.3:
+            said.append(publish_octets(channel, b"%d" % number, dice.choice(("a", "b"))))
+        if dice.random() < 0.2:
+            said.append(octets(channel, Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
+    if is_spoilt:
+        at, channel = dice.randrange(len(said)), dice.choice(CHANNELS)
+        too_long = octets(channel, Queue.Declare(queue="long", durable=True, arguments={"x": "y" * 140_000}))
+        bare = octets(channel, Basic.Publish(routing_key="a"))
+        said[at] = dice.choice((spoilt(said[at], dice), bare, too_long))
+    return b"".join(said)
+
+
+@pytest.mark.parametrize("is_spoilt", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_both_roads_of_a_method_come_to_the_same(seed: int, is_spoilt: bool) -> None:
+    dice = random.Random(seed)
+    data = conversation(dice, is_spoilt=is_spoilt)
+    size = dice.choice((len(data), 50, 7))
+
+    assert outcome(OPENING, data, is_plain=False, size=size) == outcome(OPENING, data, is_plain=True, size=size)
