@@ -310,7 +310,7 @@ def test_no_more_than_the_prefetch_is_held(broker: Broker) -> None:
 
 
 def test_more_may_be_held_than_one_consumer_can_say_and_stays_in_order(broker: Broker) -> None:
-    with intake(broker, maxMessagesPerBatch=65535) as reader:
+    with intake(broker, maxMessagesPerBatch=65535, prefetch=131070) as reader:
         reader.next_offset(START, LIMIT)
         publish(broker, *numbers(0, 30))
         end = reader.next_offset(START, 65535)

@@ -83,12 +83,9 @@ def test_the_case_of_a_name_does_not_matter() -> None:
     assert (options.queue, options.max_messages_per_batch) == ("orders", 7)
 
 
-def test_twice_a_batch_is_fetched_ahead_and_no_more_than_its_consumers_can_say() -> None:
-    exclusive = {**READ, "maxMessagesPerBatch": "50000", "exclusive": "true"}
-
+def test_twice_a_batch_is_fetched_ahead_and_no_more_than_one_consumer_can_say() -> None:
     assert stream_read_options({**READ, "maxMessagesPerBatch": "100"}).prefetch == 200
-    assert stream_read_options({**READ, "maxMessagesPerBatch": "50000"}).prefetch == 100_000
-    assert stream_read_options(exclusive).prefetch == 65_535
+    assert stream_read_options({**READ, "maxMessagesPerBatch": "50000"}).prefetch == 65_535
 
 
 def test_less_than_a_batch_is_never_fetched_ahead() -> None:

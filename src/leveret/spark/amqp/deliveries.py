@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from struct import Struct
+from struct import error as StructError
 from typing import Final
 
 from leveret.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
@@ -26,6 +28,10 @@ _BODY_SIZE: Final = Struct(">Q")
 _TAG: Final = Struct(">Q")
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
+# What the three frames of a delivery begin with: kind, size, class and method; kind, size, the body's size; kind, size.
+_METHOD_START: Final = Struct(">B2xI4s")
+_HEADER_START: Final = Struct(">B2xI4xQ")
+_BODY_START: Final = Struct(">B2xI")
 # In a content header: class, weight and body size stand before the flags.
 FLAGS_AT: Final = 12
 _HAS_HEADERS: Final = 0x2000
@@ -48,14 +54,18 @@ class DeliveryTap:
         self._passed_at = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived. Hot: three frames for each message."""
+        """Take what has arrived."""
         octets = self._rest + data if self._rest else data
         end_of_all = len(octets)
         at = 0
         kept: list[Delivery] = []
         passed: list[bytes] = []
         unpack = HEADER.unpack_from
-        while end_of_all - at >= FRAME_OVERHEAD:
+        while True:
+            if self._method is None:
+                at = _take_whole(octets, at, kept)
+            if end_of_all - at < FRAME_OVERHEAD:
+                break
             kind, _, size = unpack(octets, at)
             if kind not in _KINDS:
                 # Not AMQP 0-9-1: pika knows what to say of it.
@@ -94,6 +104,39 @@ class DeliveryTap:
         if passed:
             self._passed_at = now
             self._pass_on(b"".join(passed))
+
+
+def _take_whole(octets: bytes, at: int, kept: list[Delivery]) -> int:
+    """Keep the deliveries that begin here, one behind the other, while they are all there with a body in one frame.
+
+    Returns where the first octet stands that is none of theirs. Hot: once for each message.
+    """
+    method_start, header_start, body_start = (
+        _METHOD_START.unpack_from,
+        _HEADER_START.unpack_from,
+        _BODY_START.unpack_from,
+    )
+    end_of_all = len(octets)
+    # What the octets are too short for is not all there.
+    with suppress(StructError):
+        while True:
+            kind, size, method = method_start(octets, at)
+            if kind != FRAME_METHOD or method != _DELIVER:
+                break
+            header_at = at + FRAME_OVERHEAD + size
+            kind, size, body_size = header_start(octets, header_at)
+            if kind != FRAME_HEADER:
+                break
+            body_at = header_at + FRAME_OVERHEAD + size
+            kind, size = body_start(octets, body_at)
+            end = body_at + FRAME_OVERHEAD + size
+            if kind != FRAME_BODY or size != body_size or end > end_of_all:
+                break
+            kept.append(
+                (octets[at + 11 : header_at - 1], octets[header_at + 7 : body_at - 1], octets[body_at + 7 : end - 1])
+            )
+            at = end
+    return at
 
 
 def delivery_tag(delivery: Delivery) -> int:

@@ -172,8 +172,9 @@ class Intake:
         messages: list[Delivery] = []
         deadline = time.monotonic() + patience_s
         look_at = 0.0
+        at_least = 1
         while len(messages) < limit:
-            arrived = link.take(limit - len(messages), _GAP_S)
+            arrived = link.take(limit - len(messages), _GAP_S, at_least)
             messages += arrived
             now = time.monotonic()
             if arrived and (now < look_at or len(messages) == limit):
@@ -185,6 +186,8 @@ class Intake:
             messages += arrived
             if (not ready and not arrived) or now >= deadline:
                 break
+            # There is more on its way.
+            at_least = limit - len(messages)
         return messages
 
     def _ack(self, messages: list[Delivery]) -> None:

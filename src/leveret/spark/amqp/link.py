@@ -45,6 +45,8 @@ class Link:
         self.endpoint = endpoint
         self._changed = threading.Condition()
         self._deliveries: deque[Delivery] = deque()
+        # So many are waited for: to be woken by each arrival costs more than what arrives.
+        self._wanted = 1
         self._failure: LinkError | None = None
         self._blocked_because = ""
         self._pending: list[Future[Any]] = []
@@ -96,11 +98,14 @@ class Link:
         )
         self._consumers.append(answer.method.consumer_tag)
 
-    def take(self, limit: int, timeout_s: float) -> list[Delivery]:
-        """Deliveries that are here, the oldest first; waits for one. Raises LinkLostError once there are none."""
+    def take(self, limit: int, timeout_s: float, at_least: int = 1) -> list[Delivery]:
+        """Deliveries that are here, the oldest first; waits for so many, and takes fewer when the time is up.
+
+        Raises LinkLostError once there are none.
+        """
         with self._changed:
-            if not self._deliveries:
-                self._changed.wait_for(lambda: self._deliveries or self._failure, timeout_s)
+            self._wanted = at_least
+            self._changed.wait_for(lambda: len(self._deliveries) >= at_least or self._failure, timeout_s)
             if not self._deliveries:
                 self._raise_failure()
             count = min(limit, len(self._deliveries))
@@ -161,7 +166,8 @@ class Link:
         """Deliveries have arrived; on the link's thread."""
         with self._changed:
             self._deliveries.extend(deliveries)
-            self._changed.notify_all()
+            if len(self._deliveries) >= self._wanted:
+                self._changed.notify_all()
 
     def _run(self, opened: Future[Any]) -> None:
         """The thread."""

@@ -138,7 +138,8 @@ def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
     queue = _required(given, "queue", "the queue to read")
     batch = _number(given, "maxMessagesPerBatch", 10_000, PREFETCH_MAX)
     exclusive = _boolean(given, "exclusive", default=False)
-    # Two consumers, each with all the room the protocol can give it; of exclusive ones there is one.
+    # At most two consumers, each with all the room the protocol can give it; of exclusive ones there is one. Who does
+    # not ask for two has one: a second, and more unacknowledged messages, make RabbitMQ slower than they help.
     largest = PREFETCH_MAX if exclusive else 2 * PREFETCH_MAX
     return StreamReadOptions(
         endpoint=_endpoint(given),
@@ -147,8 +148,8 @@ def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
         exclusive=exclusive,
         max_messages_per_batch=batch,
         max_batch_wait_s=_seconds(given, "maxBatchWaitSeconds", 5.0),
-        messages_per_partition=_number(given, "messagesPerPartition", 10_000, 10_000_000),
-        prefetch=max(batch, _number(given, "prefetch", min(2 * batch, largest), largest)),
+        messages_per_partition=_number(given, "messagesPerPartition", 25_000, 10_000_000),
+        prefetch=max(batch, _number(given, "prefetch", min(2 * batch, PREFETCH_MAX), largest)),
         reconnect_s=_seconds(given, "reconnectSeconds", 30.0),
     )
 
