@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from leveret.clock import SystemClock
 from leveret.errors import EndlessTime
-from leveret.observe.fates import span_text
 from leveret.observe.loops import loop_text
+from leveret.observe.spans import span_text
 from leveret.server import native, threads
 from leveret.stillness import Stillness, why_not_idle_but_for
 

@@ -17,8 +17,8 @@ from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.observe.fates import span_text
 from leveret.observe.hinting import Hinting
+from leveret.observe.spans import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leveret.observe.fates import ANSWERS, Chronicle, Story, span_text
+from leveret.observe.fates import ANSWERS, Chronicle, Story
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import Occurrence, Question, Search
+from leveret.observe.spans import span_text
 from leveret.observe.views import QueueView
 from leveret.trace import events
 

@@ -14,6 +14,7 @@ from leveret.observe.holders import connections, count_text
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import NO_ACK, reason_of
+from leveret.observe.spans import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -181,14 +182,3 @@ class Chronicle:
 
     def _since(self, event: Event) -> str:
         return span_text(self._node.now - event.at)
-
-
-def span_text(span_us: int) -> str:
-    """A span of time in words: "350 ms", "2.1 s", "3 min 20 s"."""
-    if span_us < 1_000_000:
-        return f"{max(0, span_us) // 1000} ms"
-    if span_us < 60_000_000:
-        return f"{span_us / 1_000_000:.1f}".removesuffix(".0") + " s"
-    minutes, seconds = divmod(span_us // 1_000_000, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from leveret.model.node import Node
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from leveret.protocol.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """A delivery and where it lies."""
 
     connection: Connection

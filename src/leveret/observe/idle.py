@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.fates import span_text
 from leveret.observe.holders import (
     Holding,
     all_holdings,
@@ -20,6 +19,7 @@ from leveret.observe.holders import (
     holder_text,
     holdings,
 )
+from leveret.observe.spans import span_text
 
 if TYPE_CHECKING:
     from leveret.model.consumer import Consumer

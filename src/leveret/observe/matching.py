@@ -14,10 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Final
+from typing import Final, NamedTuple
 
 from leveret.observe.message_view import MessageView
 from leveret.observe.spelling import nearest
@@ -31,8 +30,7 @@ _NO_VALUES: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
 _LETTER_LIMIT: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(NamedTuple):
     """One keyword and the value it asks for; as it stands, equality with the attribute of that name."""
 
     name: str

@@ -9,8 +9,7 @@ before counts no more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from leveret.observe.matching import Matcher, is_equal, value_distance
 from leveret.observe.message_view import MessageView
@@ -28,8 +27,7 @@ NO_ACK: Final = "no_ack"
 _DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in (events.DELIVERED, events.GOT)}
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(NamedTuple):
     """One row: the event kinds that count, and what the assertion's first argument names."""
 
     name: str
@@ -60,8 +58,7 @@ _ROWS: Final = (
 HAPPENINGS: Final = {row.name: row for row in _ROWS}
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What a test asks: which happening, where, to which messages."""
 
     # The call as it was written, for the failure text.
@@ -79,21 +76,23 @@ class Question:
     times: int | None = None
 
 
-@dataclass(slots=True)
 class Occurrence:
     """One thing that happened, and the message it happened to."""
 
-    event: Event
-    message: MessageView
-    # "queue" or "exchange", and its name, as the question asks for it.
-    place_kind: str
-    place: str
-    # Whether it is what the question means, as far as its own event can tell.
-    is_wanted: bool = False
-    # An expired copy that was dead-lettered after all.
-    is_void: bool = False
-    # The queues a dead letter arrived in, with the message as it arrived.
-    arrivals: dict[str, Message] = field(default_factory=dict)
+    __slots__ = ("arrivals", "event", "is_void", "is_wanted", "message", "place", "place_kind")
+
+    def __init__(self, event: Event, message: MessageView, place_kind: str, place: str) -> None:
+        self.event = event
+        self.message = message
+        # "queue" or "exchange", and its name, as the question asks for it.
+        self.place_kind = place_kind
+        self.place = place
+        # Whether it is what the question means, as far as its own event can tell.
+        self.is_wanted = False
+        # An expired copy that was dead-lettered after all.
+        self.is_void = False
+        # The queues a dead letter arrived in, with the message as it arrived.
+        self.arrivals: dict[str, Message] = {}
 
     @property
     def reason(self) -> object:

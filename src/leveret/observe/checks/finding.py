@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from leveret.observe.matching import is_equal, topic_matches
 
 if TYPE_CHECKING:
     from leveret.model.message import Message
@@ -15,32 +12,59 @@ if TYPE_CHECKING:
 PLACES = ("queue", "exchange", "routing_key", "client", "vhost")
 
 
-@dataclass(slots=True)
 class Finding:
     """One thing."""
 
-    check: str
-    vhost: str
-    # What happened, without the message it happened to.
-    text: str
-    queue: str | None = None
-    exchange: str | None = None
-    routing_key: str | None = None
-    # The client's own name for its connection; None is the test itself.
-    client: str | None = None
-    message: Message | None = None
-    # How many this one stands for.
-    count: int = 1
-    # What a client was told, where it is about a refusal.
-    refusal: str | None = None
+    __slots__ = (
+        "check",
+        "client",
+        "count",
+        "exchange",
+        "message",
+        "queue",
+        "refusal",
+        "routing_key",
+        "text",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        check: str,
+        vhost: str,
+        text: str,
+        queue: str | None = None,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        client: str | None = None,
+        message: Message | None = None,
+        count: int = 1,
+        refusal: str | None = None,
+    ) -> None:
+        self.check = check
+        self.vhost = vhost
+        # What happened, without the message it happened to.
+        self.text = text
+        self.queue = queue
+        self.exchange = exchange
+        self.routing_key = routing_key
+        # The client's own name for its connection; None is the test itself.
+        self.client = client
+        self.message = message
+        # How many this one stands for.
+        self.count = count
+        # What a client was told, where it is about a refusal.
+        self.refusal = refusal
 
 
-@dataclass(slots=True, eq=False)
 class Allowance:
     """What a test allows: a check, and the places where; no place is everywhere."""
 
-    check: str
-    places: dict[str, object]
+    __slots__ = ("check", "places")
+
+    def __init__(self, check: str, places: dict[str, object]) -> None:
+        self.check = check
+        self.places = places
 
     def covers(self, finding: Finding) -> bool:
         """Whether this finding is allowed."""
@@ -50,6 +74,8 @@ class Allowance:
 
 
 def _fits(name: str, expected: object, actual: object) -> bool:
+    from leveret.observe.matching import is_equal, topic_matches
+
     if name == "routing_key" and isinstance(expected, str) and ("*" in expected or "#" in expected):
         return isinstance(actual, str) and topic_matches(expected, actual)
     return is_equal(expected, actual)

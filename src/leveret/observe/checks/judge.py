@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Allowance, Finding
@@ -27,12 +26,14 @@ if TYPE_CHECKING:
     from leveret.observe.assertions import Source
 
 
-@dataclass(slots=True)
 class Verdict:
     """What there is to say."""
 
-    errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    __slots__ = ("errors", "warnings")
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
 
     def speak(self, place: tuple[str, int] | None = None) -> None:
         """Warn, then raise CheckFailed; a warning that is an error by the user's own filter is raised with it.
