@@ -76,6 +76,12 @@ def test_a_first_connection_loads_nothing_that_only_some_ask_for() -> None:
     assert [name for name in needless if name not in before] == []
 
 
+def test_a_broker_that_comes_and_goes_loads_nothing_dear() -> None:
+    before, after = modules_after(""), modules_after("from leveret import Broker; Broker().start().stop()")
+
+    assert [name for name in STANDARD_FOR_SOME if name in after and name not in before] == []
+
+
 def test_a_first_connection_loads_no_more_modules_than_it_may() -> None:
     own = [name for name in modules_after(FIRST_CONNECTION) if name.split(".")[0] == "leveret"]
 
