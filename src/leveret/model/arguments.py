@@ -191,6 +191,10 @@ QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
 }
 
 
+# In which order they are checked.
+_RANKS: Final = {name: rank for rank, name in enumerate(QUEUE_ARGUMENTS)}
+
+
 def refuse_invalid_dead_letter_exchange(arguments: Table, place: str) -> None:
     """Refuse a dead-letter exchange that is not a string: checked before everything else about arguments."""
     field = arguments.get("x-dead-letter-exchange")
@@ -214,13 +218,11 @@ def refuse_invalid_type(arguments: Table, place: str) -> None:
 def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], compat: Compat) -> None:
     """Refuse the first argument with a value that RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
     given = {name for name, _ in arguments}
-    for name, row in QUEUE_ARGUMENTS.items():
-        if name not in given or name not in known:
-            continue
+    for name in sorted(given.intersection(known), key=_RANKS.__getitem__):
         field = arguments.get(name)
         assert field is not None
         try:
-            row.check(field, compat)
+            QUEUE_ARGUMENTS[name].check(field, compat)
         except _Invalid as refusal:
             raise PreconditionFailed(f"invalid arg '{name}' for {place}: {refusal}") from None
     if "x-dead-letter-routing-key" in given and "x-dead-letter-exchange" not in given:
