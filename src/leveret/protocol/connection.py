@@ -311,7 +311,7 @@ class Connection:
             self.send_control(ConnectionUnblocked())
         self.mark_dirty()
         try:
-            self._reading.go_on()
+            self._reading.take()
         except Exception as error:
             self.fail(error)
 

@@ -44,34 +44,14 @@ class Reading:
         """Take frames of so many octets of payload from now on."""
         self._reader.frame_max = frame_max
 
-    def take(self, octets: bytes) -> None:
-        """Handle what has arrived. Hot: once per read."""
-        if self._connection.state is State.HEADER:
-            octets = self._without_header(octets)
-        if octets:
-            self._reader.feed(octets)
-            self.go_on()
-
-    def _without_header(self, octets: bytes) -> bytes:
-        """Take the protocol header; what is behind it."""
-        self._header += octets
-        if len(self._header) < len(PROTOCOL_HEADER):
-            return b""
-        connection = self._connection
-        header, rest = self._header[:8], self._header[8:]
-        offer = handlers.connection.protocol_offer(header, connection.node.compat)
-        if offer is not None:
-            connection.send(offer)
-            connection.reset()
-            return b""
-        connection.state = State.START
-        handlers.connection.start(connection)
-        return rest
-
-    def go_on(self) -> None:
-        """Handle what is there, unless the connection is not to be read now."""
+    def take(self, octets: bytes = b"") -> None:
+        """Handle what has arrived, and what had to wait while the connection was not to be read."""
         # Hot: once per read, and once per frame that no fast road takes.
         connection, reader = self._connection, self._reader
+        if connection.state is State.HEADER:
+            octets = self._without_header(octets)
+        if octets:
+            reader.feed(octets)
         end = len(reader.octets)
         while reader.at < end and not connection.is_reading_paused:
             at = reader.at
@@ -103,6 +83,22 @@ class Reading:
                 break
         if connection.confirming:
             self._flush_confirms()
+
+    def _without_header(self, octets: bytes) -> bytes:
+        """Take the protocol header; what is behind it."""
+        self._header += octets
+        if len(self._header) < len(PROTOCOL_HEADER):
+            return b""
+        connection = self._connection
+        header, rest = self._header[:8], self._header[8:]
+        offer = handlers.connection.protocol_offer(header, connection.node.compat)
+        if offer is not None:
+            connection.send(offer)
+            connection.reset()
+            return b""
+        connection.state = State.START
+        handlers.connection.start(connection)
+        return rest
 
     def _publish_whole(self) -> bool:
         """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
