@@ -47,6 +47,7 @@ def main() -> None:
 def _spark(source: Path, place: Path, passes: int, memory: str) -> None:
     from leveret.pipeline import gold, schema
     from leveret.pipeline.session import session
+    from leveret.pipeline.warehouse import write_rows
 
     settings = {"spark.sql.shuffle.partitions": "8", "spark.sql.autoBroadcastJoinThreshold": "32m"}
     with session("big", master="local[2]", memory=memory, settings=settings) as spark:
@@ -62,7 +63,7 @@ def _spark(source: Path, place: Path, passes: int, memory: str) -> None:
             tables = {"events": events, "runs": spark.read.parquet(str(place / "runs"))}
             for name, table in gold.TABLES.items():
                 built = table.build(*[tables[of] for of in table.reads]).select(table.columns.fieldNames())
-                built.write.mode("overwrite").parquet(str(place / name))
+                write_rows(built, str(place / name), overwrite=True)
                 tables[name] = spark.read.schema(table.columns).parquet(str(place / name))
                 meter.lap(name)
             meter.stop(_count(source))

@@ -11,5 +11,7 @@ from tests.spark_session import keep_on_one_worker, spark
 __all__ = ["spark"]
 
 
+# Before pytest-xdist looks at the groups, also where this folder is named on the command line.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     keep_on_one_worker(items, Path(__file__).parent)

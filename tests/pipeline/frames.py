@@ -15,7 +15,7 @@ from tests.pipeline.plain import Trace
 
 _TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
 # What only Spark computes: a number for a name, and prose.
-_OWN = ("holder", "text")
+_OWN = ("holder", "last_holder", "text")
 
 
 def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[str, DataFrame]:

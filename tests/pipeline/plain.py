@@ -158,7 +158,8 @@ class _File:
 
     def _copy(self, key: tuple[Any, ...], copy: _Copy) -> Row:
         deliveries = copy.of(*DELIVERIES)
-        settlement = next((event for event in copy.events if event["kind"] in SETTLES), None)
+        settlements = [event for event in copy.events if event["kind"] in SETTLES]
+        settlement, last = (settlements[0], settlements[-1]) if settlements else (None, None)
         sizes = [event["size"] for event in copy.events if event.get("size") is not None]
         return {
             **self.trace.file,
@@ -175,6 +176,8 @@ class _File:
             "last_deliver_seq": copy.last(DELIVERIES),
             "settle_seq": settlement and settlement["seq"],
             "settle_kind": settlement and NUMBERS[settlement["kind"]],
+            "last_settle_seq": last and last["seq"],
+            "last_settle_kind": last and NUMBERS[last["kind"]],
             "settled_at": copy.first(ENDS, "ts"),
             "end_seq": copy.first(ENDS),
             "ack_seq": copy.first({"acked"}),
@@ -296,6 +299,7 @@ class _File:
                 "max_depth": _max_depth(copies),
                 "late": sum(_is_late(copy, copies) for copy in copies),
                 "passed": sum(_is_passed(copy, copies) for copy in copies),
+                "unordered": sum(_is_unordered(copy, copies) for copy in copies),
             }
 
     def _violations(self, messages: list[Row]) -> Iterator[Row]:
@@ -526,6 +530,14 @@ def _is_passed(copy: _Copy, siblings: list[_Copy]) -> bool:
         other.delivered_seq is not None and other.delivered_seq > since
         for other in siblings
         if _is_younger(other, copy)
+    )
+
+
+def _is_unordered(copy: _Copy, siblings: list[_Copy]) -> bool:
+    times = len(copy.of("enqueued"))
+    message = copy.events[0]["msg"]
+    return times > 1 or (
+        times == 1 and any(other.events[0]["msg"] <= message for other in siblings if _is_younger(other, copy))
     )
 
 

@@ -34,31 +34,40 @@ _ANY: Final = ""
 def routes(events: DataFrame, messages: DataFrame) -> DataFrame:
     """How many messages were published to, enqueued from and dead-lettered to each exchange under each key."""
     key = [*_RUN, "vhost", "kind", "exchange", "routing_key", "queue"]
-    told = events.where(F.col("kind").isin("published", "enqueued", "dead_lettered")).select(
-        *_RUN, "worker", "vhost", "kind", "exchange", "routing_key", "queue", "msg", "copy", "src_copy"
+    kind = F.col("kind")
+    is_unsaid = (kind == "enqueued") & F.col("exchange").isNull()
+    told = events.where(kind.isin("published", "enqueued", "dead_lettered"))
+    counted = told.groupBy(*key, "worker").agg(
+        F.count(F.lit(1)).alias("n"), F.count(F.when(is_unsaid, 1)).alias("unsaid")
     )
-    is_unsaid = (F.col("kind") == "enqueued") & F.col("exchange").isNull()
-    counted = told.where(~is_unsaid).groupBy(*key).agg(F.count(F.lit(1)).alias("n"))
-    # A trace need not say it again at each `enqueued`.
-    unsaid = told.where(is_unsaid).drop("exchange", "routing_key")
-    letters = told.where(F.col("kind") == "dead_lettered").select(
-        "run", "worker", F.col("copy").alias("src_copy"), "exchange", "routing_key"
+    said = counted.where(F.col("unsaid") == 0).select(*key, "n")
+    # A trace need not say it again at each `enqueued`. Most do: the files that do not are few or none.
+    files = counted.where((F.col("unsaid") > 0) & (F.col("n") > 0)).select("run", "worker").distinct()
+    found = _looked_up(told, messages, F.broadcast(files))
+    found = found.select(*key).groupBy(*key).agg(F.count(F.lit(1)).alias("n"))
+    return said.unionByName(found).groupBy(*key).agg(F.sum("n").alias("n"))
+
+
+def _looked_up(told: DataFrame, messages: DataFrame, files: DataFrame) -> DataFrame:
+    """What was enqueued in these files without its exchange, with the exchange and key it came by."""
+    file = ["run", "worker"]
+    there = told.join(files, file, "left_semi")
+    unsaid = there.where((F.col("kind") == "enqueued") & F.col("exchange").isNull()).drop("exchange", "routing_key")
+    of_letters = there.where(F.col("kind") == "dead_lettered").select(
+        *file, F.col("copy").alias("src_copy"), "exchange", "routing_key"
     )
-    of_published = messages.select("run", "worker", "msg", "exchange", "routing_key")
-    found = (
-        unsaid.where(F.col("src_copy").isNull())
-        .join(of_published, ["run", "worker", "msg"])
-        .select(*key)
-        .unionByName(
-            unsaid.where(F.col("src_copy").isNotNull()).join(letters, ["run", "worker", "src_copy"]).select(*key)
-        )
-    )
-    counted_too = found.groupBy(*key).agg(F.count(F.lit(1)).alias("n"))
-    return counted.unionByName(counted_too).groupBy(*key).agg(F.sum("n").alias("n"))
+    of_published = messages.join(files, file, "left_semi").select(*file, "msg", "exchange", "routing_key")
+    published = unsaid.where(F.col("src_copy").isNull()).join(of_published, [*file, "msg"])
+    letters = unsaid.where(F.col("src_copy").isNotNull()).join(of_letters, [*file, "src_copy"])
+    return published.unionByName(letters.select(published.columns))
 
 
 def run_coverage(control: DataFrame, routes: DataFrame, consumers: DataFrame) -> DataFrame:
     """What each run declared, and how many messages used it."""
+    # What tests declare they mostly declare alike: each declaration is looked at once.
+    declaration = ["vhost", "kind", "exchange", "routing_key", "queue", "attrs"]
+    is_declaration = F.col("kind").isin("exchange_declare", "queue_declare", "consume", "bind")
+    control = control.where(is_declaration).select(*_RUN, *declaration).distinct()
     kind, exchange, queue = F.col("kind"), _label("exchange"), _label("queue")
     target = F.get_json_object("attrs", "$.arguments['x-dead-letter-exchange']")
     arrow = F.lit(" -> ")

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from leveret.pipeline import coverage, lifecycle, rules, schema
+from leveret.pipeline import coverage, holds, lifecycle, rules, schema
 from leveret.pipeline.lifecycle import DEATH_REASONS, FILE_KEY, QUEUE_KEY, null_safe_join, outcome_of, place_of
 from leveret.pipeline.schema import Table
 
@@ -80,9 +80,10 @@ def test_queues(copies: DataFrame) -> DataFrame:
         (ups - F.min(F.when(F.col("delta") == 1, F.coalesce("delta_after", F.lit(0))))).alias("max_depth"),
         F.count(F.when(rules.is_late(), 1)).alias("late"),
         F.count(F.when(rules.is_passed(), 1)).alias("passed"),
+        F.count(F.when(rules.is_unordered(), 1)).alias("unordered"),
     )
     joined = counts.join(walked, "place", "left")
-    zero = [F.coalesce(name, F.lit(0)).alias(name) for name in ("max_depth", "late", "passed")]
+    zero = [F.coalesce(name, F.lit(0)).alias(name) for name in ("max_depth", "late", "passed", "unordered")]
     return joined.select(*QUEUE_KEY, *_SUMMED, *zero).select(schema.TEST_QUEUES.fieldNames())
 
 
@@ -241,7 +242,7 @@ TABLES: Final[dict[str, Table]] = {
         Table("copies", schema.COPIES, tuple(lifecycle.COPY_KEY), ("events",), lifecycle.copies),
         Table("messages", schema.MESSAGES, ("run", "worker", "msg"), ("events", "copies"), lifecycle.messages),
         Table("tests", schema.TESTS, ("run", "worker", "test"), ("control", "messages"), lifecycle.tests),
-        Table("consumers", schema.CONSUMERS, tuple(lifecycle.HOLDER_KEY), ("events", "copies"), lifecycle.consumers),
+        Table("consumers", schema.CONSUMERS, tuple(lifecycle.HOLDER_KEY), ("events", "copies"), holds.consumers),
         Table(
             "routes",
             schema.ROUTES,

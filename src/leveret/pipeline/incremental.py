@@ -30,6 +30,7 @@ from leveret.pipeline.warehouse import (
     latest_files,
     only,
     size_of,
+    write_rows,
 )
 
 # Rows a file of events should have, and rows of events that one task should turn into answers.
@@ -245,10 +246,10 @@ def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, 
     if used:
         place = warehouse.place("events", batch)
         tasks = max(1, round(sum(_guessed_events(file) for file in used) / _EVENTS_A_FILE))
-        _write(bronze.stored_events(spark, used).coalesce(tasks), place)
+        write_rows(bronze.stored_events(spark, used).coalesce(tasks), place)
         told = bronze.told_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
         rows = bronze.file_rows(used, told, state.number + 1)
-        _write(spark.createDataFrame(rows, FILES).coalesce(1), warehouse.place("files", batch))
+        write_rows(spark.createDataFrame(rows, FILES).coalesce(1), warehouse.place("files", batch))
     commit = {
         "kind": "ingest",
         "batch": batch,
@@ -270,9 +271,9 @@ def _merge_events(spark: SparkSession, warehouse: Warehouse, state: State, segme
         again = bronze.without_repetitions(only(stored, whole, others))
         kept = only(kept, others, whole).unionByName(again) if others else again
     tasks = max(1, sum(state.runs[name].events for name in runs) // _EVENTS_A_FILE)
-    _write(kept.withColumn("file", F.lit(None).cast("int")).coalesce(tasks), warehouse.place("events", batch))
+    write_rows(kept.withColumn("file", F.lit(None).cast("int")).coalesce(tasks), warehouse.place("events", batch))
     files = latest_files(warehouse.scan(spark, "files", segments, FILES))
-    _write(files.coalesce(1), warehouse.place("files", batch))
+    write_rows(files.coalesce(1), warehouse.place("files", batch))
 
 
 def _small(warehouse: Warehouse, tables: Iterable[str], batches: Iterable[str], small_bytes: int) -> list[str]:
@@ -287,12 +288,8 @@ def _small(warehouse: Warehouse, tables: Iterable[str], batches: Iterable[str], 
 def _write_table(warehouse: Warehouse, batch: str, tasks: int, name: str, rows: DataFrame) -> DataFrame:
     """Write a batch of a table, and return it as it was written: what is built from it is not computed again."""
     place = warehouse.place(name, batch)
-    _write(rows.withColumn(BATCH, F.lit(batch)).coalesce(tasks), place)
+    write_rows(rows.withColumn(BATCH, F.lit(batch)).coalesce(tasks), place)
     return rows.sparkSession.read.schema(rows.schema).parquet(place)
-
-
-def _write(rows: DataFrame, place: str) -> None:
-    rows.write.option("compression", "zstd").parquet(place)
 
 
 def _is_known(path: Path, state: State) -> bool:

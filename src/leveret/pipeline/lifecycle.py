@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from leveret.pipeline.schema import CONSUMERS, CONTROL, COPIES, MESSAGES, TESTS
+from leveret.pipeline.schema import CONTROL, COPIES, MESSAGES, TESTS
 
 # Kinds of what happens to a copy, as numbers; `settle_kind` of a copy is one of them.
 COPY_KINDS: Final = {
@@ -44,16 +44,21 @@ COPY_KEY: Final = [*QUEUE_KEY, "msg", "copy"]
 HOLDER_KEY: Final = [*QUEUE_KEY, "conn", "chan", "consumer"]
 
 _MINIMA: Final = ("enqueued_at", "enq_seq", "first_delivered_at", "settled_at", "end_seq", "ack_seq")
-_MAXIMA: Final = ("src_copy", "size", "last_deliver_seq", "holder", "ready_seq", "last_seq", "dl_reason")
+_MAXIMA: Final = ("src_copy", "size", "last_deliver_seq", "ready_seq", "last_seq", "dl_reason")
 _SUMS: Final = (
     *("enqueues", "unflagged", "deliveries", "acks", "nacks", "rejects", "requeues"),
     *("expiries", "drops", "dead_letters", "purges"),
 )
-# A sequence number packed with a flag (0, 1, or 2 for none), or with a kind.
+# A sequence number packed with a flag (0, 1, or 2 for none), or with one of COPY_KINDS.
 _FLAGS: Final = 4
-_KINDS: Final = 16
+KINDS: Final = 16
 # Tests that ended like this failed.
 _FAILURES: Final = ("failed", "error")
+
+
+def file_of() -> Column:
+    """One number for a worker of a run: with it a message is known by two numbers."""
+    return F.xxhash64("run", "worker")
 
 
 def place_of(prefix: str = "") -> Column:
@@ -75,11 +80,11 @@ def control(events: DataFrame) -> DataFrame:
 def copies(events: DataFrame) -> DataFrame:
     """One row for each copy that these events tell of."""
     # Read once for each event: the kind as a number, which the aggregates compare.
-    told = events.where(F.col("copy").isNotNull()).select(
+    told = events.where(F.col("copy").isNotNull() & F.col("kind").isin(*COPY_KINDS)).select(
         *COPY_KEY,
         *("seq", "ts", "src_copy", "size", "redelivered"),
-        _code("kind", COPY_KINDS).alias("k"),
-        F.when(F.col("kind") == "dead_lettered", _code("reason", DEATH_REASONS)).alias("death"),
+        code_of("kind", COPY_KINDS).alias("k"),
+        F.when(F.col("kind") == "dead_lettered", code_of("reason", DEATH_REASONS)).alias("death"),
         F.when(F.col("kind") == "delivered", holder_of()).alias("holder"),
     )
     k, seq, ts = F.col("k"), F.col("seq"), F.col("ts")
@@ -89,37 +94,35 @@ def copies(events: DataFrame) -> DataFrame:
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, 1))
 
-    grouped = (
-        told.where(k.isNotNull())
-        .groupBy(*COPY_KEY)
-        .agg(
-            F.max("src_copy").alias("src_copy"),
-            F.max("size").alias("size"),
-            F.min(F.when(k == 1, ts)).alias("enqueued_at"),
-            F.min(F.when(k == 1, seq)).alias("enq_seq"),
-            count(k == 1).alias("enqueues"),
-            F.min(F.when(is_delivery, ts)).alias("first_delivered_at"),
-            F.min(F.when(is_delivery, seq * _FLAGS + flag)).alias("first_delivery"),
-            count(is_delivery & ~F.col("redelivered")).alias("unflagged"),
-            F.max(F.when(is_delivery, seq)).alias("last_deliver_seq"),
-            F.max("holder").alias("holder"),
-            F.min(F.when(k >= 4, seq * _KINDS + k)).alias("settlement"),
-            F.min(F.when(is_end, ts)).alias("settled_at"),
-            F.min(F.when(is_end, seq)).alias("end_seq"),
-            F.min(F.when(k == 4, seq)).alias("ack_seq"),
-            F.max(F.when(k.isin(1, 7), seq)).alias("ready_seq"),
-            F.max("seq").alias("last_seq"),
-            count(is_delivery).alias("deliveries"),
-            count(k == 4).alias("acks"),
-            count(k == 5).alias("nacks"),
-            count(k == 6).alias("rejects"),
-            count(k == 7).alias("requeues"),
-            count(k == 8).alias("expiries"),
-            count(k == 9).alias("drops"),
-            count(k == 10).alias("dead_letters"),
-            count(k == 11).alias("purges"),
-            F.max("death").alias("dl_reason"),
-        )
+    grouped = told.groupBy(*COPY_KEY).agg(
+        F.max("src_copy").alias("src_copy"),
+        F.max("size").alias("size"),
+        F.min(F.when(k == 1, ts)).alias("enqueued_at"),
+        F.min(F.when(k == 1, seq)).alias("enq_seq"),
+        count(k == 1).alias("enqueues"),
+        F.min(F.when(is_delivery, ts)).alias("first_delivered_at"),
+        F.min(F.when(is_delivery, seq * _FLAGS + flag)).alias("first_delivery"),
+        count(is_delivery & ~F.col("redelivered")).alias("unflagged"),
+        F.max(F.when(is_delivery, seq)).alias("last_deliver_seq"),
+        F.min_by("holder", F.when(is_delivery, seq)).alias("holder"),
+        F.max_by("holder", F.when(is_delivery, seq)).alias("last_holder"),
+        F.min(F.when(k >= 4, seq * KINDS + k)).alias("settlement"),
+        F.max(F.when(k >= 4, seq * KINDS + k)).alias("last_settlement"),
+        F.min(F.when(is_end, ts)).alias("settled_at"),
+        F.min(F.when(is_end, seq)).alias("end_seq"),
+        F.min(F.when(k == 4, seq)).alias("ack_seq"),
+        F.max(F.when(k.isin(1, 7), seq)).alias("ready_seq"),
+        F.max("seq").alias("last_seq"),
+        count(is_delivery).alias("deliveries"),
+        count(k == 4).alias("acks"),
+        count(k == 5).alias("nacks"),
+        count(k == 6).alias("rejects"),
+        count(k == 7).alias("requeues"),
+        count(k == 8).alias("expiries"),
+        count(k == 9).alias("drops"),
+        count(k == 10).alias("dead_letters"),
+        count(k == 11).alias("purges"),
+        F.max("death").alias("dl_reason"),
     )
     return _unpacked(grouped)
 
@@ -133,7 +136,10 @@ def merge(*parts: DataFrame) -> DataFrame:
         *[F.max(name).alias(name) for name in _MAXIMA],
         *[F.sum(name).alias(name) for name in _SUMS],
         F.min(F.col("deliver_seq") * _FLAGS + flag).alias("first_delivery"),
-        F.min(F.col("settle_seq") * _KINDS + F.col("settle_kind")).alias("settlement"),
+        F.min_by("holder", "deliver_seq").alias("holder"),
+        F.max_by("last_holder", "last_deliver_seq").alias("last_holder"),
+        F.min(F.col("settle_seq") * KINDS + F.col("settle_kind")).alias("settlement"),
+        F.max(F.col("last_settle_seq") * KINDS + F.col("last_settle_kind")).alias("last_settlement"),
     )
     return _unpacked(merged)
 
@@ -165,22 +171,24 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
     and without any copy "returned" or "dropped".
     """
     kind = F.col("kind")
-    key = ["run", "worker", "msg"]
+    key = ["file", "msg"]
     of_events = events.where(kind.isin("returned", "confirmed", "nacked_confirm")).select(
-        *key,
+        file_of().alias("file"),
+        "msg",
         F.when(kind == "returned", True).alias("returned"),
         F.when(kind != "returned", kind == "confirmed").alias("confirmed"),
         *[F.lit(None).cast("long").alias(name) for name in ("copies", "hops", "open", "last_end", "settled_at")],
     )
-    code = _code(outcome_of(), {name: number for number, name in enumerate(_OUTCOMES)})
+    code = code_of(outcome_of(), {name: number for number, name in enumerate(_OUTCOMES)})
     of_copies = copies.select(
-        *key,
+        file_of().alias("file"),
+        "msg",
         F.lit(None).cast("boolean").alias("returned"),
         F.lit(None).cast("boolean").alias("confirmed"),
         F.lit(1).cast("long").alias("copies"),
         F.col("src_copy").isNotNull().cast("long").alias("hops"),
         F.col("end_seq").isNull().cast("long").alias("open"),
-        (F.col("end_seq") * _KINDS + code).alias("last_end"),
+        (F.col("end_seq") * KINDS + code).alias("last_end"),
         "settled_at",
     )
     fates = (
@@ -195,6 +203,7 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
     )
     published = events.where((kind == "published") & F.col("msg").isNotNull()).select(
         *FILE_KEY,
+        file_of().alias("file"),
         *("test", "vhost", "msg", "seq", "exchange", "routing_key"),
         F.col("ts").alias("published_at"),
         F.col("tag").alias("publish_number"),
@@ -210,7 +219,7 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
         F.col("confirmed"),
         F.coalesce("hops", F.lit(0)).alias("hops"),
         F.when(is_open, "open")
-        .when(copy_count > 0, F.get(names, (F.col("last_end") % _KINDS).cast("int")))
+        .when(copy_count > 0, F.get(names, (F.col("last_end") % KINDS).cast("int")))
         .when(F.col("returned"), "returned")
         .otherwise("dropped")
         .alias("outcome"),
@@ -248,99 +257,6 @@ def tests(control: DataFrame, messages: DataFrame) -> DataFrame:
     ).select(TESTS.fieldNames())
 
 
-def holds(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row for each delivery to a consumer: who held the copy from when (`seq`) until when (`until`, null: to the
-    last), what it did then (`ended_by`, a number of COPY_KINDS), and whether it was the copy's first delivery.
-
-    A delivery is over by the next event that settles its copy. Of a copy with one delivery and what follows it the row
-    of `copies` says it all; for others their events are asked.
-    """
-    is_plain = (F.col("deliveries") <= 1) & F.coalesce(F.col("settle_seq") > F.col("deliver_seq"), F.lit(True))
-    plain = copies.where(is_plain & F.col("holder").isNotNull()).select(
-        *("run", "worker", "holder", "msg", "copy"),
-        F.col("deliver_seq").alias("seq"),
-        F.col("settle_seq").alias("until"),
-        F.col("settle_kind").alias("ended_by"),
-        F.lit(True).alias("is_first"),
-    )
-    others = copies.where(~is_plain & F.col("holder").isNotNull()).select("run", "worker", "copy")
-    kind = _code("kind", COPY_KINDS)
-    told = (
-        events.where(
-            F.col("copy").isNotNull() & F.col("kind").isin(*[name for name in COPY_KINDS if name != "enqueued"])
-        )
-        .select("run", "worker", "msg", "copy", "seq", kind.alias("k"), F.when(kind == 2, holder_of()).alias("holder"))
-        .join(others, ["run", "worker", "copy"], "left_semi")
-    )
-    life = Window.partitionBy("run", "worker", "copy").orderBy("seq")
-    later = life.rowsBetween(1, Window.unboundedFollowing)
-    earlier = life.rowsBetween(Window.unboundedPreceding, -1)
-    settlement = F.when(F.col("k") >= 4, F.col("seq") * _KINDS + F.col("k"))
-    seen = told.select(
-        "*",
-        F.min(settlement).over(later).alias("next"),
-        F.coalesce(F.max(F.col("k") <= 3).over(earlier), F.lit(False)).alias("was_delivered"),
-    ).where(F.col("k") == 2)
-    return plain.unionByName(
-        seen.select(
-            *("run", "worker", "holder", "msg", "copy", "seq"),
-            _sequence("next", _KINDS).alias("until"),
-            (F.col("next") % _KINDS).cast("int").alias("ended_by"),
-            (~F.col("was_delivered")).alias("is_first"),
-        )
-    )
-
-
-def held_counts(holds: DataFrame, key: list[str]) -> DataFrame:
-    """These holds as points in time, each with how many its holder holds then: `unacked`, itself included.
-
-    `delta` is 1 where a hold begins and -1 where it ends.
-    """
-    points = holds.select(
-        *holds.columns,
-        F.explode(
-            F.array(
-                F.struct(F.col("seq").alias("at"), F.lit(1).alias("delta")),
-                F.struct(F.col("until").alias("at"), F.lit(-1).alias("delta")),
-            )
-        ).alias("point"),
-    ).select(*holds.columns, "point.*")
-    so_far = Window.partitionBy(*key).orderBy("at").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return points.where(F.col("at").isNotNull()).withColumn("unacked", F.sum("delta").over(so_far))
-
-
-def consumers(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row for each consumer of a queue in a test, and one (consumer null) for each channel that used basic.get."""
-    deliveries = (
-        events.where(F.col("copy").isNotNull() & F.col("kind").isin("delivered", "got"))
-        .groupBy(*HOLDER_KEY)
-        .agg(F.count(F.lit(1)).alias("deliveries"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"))
-        .withColumn("holder", holder_of())
-    )
-    held = holds(events, copies).select("holder", "seq", "until", "ended_by", "is_first")
-    is_begin = F.col("delta") == 1
-
-    def ends(name: str) -> Column:
-        return F.count(F.when(is_begin & (F.col("ended_by") == COPY_KINDS[name]), 1)).alias(name)
-
-    counts = (
-        held_counts(held, ["holder"])
-        .groupBy("holder")
-        .agg(
-            F.count(F.when(is_begin & ~F.col("is_first"), 1)).alias("redeliveries"),
-            *[ends(name) for name in ("acked", "nacked", "rejected")],
-            F.max("unacked").alias("max_unacked"),
-        )
-    )
-    counted = ("redeliveries", "acked", "nacked", "rejected", "max_unacked")
-    joined = deliveries.join(counts, "holder", "left")
-    return joined.select(
-        *HOLDER_KEY,
-        *("holder", "first_seq", "last_seq", "deliveries"),
-        *[F.when(F.col("consumer").isNotNull(), F.coalesce(name, F.lit(0))).alias(name) for name in counted],
-    ).select(CONSUMERS.fieldNames())
-
-
 def null_safe_join(left: DataFrame, right: DataFrame, key: list[str], how: str = "left") -> DataFrame:
     """A join in which null equals null: a trace of the firehose has no tests."""
     right = right.select(*[F.col(name).alias(f"_{name}" if name in key else name) for name in right.columns])
@@ -354,7 +270,8 @@ def null_safe_join(left: DataFrame, right: DataFrame, key: list[str], how: str =
 _OUTCOMES: Final = ("acked", "dead_lettered", "dropped", "expired", "purged")
 
 
-def _code(of: str | Column, numbers: dict[str, int]) -> Column:
+def code_of(of: str | Column, numbers: dict[str, int]) -> Column:
+    """The number that a name has; null for others."""
     value = F.col(of) if isinstance(of, str) else of
     code: Column | None = None
     for name, number in numbers.items():
@@ -363,7 +280,8 @@ def _code(of: str | Column, numbers: dict[str, int]) -> Column:
     return code
 
 
-def _sequence(packed: str, size: int) -> Column:
+def sequence_of(packed: str, size: int) -> Column:
+    """The sequence number of a column in which it is packed with one of `size` other values."""
     return F.shiftright(packed, size.bit_length() - 1)
 
 
@@ -371,8 +289,10 @@ def _unpacked(grouped: DataFrame) -> DataFrame:
     flag = F.col("first_delivery") % _FLAGS
     return grouped.select(
         "*",
-        _sequence("first_delivery", _FLAGS).alias("deliver_seq"),
+        sequence_of("first_delivery", _FLAGS).alias("deliver_seq"),
         F.when(flag < 2, flag == 1).alias("first_redelivered"),
-        _sequence("settlement", _KINDS).alias("settle_seq"),
-        (F.col("settlement") % _KINDS).cast("int").alias("settle_kind"),
+        sequence_of("settlement", KINDS).alias("settle_seq"),
+        (F.col("settlement") % KINDS).cast("int").alias("settle_kind"),
+        sequence_of("last_settlement", KINDS).alias("last_settle_seq"),
+        (F.col("last_settlement") % KINDS).cast("int").alias("last_settle_kind"),
     ).select(COPIES.fieldNames())

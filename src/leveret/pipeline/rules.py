@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from leveret.pipeline import lifecycle
+from leveret.pipeline import holds, lifecycle
 from leveret.pipeline.lifecycle import COPY_KEY, holder_of, null_safe_join, place_of
 from leveret.pipeline.schema import VIOLATIONS
 
@@ -124,7 +124,9 @@ def _of_messages(tables: Tables) -> DataFrame:
 def _of_repeated(tables: Tables) -> DataFrame:
     """Copies of a message that its queue got more than once from the same origin."""
     same = ["place", "msg", "src_copy"]
-    placed = tables.copies.where(F.col("enq_seq").isNotNull()).withColumn("place", place_of())
+    suspects = tables.test_queues.where(F.col("unordered") > 0).select(place_of().alias("place"))
+    there = tables.copies.where(F.col("enq_seq").isNotNull()).withColumn("place", place_of())
+    placed = there.join(F.broadcast(suspects), "place", "left_semi")
     groups = placed.groupBy(*same).agg(F.sum("enqueues").alias("times"), F.min("enq_seq").alias("first_seq"))
     return null_safe_join(placed, F.broadcast(groups.where(F.col("times") > 1)), same, "inner")
 
@@ -207,14 +209,14 @@ def _of_prefetch(tables: Tables) -> DataFrame:
     )
     files = F.broadcast(suspects.select("run", "worker").distinct())
     there = [table.join(files, ["run", "worker"], "left_semi") for table in (tables.events, tables.copies)]
-    held = lifecycle.holds(*there).join(F.broadcast(suspects.select("holder").distinct()), "holder", "left_semi")
+    held = holds.holds(*there).join(F.broadcast(suspects.select("holder").distinct()), "holder", "left_semi")
     in_force = (
         held.join(F.broadcast(consumes.drop("run", "worker")), "holder")
         .where(F.col("consume_seq") < F.col("seq"))
         .groupBy(*held.columns)
         .agg(F.max_by("prefetch", "consume_seq").alias("prefetch"), F.max("consume_seq").alias("consume_seq"))
     )
-    counted = lifecycle.held_counts(in_force, ["holder", "consume_seq"]).where(
+    counted = holds.held_counts(in_force, ["holder", "consume_seq"]).where(
         (F.col("delta") == 1) & (F.col("unacked") > F.col("prefetch"))
     )
     names = there[1].select(*_KEY)
@@ -223,37 +225,53 @@ def _of_prefetch(tables: Tables) -> DataFrame:
 
 def in_queue_order(copies: DataFrame, *more: str) -> DataFrame:
     """Each copy's coming (`delta` 1) and going (-1) in its queue, and what followed there: the sum of later deltas, and
-    the first and the last of the first deliveries of younger copies.
+    the first and the last of the first deliveries of younger copies, and the earliest of their messages.
 
     All from one walk backwards through each queue of a test; `place` names the queue.
     """
     goes = F.when(F.col("end_seq") > F.col("enq_seq"), F.col("end_seq"))
+    nothing = F.lit(None).cast("long")
     points = copies.where(F.col("enq_seq").isNotNull()).select(
         place_of().alias("place"),
         *more,
         F.col("end_seq").isNull().alias("is_open"),
-        *("ready_seq", "last_seq"),
+        *("ready_seq", "last_seq", "enqueues"),
         F.explode(
             F.array(
-                F.struct(F.col("enq_seq").alias("at"), F.lit(1).alias("delta"), F.col("deliver_seq")),
-                F.struct(goes.alias("at"), F.lit(-1).alias("delta"), F.lit(None).cast("long").alias("deliver_seq")),
+                F.struct(
+                    F.col("enq_seq").alias("at"), F.lit(1).alias("delta"), "deliver_seq", F.col("msg").alias("message")
+                ),
+                F.struct(
+                    goes.alias("at"), F.lit(-1).alias("delta"), nothing.alias("deliver_seq"), nothing.alias("message")
+                ),
             )
         ).alias("point"),
     )
     queue = ["place", *[name for name in more if name == "attempt"]]
     after = Window.partitionBy(*queue).orderBy(F.col("at").desc()).rowsBetween(Window.unboundedPreceding, -1)
-    told = points.select("place", *more, "is_open", "ready_seq", "last_seq", "point.*").where(F.col("at").isNotNull())
+    told = points.select("place", *more, "is_open", "ready_seq", "last_seq", "enqueues", "point.*").where(
+        F.col("at").isNotNull()
+    )
     return told.select(
         "*",
         F.sum("delta").over(after).alias("delta_after"),
         F.min("deliver_seq").over(after).alias("younger_first"),
         F.max("deliver_seq").over(after).alias("younger_last"),
+        F.min("message").over(after).alias("younger_message"),
     )
 
 
 def is_late() -> Column:
     """Of a row of `in_queue_order`: a younger copy had its first delivery before this one's."""
     return (F.col("delta") == 1) & (F.col("deliver_seq") > F.col("younger_first"))
+
+
+def is_unordered() -> Column:
+    """Of a row of `in_queue_order`: a younger copy is of the same message or an earlier one, or this may be enqueued
+    twice. Where nothing is unordered, nothing is repeated.
+    """
+    is_message_late = F.col("message").isNull() | (F.col("message") >= F.col("younger_message"))
+    return (F.col("delta") == 1) & (is_message_late | (F.col("enqueues") > 1))
 
 
 def is_passed() -> Column:

@@ -181,11 +181,15 @@ COPIES: Final = _columns(
     first_redelivered=_BOOLEAN,
     unflagged=_LONG,
     last_deliver_seq=_LONG,
-    # The consumer of the greatest number among those it was delivered to: with one delivery, that one's.
+    # The consumers of its first and its last delivery, as numbers; null for basic.get.
     holder=_LONG,
+    last_holder=_LONG,
     # The first event by which a delivery could be over, and its kind.
     settle_seq=_LONG,
     settle_kind=_INT,
+    # The same of the last such event.
+    last_settle_seq=_LONG,
+    last_settle_kind=_INT,
     # The first end.
     settled_at=_LONG,
     end_seq=_LONG,
@@ -248,12 +252,13 @@ _QUEUE_COUNTS: Final = _columns(
 )
 
 # Key: day, run, worker, test, vhost, queue. `late` and `passed` count copies that younger ones were delivered before,
-# and that wait though younger ones were delivered.
+# and that wait though younger ones were delivered; `unordered` those that came before one of the same or an earlier
+# message, or more than once.
 TEST_QUEUES: Final = StructType(
     [
         *_columns(day=_DATE, run=_STRING, worker=_STRING, test=_STRING, vhost=_STRING, queue=_STRING).fields,
         *_QUEUE_COUNTS.fields,
-        *_columns(late=_LONG, passed=_LONG).fields,
+        *_columns(late=_LONG, passed=_LONG, unordered=_LONG).fields,
     ]
 )
 

@@ -32,6 +32,9 @@ _ALWAYS: Final = {
     # Events take about ten bytes each: Spark's 128 MB would put ten million into one task.
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    # All tables together have more code than the 100 classes that Spark keeps by itself: each update of one process
+    # would generate and compile all of it anew.
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 _LOCAL: Final = {
     # Asking a name server for this machine takes seconds where there is none.
