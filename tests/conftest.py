@@ -1,4 +1,4 @@
-"""What all tests share: pytester, which runs a pytest inside a test, can only be named here."""
+"""What all tests share: pytester, which can only be named here, and who runs which test."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.path.relative_to(here).parts[0] not in _LOOKING_AT_WARNINGS:
             item.add_marker(pytest.mark.filterwarnings("ignore::leveret.LeveretWarning"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """The tests on Spark share one session, so they share a worker of pytest-xdist too."""
+    from tests.scheduling import OneSparkSession
+
+    return OneSparkSession(config, log)

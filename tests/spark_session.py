@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: starting one takes seconds."""
+"""One Spark session for all tests that need one: starting one takes seconds, and what Java compiles it has to learn."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from pyspark.sql import SparkSession
 from leveret.pipeline.session import local_session
 
 
-def keep_on_one_worker(items: list[pytest.Item], folder: Path) -> None:
-    """All tests below a folder run on one worker of pytest-xdist, so that they share the session.
+def give_time(items: list[pytest.Item], folder: Path) -> None:
+    """All tests below a folder may take long on a busy machine.
 
-    They may take long on a busy machine, and longest when they are the first: Java compiles what it runs.
+    Longest when they are the first: Java compiles what it runs.
     """
     for item in items:
         if folder in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.timeout(400))
 
 

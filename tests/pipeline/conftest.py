@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_session import keep_on_one_worker, spark
+from tests.spark_session import give_time, spark
 
 __all__ = ["spark"]
 
@@ -14,4 +14,4 @@ __all__ = ["spark"]
 # Before pytest-xdist looks at the groups, also where this folder is named on the command line.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    keep_on_one_worker(items, Path(__file__).parent)
+    give_time(items, Path(__file__).parent)

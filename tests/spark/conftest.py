@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.spark import register
-from tests.spark_session import keep_on_one_worker, spark
+from tests.spark_session import give_time, spark
 
 __all__ = ["spark"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    keep_on_one_worker(items, Path(__file__).parent)
+    give_time(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,27 @@
+"""Which worker of pytest-xdist runs which test: those on Spark one worker, the others whoever is free.
+
+By their names: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group` (pytest-xdist issue 1386).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdist.scheduler import LoadGroupScheduling
+
+_ON_SPARK: Final = ("tests/pipeline/", "tests/spark/", "examples/spark_job/", "examples/trace_to_spark/")
+# There, and without a session.
+_ALONE: Final = (
+    *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
+    *(f"tests/pipeline/test_{name}.py" for name in ("report_page", "session_java", "warehouse")),
+)
+
+
+class OneSparkSession(LoadGroupScheduling):
+    """As `--dist=loadgroup`, with all tests on Spark as one group."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
+            return "spark"
+        scope: str = super()._split_scope(nodeid)
+        return scope
