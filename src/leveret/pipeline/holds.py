@@ -29,12 +29,12 @@ def holds(events: DataFrame, copies: DataFrame) -> DataFrame:
     last_seq, last_kind = _last_settlement()
     second = _hold("last_holder", "last_deliver_seq", last_seq, last_kind, is_first=False)
     both = F.when(F.col("deliveries") == 2, F.array(first, second)).otherwise(F.array(first))
-    is_said = _says_its_holds()
+    is_said = says_its_holds()
     some = copies.where(F.col("deliveries") > 0)
     said = some.where(is_said).select("run", "worker", "msg", "copy", F.explode(both).alias("hold"))
     said = said.where(F.col("hold").isNotNull())
     others = some.where(~is_said).select(place_of().alias("place"), "msg", "copy")
-    return said.select("run", "worker", "msg", "copy", "hold.*").unionByName(_looked_up(events, others))
+    return said.select("run", "worker", "msg", "copy", "hold.*").unionByName(looked_up(events, others))
 
 
 def _hold(holder: str, seq: str, until: Column, ended_by: Column, *, is_first: bool) -> Column:
@@ -63,7 +63,7 @@ def _last_settlement() -> tuple[Column, Column]:
     return of("seq"), of("kind")
 
 
-def _says_its_holds() -> Column:
+def says_its_holds() -> Column:
     """Whether what a row of `copies` says is enough: at most two deliveries, no settlement before the first, and none
     between the second and the last settlement.
     """
@@ -79,7 +79,7 @@ def _says_its_holds() -> Column:
     return is_in_order & ((F.col("deliveries") == 1) | ((F.col("deliveries") == 2) & is_second_said))
 
 
-def _looked_up(events: DataFrame, copies: DataFrame) -> DataFrame:
+def looked_up(events: DataFrame, copies: DataFrame) -> DataFrame:
     """The holds of these copies (place, msg, copy), from all that happened in their queues."""
     places = F.broadcast(copies.select("place").distinct())
     kind = code_of("kind", COPY_KINDS)
