@@ -47,7 +47,7 @@ _OPENED: Final = (
 )
 # Small work ends before the second compiler has paid for itself, and needs no parallel collector.
 _SMALL: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-# Much work is about how much is done, not about how long a pause is: a tenth less than the collector Java prefers.
+# Much work is about how much is done, not about how long a pause is.
 _BIG: Final = ("-XX:+UseParallelGC",)
 _MEMORY: Final[dict[Profile, str]] = {"test": "1g", "small": "1g", "big": "2g"}
 
