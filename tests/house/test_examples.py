@@ -34,7 +34,7 @@ def test_the_applications_know_nothing_of_leveret(python_files: list[SourceFile]
 
 
 def test_the_examples_tell_what_was_delivered_and_dead_lettered(root: Path) -> None:
-    # Those on Spark are told in tests/pipeline/test_examples_on_spark.py, where there is a session already.
+    # Those on Spark are told by tests/spark/test_story.py and in examples/trace_to_spark, where there is a session.
     names = [name for name in STORIES if "spark" not in name]
 
     ran = subprocess.run(

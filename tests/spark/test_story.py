@@ -1,0 +1,26 @@
+"""The story of the streaming job; that of the report is told by its own test, the others in tests/house."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from examples.__main__ import main
+
+
+@pytest.fixture
+def audible(spark: SparkSession) -> Iterator[None]:
+    """It has Spark tell nothing of what fails."""
+    yield
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+def test_the_story_is_told_in_the_session_there_is(audible: None, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["spark_job"])
+
+    said = capsys.readouterr().out
+    assert code == 0
+    assert "the broker nacked a message" in said
+    assert "attempt 2: done" in said
