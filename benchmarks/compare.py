@@ -10,8 +10,8 @@ that cannot be measured is named, with the reason.
 
 raw: prebuilt frames in C against `leveret serve`; RabbitMQ's time by leveret's. wait: the median time of one operation
 there, by RabbitMQ's. pika, aio-pika: clients.py with the broker in its own process, as tests run, beside the ceiling in
-another one: the ceiling's time by leveret's. state: what a virtual host of RabbitMQ takes by what leveret's fresh state
-takes. start: absolute times. recording: what is left of the throughput without it.
+another one, both on one processor: the ceiling's time by leveret's. state: what a virtual host of RabbitMQ takes by
+what leveret's fresh state takes. start: absolute times. recording: what is left of the throughput without it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,8 @@ class Setting:
     pairs: int
     # Of the messages that a workload usually has.
     fraction: float
-
-    def count(self, usual: int) -> int:
-        return max(round(usual * self.fraction), 5)
+    # Where clients in Python and what is beside them run; None leaves it to the system.
+    processor: int | None
 
     def the_rabbitmq(self) -> Server:
         if self.rabbitmq is None:
@@ -139,7 +138,8 @@ def in_process(client: str, workload: str, usual: int, setting: Setting) -> list
         count = max(round(usual * part), 100 if workload == "confirmw" else 5)
         return float(output_of([sys.executable, str(HERE / "clients.py"), client, workload, str(count), *url]))
 
-    with ceiling() as server:
+    # Two that wait for each other take up to twice as long when the system wakes one of them on another processor.
+    with one_processor(setting.processor), ceiling() as server:
         return pairs(setting, run, lambda part: run(part, server.url))
 
 
@@ -237,9 +237,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--management", metavar="URL", help="its management API (default: its port + 10000)")
     parser.add_argument("--pairs", type=int, default=7, help="(default: 7)")
     parser.add_argument("--fraction", type=float, default=1, help="of the usual messages, for a short run (default: 1)")
-    parser.add_argument(
-        "--processor", type=int, help="the one that everything runs on, but a RabbitMQ (default: all there are)"
-    )
+    parser.add_argument("--free", action="store_true", help="run clients in Python wherever the system puts them")
     return parser.parse_args()
 
 
@@ -252,13 +250,14 @@ def main() -> None:
         address = urlsplit(rabbitmq.url)
         login = f"{address.username or 'guest'}:{address.password or 'guest'}"
         management = f"http://{login}@{rabbitmq.host}:{rabbitmq.port + 10000}"
-    setting = Setting(rabbitmq, management or "", chosen.pairs, chosen.fraction)
-    with one_processor(chosen.processor):
-        for row in wanted(chosen.rows):
-            try:
-                print(row.told(row.measure(setting)), flush=True)
-            except (Skipped, NoCompiler) as reason:
-                print(f"{row.name:22} skipped: {reason}", flush=True)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    processor = min(os.sched_getaffinity(0)) if has_affinity and not chosen.free else None
+    setting = Setting(rabbitmq, management or "", chosen.pairs, chosen.fraction, processor)
+    for row in wanted(chosen.rows):
+        try:
+            print(row.told(row.measure(setting)), flush=True)
+        except (Skipped, NoCompiler) as reason:
+            print(f"{row.name:22} skipped: {reason}", flush=True)
 
 
 if __name__ == "__main__":
