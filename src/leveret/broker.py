@@ -358,9 +358,11 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         """
         __tracebackhide__ = True
         from leveret.observe.searching import HAPPENINGS
+        from leveret.observe.spelling import did_you_mean
 
         if kind not in HAPPENINGS:
-            raise ValueError(f"nothing happens that is called {kind!r}; known are {', '.join(HAPPENINGS)}")
+            meant = did_you_mean(kind, HAPPENINGS)
+            raise ValueError(f"nothing happens that is called {kind!r}{meant}; known are {', '.join(HAPPENINGS)}")
         try:
             return getattr(self, f"assert_{kind}")(place, within=timeout, **criteria)
         except AssertionError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.cli import main
-from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.incremental import ingest, read_table, update
 from leveret.pipeline.report import NoSuchRunError, for_small_questions, report
+from leveret.pipeline.report.subject import choose
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import Line, header, lives, write
 
@@ -165,6 +167,13 @@ def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:
     assert "<title>Dead letters: work to later: rejected · 1</title>" in page
 
 
+def test_tests_that_left_something_over_are_named(page: str) -> None:
+    told = _sections(page)["queues"].partition("Left over by")[2]
+
+    assert "tests/test_a.py::test_" in told
+    assert "left_ready" in told
+
+
 def test_what_nothing_used_is_named(page: str) -> None:
     told = _sections(page)["coverage"]
 
@@ -183,8 +192,26 @@ def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehous
     assert "There is no earlier run" in sections["comparison"]
 
 
+def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: Warehouse) -> None:
+    runs = read_table(spark, warehouse, "runs")
+
+    assert choose(runs, "c0ff") == choose(runs, "c0ffee")
+    assert choose(runs, "c0ff").name == "c0ffee"
+    with pytest.raises(NoSuchRunError, match="no run and no commit is called 'c0'"):
+        choose(runs, "c0")
+
+
+def test_beginning_of_several_commits_names_them(spark: SparkSession) -> None:
+    rows = [(1, name, f"abcd{name}", "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("one", "two")]
+    runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
+
+    with pytest.raises(NoSuchRunError, match="'abcd' begins several commits: abcdone, abcdtwo"):
+        choose(runs, "abcd")
+
+
 def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
-    with pytest.raises(NoSuchRunError, match="no run and no commit is called 'nightly'; the newest runs are second"):
+    told = "no run and no commit is called 'nightly', nor begins a commit so; the newest runs are second"
+    with pytest.raises(NoSuchRunError, match=told):
         report(spark, warehouse, "nightly")
 
 
@@ -209,7 +236,8 @@ def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
     code = main(["pipeline", "report", str(tmp_path / "traces"), "-w", str(tmp_path / "warehouse"), word, "nope"])
 
     assert code == 2
-    assert "no run and no commit is called 'nope'; the newest runs are first" in capsys.readouterr().err
+    told = "no run and no commit is called 'nope', nor begins a commit so; the newest runs are first"
+    assert told in capsys.readouterr().err
     state = Warehouse(tmp_path / "warehouse").state()
     assert list(state.runs) == ["first"]
     assert not state.answers

@@ -21,7 +21,18 @@ NOTHING: dict[str, list[dict[str, Any]]] = {
     **{name: [] for name in ("runs", "outcomes", "failed", "fates", "faults", "queues", "flows", "redelivered")},
     **{
         name: []
-        for name in ("dropped", "slowest", "coverage", "unused", "flaky", "behaviours", "rules", "violations", "lives")
+        for name in (
+            "dropped",
+            "slowest",
+            "coverage",
+            "unused",
+            "flaky",
+            "behaviours",
+            "rules",
+            "violations",
+            "lives",
+            "leavers",
+        )
     },
     "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
     "failed_count": [{"n": 0}],

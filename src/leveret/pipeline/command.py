@@ -187,7 +187,7 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     with _session(options, _profile(options, warehouse)) as spark:
         code = _take_in(spark, options, warehouse) if options.places else 0
         state = warehouse.state()
-        for name in filter(None, (options.name, options.against)):
+        for name in (options.name, options.against) if options.against else (options.name,):
             # Said before the tables are made, which may take a while.
             choose(runs_of(spark, warehouse, state, list(state.runs)), name)
         update(spark, warehouse, progress=_progress)
@@ -199,19 +199,18 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from pyspark.sql import functions as F
-
     from leveret.pipeline.diff import READS, diff
-    from leveret.pipeline.incremental import read_table, update
+    from leveret.pipeline.incremental import read_table, runs_of, update
+    from leveret.pipeline.report.subject import choose
 
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
+        state = warehouse.state()
+        runs = runs_of(spark, warehouse, state, list(state.runs))
+        left, right = (choose(runs, name).name for name in (options.left, options.right))
         update(spark, warehouse, progress=_progress)
         tables = {name: read_table(spark, warehouse, name) for name in READS}
-        for name in (options.left, options.right):
-            if tables["runs"].where((F.col("run") == name) | (F.col("commit") == name)).isEmpty():
-                raise ValueError(f"{options.warehouse} knows no run and no commit {name!r}")
-        return _tell_differences(diff(tables, options.left, options.right), options, ("side", "queue"))
+        return _tell_differences(diff(tables, left, right), options, ("side", "queue"))
 
 
 def _parity(options: argparse.Namespace) -> int:
@@ -229,10 +228,15 @@ def _tell_differences(rows: DataFrame, options: argparse.Namespace, place: tuple
     """A line each, which begins with these columns, and the exit code of diff(1): 1 where something differs."""
     told = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
     for row in told:
-        where = " ".join(str(row[name]) for name in place if row[name] is not None)
-        print(f"{where}, {row.difference}: {row.left} | {row.right}")
+        where = " ".join(_named(row[name]) for name in place if row[name] is not None)
+        print(f"{where}, {row.difference}: {_named(row.left)} | {_named(row.right)}")
     print(f"{len(told)} differences between {options.left} and {options.right}")
     return 1 if told else 0
+
+
+def _named(value: object) -> str:
+    """The default exchange has no name, and what is not there no value."""
+    return "none" if value is None else str(value) or '""'
 
 
 def _compact(options: argparse.Namespace) -> int:
@@ -293,18 +297,21 @@ def _bundle(options: argparse.Namespace) -> int:
 def _take_in(spark: SparkSession, options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.incremental import ingest
 
+    known = warehouse.state().files.values() if warehouse.exists else ()
+    refused_before = sum(file.problem is not None for file in known)
     done = ingest(spark, options.places, warehouse, progress=_progress)
-    _tell(done)
+    _tell(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
-def _tell(done: Ingested) -> None:
+def _tell(done: Ingested, refused_before: int) -> None:
     for file in done.refused:
         print(f"refused {file.path}: {file.problem}")
     for file in done.truncated:
         print(f"cut {file.path}: its whole lines are used")
     used = len(done.files) - len(done.refused)
-    print(f"{used} files taken in, {len(done.refused)} refused, {done.unchanged} as before")
+    before = f", of which {refused_before} refused then" if refused_before else ""
+    print(f"{used} files taken in, {len(done.refused)} refused, {done.unchanged} as before{before}")
 
 
 @contextmanager

@@ -29,6 +29,7 @@ TESTS_SHOWN: Final = 15
 DROPPED_SHOWN: Final = 15
 QUEUES_SHOWN: Final = 20
 SLOWEST_SHOWN: Final = 10
+LEAVERS_SHOWN: Final = 10
 FLOWS_SHOWN: Final = 24
 UNUSED_SHOWN: Final = 15
 FLAKY_SHOWN: Final = 12
@@ -89,6 +90,7 @@ def find(read: Read, subject: Subject, against: Subject | None) -> dict[str, lis
     questions = {
         **_about_runs(of_subject),
         **_about_queues(of_subject("queue_stats"), of_subject("run_lineage")),
+        "leavers": Question(_leavers(of_subject("test_queues")), ("-n", "test", "queue"), LEAVERS_SHOWN),
         "slowest": Question(_slowest(of_subject("latency_hist")), ("-slowness", "queue"), SLOWEST_SHOWN),
         **_about_coverage(of_subject("run_coverage"), read("run_coverage")),
         **_about_flaky(read("flaky"), read("fingerprints"), subject),
@@ -173,6 +175,12 @@ def _about_queues(queue_stats: DataFrame, run_lineage: DataFrame) -> dict[str, Q
         "flow_totals": Question(flows.agg(F.count(F.lit(1)).alias("flows"), F.sum("n").alias("n"))),
         "redelivered": Question(again, ("-n", "queue"), FLOWS_SHOWN),
     }
+
+
+def _leavers(test_queues: DataFrame) -> DataFrame:
+    """What each test left in a queue."""
+    left = test_queues.where(F.col("leaked") > 0).groupBy("test", "vhost", "queue")
+    return left.agg(F.sum("leaked").alias("n"))
 
 
 def _slowest(latency_hist: DataFrame) -> DataFrame:

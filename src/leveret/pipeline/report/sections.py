@@ -185,7 +185,8 @@ def compared(answers: Answers, subject: Subject, against: Subject | None) -> Htm
     """What differs from an earlier run or commit."""
     purpose = (
         "What the same suite did differently before. A change that you did not mean to make, such as more messages, "
-        "other ends or a queue that is used no more, is what to look for. Times are not compared."
+        "other ends or a queue that is used no more, is what to look for. Times are not compared. Numbers of a commit "
+        "are means over its runs here, where all other sections add them up."
     )
     if against is None:
         told = (
@@ -266,9 +267,22 @@ def queues(answers: Answers) -> Html:
         "number of copies there at once in one test. Bars: green acknowledged, pink dead-lettered, orange dropped, "
         "yellow left over, grey anything else."
     )
-    return section(
-        "queues", "Queues", purpose, table(headings, cells, caption), more(len(rows), totals["queues"], "queue")
+    of_queues = more(len(rows), totals["queues"], "queue")
+    return section("queues", "Queues", purpose, table(headings, cells, caption), of_queues, *_leavers(answers))
+
+
+def _leavers(answers: Answers) -> list[Html]:
+    """Who left what over, those who left most first."""
+    rows = answers["leavers"]
+    if not rows:
+        return []
+    cells = [
+        (heading(code(row["test"] or "outside of tests", 100)), text(_queue(row)), count(row["n"])) for row in rows
+    ]
+    caption = (
+        "The tests that left most. The check left_ready, --leveret-checks=left_ready=error, has a test say so itself."
     )
+    return [element("h3", "Left over by"), table(("test", "queue", "#left over"), cells, caption)]
 
 
 def _ends(row: Row) -> list[Share]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -27,22 +28,40 @@ class Subject:
         return f"commit {self.name}" if self.is_commit else f"run {self.name}"
 
 
+# From so many characters on the beginning of a commit stands for it.
+_LEAST: Final = 4
+
+
 def choose(runs: DataFrame, name: str | None) -> Subject:
-    """The run or commit of that name, else the newest run. Raises NoSuchRunError."""
+    """The run or commit of that name, or the only commit that begins so; without one the newest run.
+
+    Raises NoSuchRunError.
+    """
     known = _known(runs)
     if name is None:
         newest = known.orderBy(*_newest_first()).limit(1).collect()
         if not newest:
-            raise NoSuchRunError("no trace of the warehouse could be used: there is nothing to report")
+            raise NoSuchRunError("no trace could be used: there is nothing to report")
         row = newest[0]
         return Subject(row.run, (row.run,), False, row.commit, row.started)
-    found = known.where((F.col("run") == name) | (F.col("commit") == name)).orderBy("began", "run").collect()
-    if not found:
-        there = [row.run for row in known.orderBy(*_newest_first()).limit(5).collect()]
-        raise NoSuchRunError(f"no run and no commit is called {name!r}; the newest runs are {', '.join(there)}")
-    is_run = any(row.run == name for row in found)
-    rows = [row for row in found if row.run == name] if is_run else found
-    return Subject(name, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
+    is_called = (F.col("run") == name) | (F.col("commit") == name)
+    begins = F.lit(len(name) >= _LEAST) & F.col("commit").startswith(name)
+    found = known.where(is_called | begins).orderBy("began", "run").collect()
+    for rows in ([row for row in found if row.run == name], [row for row in found if row.commit == name], found):
+        if rows:
+            break
+    if len({row.commit for row in rows}) > 1:
+        raise NoSuchRunError(f"{name!r} begins several commits: {', '.join(sorted({row.commit for row in rows}))}")
+    if not rows:
+        newest = known.orderBy(*_newest_first()).limit(5).collect()
+        there = [row.run if row.commit is None else f"{row.run} of commit {row.commit[:12]}" for row in newest]
+        text = (
+            f"no run and no commit is called {name!r}, nor begins a commit so; the newest runs are {', '.join(there)}"
+        )
+        raise NoSuchRunError(text)
+    is_run = rows[0].run == name
+    called = name if is_run else rows[0].commit
+    return Subject(called, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
 
 
 def before(runs: DataFrame, subject: Subject) -> Subject | None:
