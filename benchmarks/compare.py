@@ -253,6 +253,8 @@ def main() -> None:
     has_affinity = hasattr(os, "sched_getaffinity")
     processor = min(os.sched_getaffinity(0)) if has_affinity and not chosen.free else None
     setting = Setting(rabbitmq, management or "", chosen.pairs, chosen.fraction, processor)
+    load = f"the load average is {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(f"{chosen.pairs} pairs a row: seven on a quiet machine say something, fewer or a busy one little; {load}")
     for row in wanted(chosen.rows):
         try:
             print(row.told(row.measure(setting)), flush=True)
