@@ -152,8 +152,10 @@ def main() -> None:
     if chosen.once is not None:
         print(*measured(chosen.once[0], chosen.once[1], int(chosen.once[2])))
         return
-    print(f"Microseconds an operation, least of {chosen.rounds}; of leveret's what its threads used, the client's and the")
-    print(f"loop's. The load average is {os.getloadavg()[0]:.1f}: above 1 or 2 the figures tell little.\n")
+    print(
+        f"Microseconds an operation, the least of {chosen.rounds}; the last two: what leveret's threads used, the client's"
+    )
+    print(f"and the loop's. The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n")
     print("| operation | ceiling | table in Python | leveret | its client | its loop |")
     print("| --- | --- | --- | --- | --- | --- |")
     with ceiling() as server:
