@@ -153,9 +153,11 @@ def main() -> None:
         print(*measured(chosen.once[0], chosen.once[1], int(chosen.once[2])))
         return
     print(
-        f"Microseconds an operation, the least of {chosen.rounds}; the last two: what leveret's threads used, the client's"
+        f"Microseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used, that of"
     )
-    print(f"and the loop's. The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n")
+    print(
+        f"the client and that of the loop. The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n"
+    )
     print("| operation | ceiling | table in Python | leveret | its client | its loop |")
     print("| --- | --- | --- | --- | --- | --- |")
     with ceiling() as server:
