@@ -152,12 +152,8 @@ def main() -> None:
     if chosen.once is not None:
         print(*measured(chosen.once[0], chosen.once[1], int(chosen.once[2])))
         return
-    print(
-        f"Microseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used, that of"
-    )
-    print(
-        f"the client and that of the loop. The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n"
-    )
+    print(f"Microseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used.")
+    print(f"The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n")
     print("| operation | ceiling | table in Python | leveret | its client | its loop |")
     print("| --- | --- | --- | --- | --- | --- |")
     with ceiling() as server:
