@@ -358,7 +358,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         """
         __tracebackhide__ = True
         from leveret.observe.searching import HAPPENINGS
-        from leveret.observe.spelling import did_you_mean
 
         if kind not in HAPPENINGS:
             meant = did_you_mean(kind, HAPPENINGS)

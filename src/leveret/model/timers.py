@@ -53,9 +53,7 @@ class Timers:
     def next_deadline(self) -> int | None:
         """The nearest instant at which something is due."""
         heap = self._heap
-        if not heap:
-            return None
-        if heap[0][2].action is None:
+        if heap and heap[0][2].action is None:
             while heap and heap[0][2].action is None:
                 heapq.heappop(heap)
             self.first_at = heap[0][0] if heap else NEVER

@@ -248,11 +248,8 @@ class Loop:
     # Hot: once per wake-up.
     def _turn(self, events: list[tuple[int, int]]) -> float | None:
         """This does what there is to do; how many seconds it may be slept then, None without end."""
-        host, wall_now = self.host, self._wall.now()
-        try:
-            host.advance(self._clock.now(), wall_now)
-        except Exception as error:
-            host.internal_errors.append(error)
+        wall_now = self._wall.now()
+        self._advance(wall_now)
         for fd, mask in events:
             transport = self._transports.get(fd)
             if transport is not None:
@@ -271,10 +268,7 @@ class Loop:
                 self._accept(self._listeners[fd], wall_now)
         if self._requests:
             self._answer()
-        try:
-            host.run_work()
-        except Exception as error:
-            host.internal_errors.append(error)
+        self._guarded_work()
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
                 listener.resume(wall_now)

@@ -56,7 +56,7 @@ def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
     return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
 
 
-class _Start(ConnectionStart):
+class _Greeting(ConnectionStart):
     """The first method of every connection: the same for all, and so encoded once."""
 
     __slots__ = ("_octets",)
@@ -72,12 +72,12 @@ class _Start(ConnectionStart):
 def start(connection: Connection) -> None:
     """Say who we are and which mechanisms we take."""
     compat = connection.node.compat
-    method = _start(compat.copyright, compat.platform, compat.product_version, connection.mechanisms)
-    connection.send_control(method)
+    texts = (compat.copyright, compat.platform, compat.product_version)
+    connection.send_control(_greeting(*texts, connection.mechanisms))
 
 
 @cache
-def _start(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> _Start:
+def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> _Greeting:
     capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
     texts = (
         ("cluster_name", NODE_NAME),
@@ -92,7 +92,7 @@ def _start(copyright_text: str, platform: str, version: str, mechanisms: tuple[s
         ("capabilities", Field("F", capabilities)),
         *((name, Field("S", text.encode())) for name, text in texts),
     )
-    return _Start(Table(properties), " ".join(mechanisms).encode())
+    return _Greeting(Table(properties), " ".join(mechanisms).encode())
 
 
 def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
