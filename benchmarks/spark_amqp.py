@@ -1,6 +1,7 @@
 """What `format("amqp")` costs beside pika alone: reading in large batches, writing with confirms.
 
-Run it as `python benchmarks/spark_amqp.py [URL]`, with a RabbitMQ's URL or without one (`python -m leveret serve`).
+Run it as `python benchmarks/spark_amqp.py [URL] [--queue-type quorum] [--prefetch 100000]`, with a RabbitMQ's URL or
+without one (`python -m leveret serve`).
 Both sides of a ratio are measured in turns, in one run; the figures themselves mean something only beside each other.
 By the clock, and by the CPU seconds of everything that runs here: this process, those of Spark, and the broker unless a
 URL names one. On a busy machine only the latter tell much.
@@ -8,6 +9,7 @@ URL names one. On a busy machine only the latter tell much.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import statistics
@@ -27,29 +29,40 @@ from leveret.spark import register
 
 MESSAGES = 200_000
 BATCH = 50_000
+ACK_EVERY = 1_000
+PREFETCH_MAX = 65_535
 BODY = b"x" * 100
 CONFIRMED_SINGLY = 2_000
 ROUNDS = 3
 IN, OUT = "benchmark.in", "benchmark.out"
 
 
-def main(arguments: list[str]) -> None:
-    with broker(arguments) as url, tempfile.TemporaryDirectory() as folder:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", nargs="?", help="a RabbitMQ; without one leveret is started")
+    parser.add_argument("--queue-type", choices=("classic", "quorum"), default="classic")
+    parser.add_argument("--prefetch", type=int, default=PREFETCH_MAX, help="of the stream; more than 65535 for overlap")
+    options = parser.parse_args()
+    with broker(options.url) as url, tempfile.TemporaryDirectory() as folder:
         # As a user has it: the JVM's second compiler earns its keep here.
         spark = local_session("big")
         register(spark)
-        declare(url)
+        declare(url, options.queue_type)
         # Spark's first queries compile half of Spark, and go on with it as long as they are new.
         for number in range(2):
             fill(url, MESSAGES)
-            stream(spark, url, f"{folder}/warm{number}", MESSAGES)
+            stream(spark, url, f"{folder}/warm{number}", MESSAGES, options.prefetch)
             write(spark, url, MESSAGES)
             purge(url)
-        rounds = [measured(spark, url, f"{folder}/{number}") for number in range(ROUNDS)]
+        rounds = [measured(spark, url, f"{folder}/{number}", options.prefetch) for number in range(ROUNDS)]
     for name, ratios in (
-        (f"a stream of {BATCH} a batch, to pika that acknowledges a thousand at a time", [r.reading for r in rounds]),
+        (f"a stream of {BATCH} a batch, to pika that acknowledges {ACK_EVERY} at a time", [r.reading for r in rounds]),
         ("the same without the start of the query", [r.reading_in_batches for r in rounds]),
-        ("the same by CPU seconds, with the start", [r.reading_by_cpu for r in rounds]),
+        (
+            f"the same, to pika that acknowledges {BATCH} at a time as well",
+            [r.reading_as_late for r in rounds],
+        ),
+        ("the first by CPU seconds", [r.reading_by_cpu for r in rounds]),
         ("writing, to pika with a confirm each", [r.writing for r in rounds]),
         ("the same by CPU seconds", [r.writing_by_cpu for r in rounds]),
     ):
@@ -83,19 +96,25 @@ class Round:
 
     reading: float
     reading_in_batches: float
+    reading_as_late: float
     reading_by_cpu: float
     writing: float
     writing_by_cpu: float
 
 
-def measured(spark: SparkSession, url: str, folder: str) -> Round:
+def measured(spark: SparkSession, url: str, folder: str, prefetch: int) -> Round:
     """Read and write with pika and with Spark, in turns."""
     fill(url, MESSAGES)
-    alone = cost(MESSAGES, lambda: consume(url, MESSAGES))
+    alone = cost(MESSAGES, lambda: consume(url, MESSAGES, ACK_EVERY))
+    fill(url, MESSAGES)
+    as_late = cost(MESSAGES, lambda: consume(url, MESSAGES, BATCH))
     fill(url, MESSAGES)
     in_batches: list[float] = []
-    streamed = cost(MESSAGES, lambda: in_batches.append(MESSAGES / stream(spark, url, folder, MESSAGES)))
-    print(f"read   pika {alone}   stream {streamed}, in its batches {in_batches[0]:8.0f}/s", flush=True)
+    streamed = cost(MESSAGES, lambda: in_batches.append(MESSAGES / stream(spark, url, folder, MESSAGES, prefetch)))
+    print(
+        f"read   pika {alone}   pika as late {as_late}   stream {streamed}, in its batches {in_batches[0]:8.0f}/s",
+        flush=True,
+    )
     singly = cost(CONFIRMED_SINGLY, lambda: confirm_each(url, CONFIRMED_SINGLY))
     purge(url)
     written = cost(MESSAGES, lambda: write(spark, url, MESSAGES))
@@ -104,6 +123,7 @@ def measured(spark: SparkSession, url: str, folder: str) -> Round:
     return Round(
         reading=streamed.rate / alone.rate,
         reading_in_batches=in_batches[0] / alone.rate,
+        reading_as_late=in_batches[0] / as_late.rate,
         reading_by_cpu=alone.cpu_us / streamed.cpu_us,
         writing=written.rate / singly.rate,
         writing_by_cpu=singly.cpu_us / written.cpu_us,
@@ -132,9 +152,9 @@ def cpu_s() -> float:
 
 
 @contextlib.contextmanager
-def broker(arguments: list[str]) -> Iterator[str]:
-    if arguments:
-        yield arguments[0]
+def broker(url: str | None) -> Iterator[str]:
+    if url is not None:
+        yield url
         return
     command = [sys.executable, "-m", "leveret", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -149,11 +169,11 @@ def channel_of(url: str) -> Iterator[pika.adapters.blocking_connection.BlockingC
         yield connection.channel()
 
 
-def declare(url: str) -> None:
+def declare(url: str, queue_type: str) -> None:
     with channel_of(url) as channel:
         for queue in (IN, OUT):
-            channel.queue_declare(queue, durable=True)
-            channel.queue_purge(queue)
+            channel.queue_delete(queue)
+            channel.queue_declare(queue, durable=True, arguments={"x-queue-type": queue_type})
 
 
 def purge(url: str) -> None:
@@ -170,21 +190,22 @@ def fill(url: str, count: int) -> None:
             channel.basic_publish("", IN, BODY, pika.BasicProperties(message_id=str(number)))
 
 
-def consume(url: str, count: int) -> None:
-    """pika's own consumer, which acknowledges a thousand at a time."""
+def consume(url: str, count: int, ack_every: int) -> None:
+    """pika's own consumer, which acknowledges so many at a time."""
     with channel_of(url) as channel:
-        channel.basic_qos(prefetch_count=2 * BATCH if 2 * BATCH < 65536 else 65535)
+        channel.basic_qos(prefetch_count=PREFETCH_MAX)
         for seen, (method, _, _) in enumerate(channel.consume(IN), start=1):
-            if seen % 1000 == 0:
+            if seen % ack_every == 0:
                 channel.basic_ack(method.delivery_tag, multiple=True)
             if seen == count:
                 break
         channel.cancel()
 
 
-def stream(spark: SparkSession, url: str, folder: str, count: int) -> float:
+def stream(spark: SparkSession, url: str, folder: str, count: int, prefetch: int) -> float:
     """Returns the seconds its batches took, without the start of the query."""
-    messages = spark.readStream.format("amqp").options(url=url, queue=IN, maxMessagesPerBatch=BATCH).load()
+    reader = spark.readStream.format("amqp").options(url=url, queue=IN, maxMessagesPerBatch=BATCH, prefetch=prefetch)
+    messages = reader.load()
     writer = messages.select("body", "message_id").writeStream.format("noop").option("checkpointLocation", folder)
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -207,4 +228,4 @@ def write(spark: SparkSession, url: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

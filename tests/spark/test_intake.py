@@ -274,6 +274,28 @@ def test_what_arrives_later_is_not_part_of_what_is_available_now(broker: Broker)
         assert reader.next_offset(second, LIMIT) == second
 
 
+def test_what_is_available_now_is_waited_for_while_it_is_on_its_way(broker: Broker) -> None:
+    # A quorum queue of RabbitMQ counts 0 ready messages before it has sent them.
+    broker.faults.delay("basic.deliver", seconds=0.4)
+    publish(broker, *numbers(0, FEW))
+
+    with intake(broker) as reader:
+        reader.set_target()
+        end = reader.next_offset(START, LIMIT)
+
+        assert bodies(reader, START, end) == numbers(0, FEW)
+
+
+def test_a_batch_that_has_to_come_again_is_waited_for_while_it_is_on_its_way(broker: Broker) -> None:
+    publish(broker, *numbers(0, FEW))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+    broker.faults.delay("basic.deliver", seconds=0.4)
+
+    with intake(broker) as reader:
+        assert bodies(reader, START, end) == numbers(0, FEW)
+
+
 def test_a_replay_counts_towards_what_is_available_now(broker: Broker) -> None:
     publish(broker, *numbers(0, 12))
     with intake(broker) as reader:

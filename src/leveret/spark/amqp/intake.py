@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 # Without an arrival for so long, the queue is asked whether it has more.
 _GAP_S: Final = 0.1
+# A quorum queue counts a message as given before it sends it: what it owes may still be on its way for so long after
+# the last arrival, though it says that it has nothing more.
+_ON_ITS_WAY_S: Final = 2.0
 # What a crash left is waited for longer than what is new.
 _RECOVERY_S: Final = 30.0
 # A reader that was killed holds its messages until the broker has noticed.
@@ -55,6 +58,8 @@ class Intake:
         self._options = options
         self._link: Link | None = None
         self._is_consuming = False
+        # How many messages the queue had when this connection was opened.
+        self._found = 0
         # Whether what the last committed batch may have left on this connection is settled.
         self._is_clear = False
         self._plan: Plan | None = None
@@ -103,7 +108,8 @@ class Intake:
         self._settle(start)
         if self._left is not None:
             limit = min(limit, self._left)
-        messages = self._take(min(limit, self._options.prefetch), self._options.max_batch_wait_s)
+        limit = min(limit, self._options.prefetch)
+        messages = self._take(limit, self._options.max_batch_wait_s, owed=self._left or 0)
         if not messages:
             return start
         if self._options.ack == "auto":
@@ -137,9 +143,9 @@ class Intake:
         if not start.count or not start.distinct or self._options.ack != "commit":
             return
         link = self._consuming(start.count)
-        head = self._take(1, _RECOVERY_S)
+        head = self._take(1, _RECOVERY_S, owed=self._found)
         if head and is_redelivered(head[0]) and identities(head)[0].hex() == start.first:
-            head += self._take(start.count - 1, _RECOVERY_S)
+            head += self._take(start.count - 1, _RECOVERY_S, owed=self._found - 1)
             if start.is_of(identities(head)):
                 self._ack(head)
                 if self._plan is None:
@@ -155,7 +161,7 @@ class Intake:
         messages: list[Delivery] = []
         if self._options.ack == "commit":
             self._consuming(end.count)
-            messages = self._take(end.count, _RECOVERY_S)
+            messages = self._take(end.count, _RECOVERY_S, owed=self._found)
         # All before it was acknowledged before it was planned.
         self._is_clear = True
         found = identities(messages)
@@ -166,25 +172,32 @@ class Intake:
         self._leave_link()
         return Plan(start, end, [], None)
 
-    def _take(self, limit: int, patience_s: float) -> list[Delivery]:
-        """Messages from the head of the queue: so many, or fewer if it has no more or they do not come in time."""
+    def _take(self, limit: int, patience_s: float, *, owed: int) -> list[Delivery]:
+        """Messages from the head of the queue: so many, or fewer if it has no more or they do not come in time.
+
+        `owed`: so many were in the queue.
+        """
         link = self._consuming()
         messages: list[Delivery] = []
-        deadline = time.monotonic() + patience_s
+        arrived_at = time.monotonic()
+        deadline = arrived_at + patience_s
         look_at = 0.0
         at_least = 1
         while len(messages) < limit:
             arrived = link.take(limit - len(messages), _GAP_S, at_least)
             messages += arrived
             now = time.monotonic()
-            if arrived and (now < look_at or len(messages) == limit):
-                continue
+            if arrived:
+                arrived_at = now
+                if now < look_at or len(messages) == limit:
+                    continue
             look_at = now + _GAP_S
             ready, _ = link.queue_counts(self._options.queue)
             # What was ready before the answer has arrived before it, or waits for room that only an ack makes.
             arrived = link.take(limit - len(messages), 0.0)
             messages += arrived
-            if (not ready and not arrived) or now >= deadline:
+            are_on_their_way = len(messages) < owed and now < arrived_at + _ON_ITS_WAY_S
+            if (not ready and not arrived and not are_on_their_way) or now >= deadline:
                 break
             # There is more on its way.
             at_least = limit - len(messages)
@@ -205,14 +218,15 @@ class Intake:
         if self._link is None:
             link = Link(self._options.endpoint)
             self._link = link
-            self._await_former_reader(link)
+            self._found = self._ready_without_former_reader(link)
         return self._link
 
-    def _await_former_reader(self, link: Link) -> None:
+    def _ready_without_former_reader(self, link: Link) -> int:
         deadline = time.monotonic() + _FORMER_READER_S
-        while link.queue_counts(self._options.queue)[1] and time.monotonic() < deadline:
-            if self._stopped.wait(_PAUSE_S):
-                return
+        while True:
+            ready, consumers = link.queue_counts(self._options.queue)
+            if not consumers or time.monotonic() >= deadline or self._stopped.wait(_PAUSE_S):
+                return ready
 
     def _consuming(self, room: int = 0) -> Link:
         """The connection with the queue's messages coming, and room for so many of them."""
