@@ -18,6 +18,10 @@ import tempfile
 import time
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -46,6 +50,7 @@ def main() -> None:
 
 def _spark(source: Path, place: Path, passes: int, memory: str) -> None:
     from leveret.pipeline import gold, schema
+    from leveret.pipeline.incremental import build_tables
     from leveret.pipeline.session import session
     from leveret.pipeline.warehouse import write_rows
 
@@ -58,13 +63,15 @@ def _spark(source: Path, place: Path, passes: int, memory: str) -> None:
             .selectExpr("day", "run", "worker", "run AS commit", "false AS truncated", "1 AS files")
         )
         runs.write.mode("overwrite").parquet(str(place / "runs"))
+
+        def write(name: str, rows: DataFrame) -> DataFrame:
+            write_rows(rows, str(place / name), overwrite=True)
+            return spark.read.schema(rows.schema).parquet(str(place / name))
+
         for number in range(1, passes + 1):
             meter = Meter(f"spark  pass {number}")
             tables = {"events": events, "runs": spark.read.parquet(str(place / "runs"))}
-            for name, table in gold.TABLES.items():
-                built = table.build(*[tables[of] for of in table.reads]).select(table.columns.fieldNames())
-                write_rows(built, str(place / name), overwrite=True)
-                tables[name] = spark.read.schema(table.columns).parquet(str(place / name))
+            for name in build_tables(spark, gold.TABLES, tables, write):
                 meter.lap(name)
             meter.stop(_count(source))
         broken = tables["violations"].count()

@@ -7,12 +7,14 @@ own events cost, however many were there before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,6 +42,8 @@ _EVENTS_A_TASK: Final = 500_000
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _SMALL_BATCH_BYTES: Final = 32 << 20
 _MOST_ATTEMPTS: Final = 10
+# While one query is planned or waits for its last task, others have the processors.
+_SIDE_BY_SIDE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +113,45 @@ def update(
     write = partial(_write_table, warehouse, batch, max(1, count // _EVENTS_A_TASK))
     progress(f"{len(stale)} runs, {count} events: runs")
     frames["runs"] = write("runs", frames["runs"])
-    for number, (name, table) in enumerate(stored.items(), start=1):
+    for number, name in enumerate(build_tables(spark, stored, frames, write), start=1):
         progress(f"{len(stale)} runs, {count} events: {name} ({number} of {len(stored)})")
-        built = table.build(*[frames[source] for source in table.reads])
-        frames[name] = write(name, built.select(table.columns.fieldNames()))
     answered = {name: state.runs[name].revision for name in stale}
     warehouse.commit({"kind": "update", "batch": batch, "tables": ["runs", *stored], "runs": answered})
     return stale
+
+
+def build_tables(
+    spark: SparkSession,
+    tables: Mapping[str, Table],
+    frames: dict[str, DataFrame],
+    write: Callable[[str, DataFrame], DataFrame],
+) -> Iterator[str]:
+    """Build and write each table as soon as those it reads are in `frames`, some side by side, and yield its name.
+
+    What `write` returns is read by the others. Raises KeyError for a table that reads one that does not come.
+    """
+    waiting = dict(tables)
+    running: dict[Future[DataFrame], str] = {}
+
+    def build(name: str, table: Table) -> DataFrame:
+        built = table.build(*[frames[source] for source in table.reads])
+        return write(name, built.select(table.columns.fieldNames()))
+
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        try:
+            while waiting or running:
+                for name in [name for name, table in waiting.items() if frames.keys() >= set(table.reads)]:
+                    # Each with properties of its own: Spark keeps there which query a thread is at.
+                    act = inheritable_thread_target(spark)(build)
+                    running[pool.submit(act, name, waiting.pop(name))] = name
+                if not running:
+                    raise KeyError(f"nothing to build {', '.join(waiting)} from")
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    name = running.pop(done)
+                    frames[name] = done.result()
+                    yield name
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def runs_of(spark: SparkSession, warehouse: Warehouse, state: State, names: Sequence[str]) -> DataFrame:
