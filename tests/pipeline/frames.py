@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from leveret.pipeline import gold, schema
+from leveret.pipeline.incremental import build_tables
 from tests.pipeline.plain import Trace
 
 _TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
@@ -43,13 +44,12 @@ def build(
     for name, table in reversed(gold.TABLES.items()):
         if name in needed:
             needed.update(table.reads)
-    for name, table in gold.TABLES.items():
-        if name not in needed:
-            continue
-        place = str(folder / name)
-        built = table.build(*[tables[source] for source in table.reads])
-        built.select(table.columns.fieldNames()).write.mode("overwrite").parquet(place)
-        tables[name] = spark.read.schema(table.columns).parquet(place)
+
+    def write(name: str, rows: DataFrame) -> DataFrame:
+        rows.write.mode("overwrite").parquet(str(folder / name))
+        return spark.read.schema(rows.schema).parquet(str(folder / name))
+
+    list(build_tables(spark, {name: table for name, table in gold.TABLES.items() if name in needed}, tables, write))
     return tables
 
 
