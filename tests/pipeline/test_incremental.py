@@ -178,6 +178,16 @@ def test_killed_between_two_tables_it_is_run_again(spark: SparkSession, tmp_path
     assert rows(spark, warehouse) == at_once(spark, tmp_path / "traces", tmp_path / "batch")
 
 
+def test_a_table_that_reads_what_there_is_not_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(spark, [tmp_path / "traces"], warehouse)
+    orphan = dataclasses.replace(SMALL_TABLES["kinds"], name="orphan", reads=("events", "kids"))
+
+    with pytest.raises(KeyError, match="table 'orphan' reads kids, which is not among the tables"):
+        incremental.update(spark, warehouse, tables={**SMALL_TABLES, "orphan": orphan})
+
+
 def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     for _ in comings(folder):

@@ -137,21 +137,23 @@ def build_tables(
         built = table.build(*[frames[source] for source in table.reads])
         return write(name, built.select(table.columns.fieldNames()))
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        try:
-            while waiting or running:
-                for name in [name for name, table in waiting.items() if frames.keys() >= set(table.reads)]:
-                    # Each with properties of its own: Spark keeps there which query a thread is at.
-                    act = inheritable_thread_target(spark)(build)
-                    running[pool.submit(act, name, waiting.pop(name))] = name
-                if not running:
-                    raise KeyError(f"nothing to build {', '.join(waiting)} from")
-                for done in wait(running, return_when=FIRST_COMPLETED).done:
-                    name = running.pop(done)
-                    frames[name] = done.result()
-                    yield name
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="leveret-tables")
+    try:
+        while waiting or running:
+            for name in [name for name, table in waiting.items() if frames.keys() >= set(table.reads)]:
+                # Each with properties of its own: Spark keeps there which query a thread is at.
+                act = inheritable_thread_target(spark)(build)
+                running[pool.submit(act, name, waiting.pop(name))] = name
+            if not running:
+                name, table = next(iter(waiting.items()))
+                missing = ", ".join(sorted(set(table.reads) - frames.keys()))
+                raise KeyError(f"table {name!r} reads {missing}, which is not among the tables")
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(done)
+                frames[name] = done.result()
+                yield name
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def runs_of(spark: SparkSession, warehouse: Warehouse, state: State, names: Sequence[str]) -> DataFrame:
