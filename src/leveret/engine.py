@@ -46,6 +46,10 @@ _REAL: Final = SystemClock()
 # How long a wait that is out of time goes on before it looks whether a debugger is still there.
 _DEBUGGED_US: Final = 500_000
 
+_OF_GIVEN_BACK: Final = frozenset(
+    (events.REQUEUED, events.DELIVERED, events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.ENQUEUED)
+)
+
 
 class Engine:
     """This is one broker without its public face."""
@@ -211,8 +215,18 @@ class Engine:
                 self.recorder.writer.close()
 
     def _shut_down(self, text: str) -> None:
-        for session in list(self.node.connections.values()):
-            session.shut_down(ConnectionForced(text))
+        """This ends every connection. What they give back by it is not told: no test did that, and what it left
+        unacked is to be found so in its trace.
+        """
+        hooks = self.node.hooks
+        tap = hooks.tap
+        if tap is not None:
+            hooks.tap = lambda event: None if event[0] in _OF_GIVEN_BACK else tap(event)
+        try:
+            for session in list(self.node.connections.values()):
+                session.shut_down(ConnectionForced(text))
+        finally:
+            hooks.tap = tap
 
     def reset(self, before: Callable[[], None]) -> None:
         """This calls `before` behind the barrier, closes every connection and begins anew on the same port."""

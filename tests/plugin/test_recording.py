@@ -235,3 +235,25 @@ def test_a_place_that_is_no_directory_is_refused_before_the_first_test(run, pyte
     result = run("def test_it(leveret): pass", "--leveret-trace=traces")
 
     result.stderr.fnmatch_lines(["*--leveret-trace: trace='*traces' is no directory; a trace file is made inside one"])
+
+
+@pytest.mark.parametrize("fixture", ["leveret", "leveret_session"])
+def test_what_a_test_leaves_unacked_is_not_given_back_by_its_end(run, pytester, fixture):
+    run(
+        f"""
+        import pika
+
+        def test_that_forgets({fixture}):
+            {fixture}.declare_queue("jobs")
+            {fixture}.publish("", "jobs", b"1")
+            # Left open, as by a consumer that lives on.
+            channel = pika.BlockingConnection(pika.URLParameters({fixture}.url)).channel()
+            channel.basic_get("jobs")
+        """,
+        "--leveret-trace=traces",
+        "-W",
+        "ignore",
+    ).assert_outcomes(passed=1)
+
+    told = [row["kind"] for row in rows_of(pytester.path / "traces") if row.get("copy") or row["kind"] == "conn_close"]
+    assert told == ["enqueued", "got", "conn_close"]
