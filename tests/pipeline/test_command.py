@@ -111,13 +111,31 @@ def test_two_traces_of_one_workload_are_compared(
     assert capsys.readouterr().out == "0 differences between ours.jsonl and theirs.jsonl\n"
 
     assert main(["pipeline", "parity", "ours.jsonl", "late.jsonl"]) == 1
-    delivered, published, count = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    delivered, published, count = said.out.splitlines()
     assert delivered.startswith("delivered orders 6, missing: {")
     assert published.startswith("published 6, missing: {")
     assert count == "2 differences between ours.jsonl and late.jsonl"
+    assert said.err.endswith("with --each test, what one test did differently does not shift what the others did\n")
 
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
-    assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
+
+def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "ours.jsonl", [header("ours"), *WHOLE])
+    write(folder / "theirs" / "foreign.jsonl", [{"level": "info"}])
+
+    assert main(["pipeline", "parity", "ours.jsonl", "theirs"]) == 2
+    said = capsys.readouterr()
+    assert said.out == (f"refused {folder}/theirs/foreign.jsonl: its first line is no header of a leveret trace\n")
+    assert said.err == "leveret: theirs: no trace could be used\n"
+
+
+def test_rules_of_ones_own_are_imported_for_a_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "our_rules_of_a_test.py").write_text("raise ValueError('our rules were imported')")
+
+    assert main(["pipeline", "update", "-w", "warehouse", "--rules", "our_rules_of_a_test"]) == 2
+    assert capsys.readouterr().err == "leveret: our rules were imported\n"
+    assert main(["pipeline", "update", "-w", "warehouse", "--rules", "nowhere_at_all"]) == 2
+    assert "--rules nowhere_at_all: No module named 'nowhere_at_all'" in capsys.readouterr().err
 
 
 def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

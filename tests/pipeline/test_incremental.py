@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from leveret.pipeline import incremental
 from leveret.pipeline.schema import Table
-from leveret.pipeline.warehouse import Warehouse
-from tests.pipeline.small_tables import SMALL_TABLES
+from leveret.pipeline.warehouse import NoWarehouseError, Warehouse
+from tests.pipeline.small_tables import SMALL_TABLES, kinds
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(12)
@@ -186,6 +187,49 @@ def test_a_table_that_reads_what_there_is_not_is_named(spark: SparkSession, tmp_
 
     with pytest.raises(KeyError, match="table 'orphan' reads kids, which is not among the tables"):
         incremental.update(spark, warehouse, tables={**SMALL_TABLES, "orphan": orphan})
+
+
+def test_a_table_that_is_not_what_it_declares_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(spark, [tmp_path / "traces"], warehouse)
+
+    def in_words(events: DataFrame, runs: DataFrame) -> DataFrame:
+        return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
+
+    wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
+    with pytest.raises(ValueError, match="table 'wordy' has n as bigint, built string: cast it"):
+        incremental.update(spark, warehouse, tables={"wordy": wordy})
+    with pytest.raises(KeyError, match="there is no table 'kindes': did you mean 'kinds'"):
+        plain(spark, warehouse, "kindes")
+    with pytest.raises(NoWarehouseError, match="nowhere is no warehouse"):
+        plain(spark, Warehouse(tmp_path / "nowhere"), "kinds")
+
+
+def test_a_line_damaged_within_is_told_as_a_cut(spark: SparkSession, tmp_path: Path) -> None:
+    lines = text([header("a"), *WHOLE]).splitlines(keepends=True)
+    lines.insert(9, '{"kind":"enq\n')
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    warehouse = Warehouse(tmp_path / "warehouse")
+
+    done = incremental.ingest(spark, [tmp_path / "a.jsonl"], warehouse)
+
+    assert [file.path for file in done.truncated] == [str(tmp_path / "a.jsonl")]
+    assert warehouse.state().files[str(tmp_path / "a.jsonl")].is_truncated
+
+
+def test_merging_leaves_alone_what_holds_tables_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    both = {**SMALL_TABLES, "own": dataclasses.replace(SMALL_TABLES["kinds"], name="own")}
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", [header(name), *WHOLE])
+        incremental.ingest(spark, [tmp_path / f"{name}.jsonl"], warehouse)
+        incremental.update(spark, warehouse, tables=both)
+    before = incremental.read_table(spark, warehouse, "own", tables=both).count()
+
+    incremental.compact(spark, warehouse, tables=SMALL_TABLES)
+
+    assert incremental.read_table(spark, warehouse, "own", tables=both).count() == before > 0
 
 
 def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from leveret.pipeline import rules
 from leveret.pipeline.rules import Rule
+from leveret.pipeline.schema import COPIES
 from tests.pipeline import frames
 from tests.pipeline.plain import Row, Trace
 
@@ -72,3 +73,19 @@ def test_rule_of_a_taken_name_is_refused() -> None:
 def test_rule_about_something_unknown_is_refused() -> None:
     with pytest.raises(ValueError, match=r"is about 'sockets', which is none of copies, messages"):
         rules.register(Rule("odd", "true", "odd", about="sockets"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Rule("wrong_column", "sizze > 8", "{size} bytes"),
+        Rule("wrong_text", "size > 8", "{sizze} bytes"),
+        Rule("no_condition", "size", "{size} bytes"),
+        Rule("a_sum", "sum(size) > 8", "{size} bytes"),
+    ],
+    ids=lambda rule: rule.name,
+)
+def test_a_rule_that_cannot_be_asked_is_named(spark: SparkSession, wrong: Rule) -> None:
+    copies = spark.createDataFrame([], COPIES)
+    with pytest.raises(ValueError, match=f"rule '{wrong.name}' cannot be asked of copies: "):
+        rules._broken(copies, [OWN, wrong])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from leveret.pipeline.incremental import Ingested
+    from leveret.pipeline.sources import TraceFile
     from leveret.pipeline.warehouse import Warehouse
 
 # From here on the JVM for large work earns its slower start.
@@ -65,6 +67,8 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update.add_argument("--all", action="store_true", help="compute all runs anew, not only what has changed")
     _add_report(steps)
     difference = _step(steps, "diff", "say what two runs or commits did differently", _diff)
+    _add_rules(update)
+    _add_rules(difference)
     parity = _step(steps, "parity", "say where leveret and RabbitMQ did differently", _parity, has_warehouse=False)
     for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace")):
         step.add_argument("left", metavar="LEFT", help=what)
@@ -88,6 +92,17 @@ def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     report.add_argument("--against", metavar="NAME", help="the run or commit to compare with (default: the one before)")
     report.add_argument(
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="(default: report.html)"
+    )
+    _add_rules(report)
+
+
+def _add_rules(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import this module, which registers rules of your own (docs/pipeline-tables.md)",
     )
 
 
@@ -133,11 +148,23 @@ def _guarded(run: Callable[[argparse.Namespace], int], needs_spark: bool = True)
         if needs_spark and find_spec("pyspark") is None:
             return _refuse(f"the pipeline runs on Spark, and pyspark is not installed: {INSTALL}")
         try:
+            for name in getattr(options, "rules", ()):
+                _import(name)
             return run(options)
         except (NoJavaError, JavaStartError, OSError, ValueError) as error:
             return _refuse(str(error))
 
     return guarded
+
+
+def _import(name: str) -> None:
+    """A module from the working directory or from where Python looks. Raises ValueError for one that is not there."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"--rules {name}: {error}, neither here nor among what is installed") from error
 
 
 def _refuse(text: str) -> int:
@@ -164,6 +191,8 @@ def _update(options: argparse.Namespace) -> int:
     warehouse = Warehouse(options.warehouse) if options.places else _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
         code = _take_in(spark, options, warehouse) if options.places else 0
+        if code and not any(run.events for run in warehouse.state().runs.values()):
+            return _refuse("no trace could be used")
         answered = update(spark, warehouse, everything=options.all, progress=_progress)
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
         return code
@@ -216,12 +245,21 @@ def _diff(options: argparse.Namespace) -> int:
 def _parity(options: argparse.Namespace) -> int:
     from leveret.pipeline.bronze import read_events
     from leveret.pipeline.parity import compare
+    from leveret.pipeline.sources import find, inspect_all
 
+    for place in (options.left, options.right):
+        files = inspect_all(find([place]))
+        _tell_files(files)
+        if all(file.problem is not None for file in files):
+            return _refuse(f"{place}: no trace could be used")
     size_bytes = _size_of([options.left, options.right])
     with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
         left, right = read_events(spark, [options.left]), read_events(spark, [options.right])
         by = [options.each] if options.each else []
-        return _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
+        code = _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
+        if code and not options.each:
+            _progress("with --each test, what one test did differently does not shift what the others did")
+        return code
 
 
 def _tell_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
@@ -304,11 +342,18 @@ def _take_in(spark: SparkSession, options: argparse.Namespace, warehouse: Wareho
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
+def _tell_files(files: Sequence[TraceFile]) -> None:
+    """Those that cannot be used, and those that are used in part."""
+    for file in files:
+        if file.problem is not None:
+            print(f"refused {file.path}: {file.problem}")
+    for file in files:
+        if file.problem is None and file.is_truncated:
+            print(f"cut {file.path}: its whole lines are used")
+
+
 def _tell(done: Ingested, refused_before: int) -> None:
-    for file in done.refused:
-        print(f"refused {file.path}: {file.problem}")
-    for file in done.truncated:
-        print(f"cut {file.path}: its whole lines are used")
+    _tell_files(done.files)
     used = len(done.files) - len(done.refused)
     before = f", of which {refused_before} refused then" if refused_before else ""
     print(f"{used} files taken in, {len(done.refused)} refused, {done.unchanged} as before{before}")

@@ -7,9 +7,10 @@ own events cost, however many were there before.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ from leveret.pipeline.warehouse import (
     BATCH,
     ConflictError,
     FileState,
+    NoWarehouseError,
     State,
     Warehouse,
     is_repeated,
@@ -80,15 +82,13 @@ def ingest(
         state = warehouse.state()
         changed = [path for path in found if not _is_known(path, state)]
         files = inspect_all(changed, progress)
-        result = Ingested(files, len(found) - len(changed))
         if not files:
-            return result
+            return Ingested([], len(found))
         progress(f"reading {len(bronze.usable(files))} of {len(found)} files")
         try:
-            _take_in(spark, files, warehouse, state)
+            return Ingested(_take_in(spark, files, warehouse, state), len(found) - len(changed))
         except ConflictError:
             continue
-        return result
     raise ConflictError(f"{warehouse.folder} is changed by others all the time; let one process ingest")
 
 
@@ -102,6 +102,9 @@ def update(
 ) -> list[str]:
     """Answer the runs that are new or have changed, and return their names; with `everything`, all runs."""
     stored = {name: table for name, table in tables.items() if not table.across_runs}
+    for name, table in stored.items():
+        if "run" not in table.columns.fieldNames():
+            raise ValueError(f"table {name!r} has no column 'run': a table per run needs it, one across runs says so")
     state = warehouse.state()
     stale = list(state.runs) if everything else state.stale(["runs", *stored])
     if not stale:
@@ -134,8 +137,18 @@ def build_tables(
     running: dict[Future[DataFrame], str] = {}
 
     def build(name: str, table: Table) -> DataFrame:
-        built = table.build(*[frames[source] for source in table.reads])
-        return write(name, built.select(table.columns.fieldNames()))
+        try:
+            built = table.build(*[frames[source] for source in table.reads]).select(table.columns.fieldNames())
+            for declared, found in zip(table.columns, built.schema, strict=True):
+                if declared.dataType.simpleString() != found.dataType.simpleString():
+                    said = (
+                        f"{declared.name} as {declared.dataType.simpleString()}, built {found.dataType.simpleString()}"
+                    )
+                    raise ValueError(f"table {name!r} has {said}: cast it")
+            return write(name, built)
+        except Exception as error:
+            error.add_note(f"while table {name!r} was built")
+            raise
 
     pool = ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="leveret-tables")
     try:
@@ -182,8 +195,14 @@ def read_table(
 ) -> DataFrame:
     """A table of the warehouse as it counts now, of these runs or of all: "events", "runs" or one of `tables`.
 
-    Raises KeyError for a table that does not exist.
+    Raises KeyError for a table that does not exist, and NoWarehouseError for a warehouse that does not.
     """
+    if not warehouse.exists:
+        raise NoWarehouseError(f"{warehouse.folder} is no warehouse; `ingest` makes one")
+    if name not in ("events", "runs", *tables):
+        near = difflib.get_close_matches(name, ["events", "runs", *tables], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are events, runs, {', '.join(tables)}"
+        raise KeyError(f"there is no table {name!r}: {hint}")
     state = state or warehouse.state()
     names = None if runs is None else [run for run in runs if run in state.runs]
     if name == "events":
@@ -248,14 +267,17 @@ def compact(
     small_bytes: int = _SMALL_BATCH_BYTES,
     progress: Progress = _silent,
 ) -> int:
-    """Merge batches smaller than `small_bytes` into one, and return how many there were.
+    """Merge batches smaller than `small_bytes` into one, and return how many there were. Batches that hold tables which
+    `tables` does not name are left as they are.
 
     Raises ConflictError when somebody else changed the warehouse meanwhile; nothing is lost, and it can be run again.
     """
     state = warehouse.state()
     segments = _small(warehouse, ["events"], state.segments(), small_bytes)
     stored = {"runs": RUNS} | {name: table.columns for name, table in tables.items() if not table.across_runs}
-    answers = _small(warehouse, stored, state.answers, small_bytes)
+    # A batch with a table that is not among these is left alone: its rows of that table would be lost.
+    known = [name for name, answer in state.answers.items() if stored.keys() >= set(answer.tables)]
+    answers = _small(warehouse, stored, known, small_bytes)
     if not segments and not answers:
         return 0
     batch = warehouse.new_batch(state)
@@ -277,7 +299,8 @@ def compact(
     return len({*segments, *answers})
 
 
-def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, state: State) -> None:
+def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, state: State) -> list[TraceFile]:
+    """Returns the files as their reading showed them: a damaged line within counts as a cut."""
     batch = warehouse.new_batch(state)
     used = bronze.usable(files)
     told: list[dict[str, Any]] = []
@@ -288,6 +311,8 @@ def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, 
         told = bronze.told_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
         rows = bronze.file_rows(used, told, state.number + 1)
         write_rows(spark.createDataFrame(rows, FILES).coalesce(1), warehouse.place("files", batch))
+        damaged = {used[row["file"]].path for row in told if row["damaged"]}
+        files = [replace(file, is_truncated=True) if file.path in damaged else file for file in files]
     commit = {
         "kind": "ingest",
         "batch": batch,
@@ -295,6 +320,7 @@ def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, 
         "runs": _told_of_runs(used, told),
     }
     warehouse.commit(commit, after=state.number)
+    return files
 
 
 def _merge_events(spark: SparkSession, warehouse: Warehouse, state: State, segments: list[str], batch: str) -> None:

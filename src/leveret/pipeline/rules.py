@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -82,6 +83,24 @@ def violations(
 
 
 def _broken(rows: DataFrame, rules: list[Rule]) -> DataFrame:
+    try:
+        return _rows_that_break(rows, rules)
+    except AnalysisException:
+        for rule in rules:
+            _check(rule, rows)
+        raise
+
+
+def _check(rule: Rule, rows: DataFrame) -> None:
+    """Raises ValueError when Spark cannot make anything of the rule."""
+    try:
+        _rows_that_break(rows, [rule])
+    except AnalysisException as error:
+        reason = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
+        raise ValueError(f"rule {rule.name!r} cannot be asked of {rule.about}: {reason}") from error
+
+
+def _rows_that_break(rows: DataFrame, rules: list[Rule]) -> DataFrame:
     is_broken = [F.expr(rule.condition) for rule in rules]
     told = [
         F.when(condition, F.struct(F.lit(rule.name).alias("rule"), F.lit(rule.of_end).alias("of_end"), _text(rule)))

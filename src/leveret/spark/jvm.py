@@ -45,8 +45,8 @@ _OPENED: Final = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-# Small work ends before the second compiler has paid for itself, and needs no parallel collector. With one compiler Java
-# keeps 48 MB for what it compiles, which two updates fill; then it compiles no more.
+# Small work ends before the second compiler has paid for itself, and needs no parallel collector. With one compiler
+# Java keeps 48 MB for what it compiles, which two updates fill; then it compiles no more.
 _SMALL: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 # Much work is about how much is done, not about how long a pause is.
 _BIG: Final = ("-XX:+UseParallelGC",)
