@@ -110,12 +110,10 @@ class Meter:
     def __init__(self, name: str) -> None:
         self.name = name
         self.wall, self.cpu = time.monotonic(), _cpu()
-        self.last = (self.wall, self.cpu)
 
     def lap(self, name: str) -> None:
-        now = (time.monotonic(), _cpu())
-        print(f"    {name:14} {now[0] - self.last[0]:6.1f} s {now[1] - self.last[1]:6.1f} CPU s", flush=True)
-        self.last = now
+        wall, cpu = time.monotonic() - self.wall, _cpu() - self.cpu
+        print(f"    {name:14} there after {wall:6.1f} s {cpu:6.1f} CPU s", flush=True)
 
     def stop(self, events: int) -> None:
         wall, cpu = time.monotonic() - self.wall, _cpu() - self.cpu
