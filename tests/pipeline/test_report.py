@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import redirect_stdout
 from datetime import date
 from html.parser import HTMLParser
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +75,6 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def page(spark: SparkSession, warehouse: Warehouse) -> str:
     return report(spark, warehouse)
-
-
-@pytest.fixture(scope="module")
-def commanded(spark: SparkSession, warehouse: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The page about a commit, as the command writes it, and what it says."""
-    place = tmp_path_factory.mktemp("page") / "page.html"
-    with redirect_stdout(StringIO()) as out:
-        assert main(["pipeline", "report", "-w", str(warehouse.folder), "--run", "c0ffee", "-o", str(place)]) == 0
-    return place, out.getvalue()
 
 
 class _Reader(HTMLParser):
@@ -196,8 +185,8 @@ def test_active_session_is_the_callers_again(spark: SparkSession, page: str) -> 
     assert SparkSession.getActiveSession() is spark
 
 
-def test_commit_stands_for_all_its_runs(commanded: tuple[Path, str]) -> None:
-    sections = _sections(commanded[0].read_text(encoding="utf-8"))
+def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehouse) -> None:
+    sections = _sections(report(spark, warehouse, "c0ffee"))
 
     assert "4 tests" in sections["run"]
     assert "There is no earlier run" in sections["comparison"]
@@ -226,10 +215,16 @@ def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, war
         report(spark, warehouse, "nightly")
 
 
-def test_command_writes_the_page_and_says_where(commanded: tuple[Path, str]) -> None:
-    place, said = commanded
+def test_command_writes_the_page_and_says_where(
+    spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "page.html"
 
-    assert said == f"{place}: {place.stat().st_size / 1000:.0f} kB; open it in a browser\n"
+    code = main(["pipeline", "report", "-w", str(warehouse.folder), "--run", "first", "-o", str(place)])
+
+    assert code == 0
+    assert capsys.readouterr().out.startswith(f"{place}: ")
+    assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
