@@ -118,6 +118,9 @@ def test_two_traces_of_one_workload_are_compared(
     assert count == "2 differences between ours.jsonl and late.jsonl"
     assert said.err.endswith("with --each test, what one test did differently does not shift what the others did\n")
 
+    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
+    assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
+
 
 def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "ours.jsonl", [header("ours"), *WHOLE])
@@ -125,7 +128,7 @@ def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.C
 
     assert main(["pipeline", "parity", "ours.jsonl", "theirs"]) == 2
     said = capsys.readouterr()
-    assert said.out == (f"refused {folder}/theirs/foreign.jsonl: its first line is no header of a leveret trace\n")
+    assert said.out == f"refused {folder}/theirs/foreign.jsonl: its first line is no header of a leveret trace\n"
     assert said.err == "leveret: theirs: no trace could be used\n"
 
 

@@ -41,7 +41,11 @@ def read_events(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
     """The events of these files and folders, each once. Files that cannot be used are left out; `read_runs` counts
     them. Raises NoTracesError for a place without any trace.
     """
-    files = usable(inspect_all(find(paths)))
+    return events_of(spark, usable(inspect_all(find(paths))))
+
+
+def events_of(spark: SparkSession, files: Sequence[TraceFile]) -> DataFrame:
+    """The events of these usable files, each once."""
     return _events_of(files, stored_events(spark, files)) if files else spark.createDataFrame([], EVENTS)
 
 

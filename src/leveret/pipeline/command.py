@@ -243,18 +243,20 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _parity(options: argparse.Namespace) -> int:
-    from leveret.pipeline.bronze import read_events
+    from leveret.pipeline.bronze import events_of, usable
     from leveret.pipeline.parity import compare
     from leveret.pipeline.sources import find, inspect_all
 
+    sides = []
     for place in (options.left, options.right):
         files = inspect_all(find([place]))
         _tell_files(files)
-        if all(file.problem is not None for file in files):
+        sides.append(usable(files))
+        if not sides[-1]:
             return _refuse(f"{place}: no trace could be used")
     size_bytes = _size_of([options.left, options.right])
     with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
-        left, right = read_events(spark, [options.left]), read_events(spark, [options.right])
+        left, right = (events_of(spark, files) for files in sides)
         by = [options.each] if options.each else []
         code = _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:

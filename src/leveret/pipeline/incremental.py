@@ -140,11 +140,9 @@ def build_tables(
         try:
             built = table.build(*[frames[source] for source in table.reads]).select(table.columns.fieldNames())
             for declared, found in zip(table.columns, built.schema, strict=True):
-                if declared.dataType.simpleString() != found.dataType.simpleString():
-                    said = (
-                        f"{declared.name} as {declared.dataType.simpleString()}, built {found.dataType.simpleString()}"
-                    )
-                    raise ValueError(f"table {name!r} has {said}: cast it")
+                wanted, made = declared.dataType.simpleString(), found.dataType.simpleString()
+                if wanted != made:
+                    raise ValueError(f"table {name!r} has {declared.name} as {wanted}, built {made}: cast it")
             return write(name, built)
         except Exception as error:
             error.add_note(f"while table {name!r} was built")
@@ -199,9 +197,10 @@ def read_table(
     """
     if not warehouse.exists:
         raise NoWarehouseError(f"{warehouse.folder} is no warehouse; `ingest` makes one")
-    if name not in ("events", "runs", *tables):
-        near = difflib.get_close_matches(name, ["events", "runs", *tables], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are events, runs, {', '.join(tables)}"
+    known = ("events", "runs", *tables)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
         raise KeyError(f"there is no table {name!r}: {hint}")
     state = state or warehouse.state()
     names = None if runs is None else [run for run in runs if run in state.runs]
