@@ -243,12 +243,14 @@ def test_what_a_test_leaves_unacked_is_not_given_back_by_its_end(run, pytester, 
         f"""
         import pika
 
+        # A consumer that lives on: a client that Python collects closes its socket, which gives back what it held.
+        left_open = []
+
         def test_that_forgets({fixture}):
             {fixture}.declare_queue("jobs")
             {fixture}.publish("", "jobs", b"1")
-            # Left open, as by a consumer that lives on.
-            channel = pika.BlockingConnection(pika.URLParameters({fixture}.url)).channel()
-            channel.basic_get("jobs")
+            left_open.append(pika.BlockingConnection(pika.URLParameters({fixture}.url)))
+            left_open[0].channel().basic_get("jobs")
         """,
         "--leveret-trace=traces",
         "-W",
