@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 SEEN_S: Final = 0.001
 UNSEEN_S: Final = 0.02
+# Threads that only look from time to time whether there is something to do are busy for less than this part of it.
+_IDLE_SHARE: Final = 0.3
+# A moment that took this many times as long shows nothing: what kept this from looking has kept clients from working.
+_LATE: Final = 3
 
 _REAL: Final = SystemClock()
 
@@ -59,13 +63,23 @@ class Stillness:
         return self._engine.ask(lambda: self._engine.loop.arrival_count)
 
     def is_anybody_at_work(self) -> bool:
-        """This watches for the moment it takes."""
+        """This watches for the moment it takes, and for another one where somebody was busy for a part of it: a thread
+        that waits for the interpreter looks as if it had nothing to do.
+        """
         moment = SEEN_S if self._are_all_seen() else UNSEEN_S
+        share = self._busy_share(moment)
+        if 0 < share <= _IDLE_SHARE:
+            share = self._busy_share(moment)
+        return share > _IDLE_SHARE
+
+    def _busy_share(self, moment: float) -> float:
+        started_at = _REAL.now()
         self._threads.look()
         gate = native.allocate_lock()
         gate.acquire()
         native.wait_at(gate, moment)
-        return self._threads.are_at_work()
+        is_late = _REAL.now() - started_at > _LATE * moment * 1_000_000
+        return 1.0 if is_late else self._threads.busy_share()
 
     def _are_all_seen(self) -> bool:
         if not self._threads.can_tell:

@@ -1,8 +1,9 @@
 """What the threads of this process, and of processes that clients live in, are doing: whether one is still at work.
 
-Linux tells: `/proc` says of each thread whether it runs and how long it has run, and which process has which socket. A
-thread that runs, or has run for a good part of the time since the last look (it may just have had to hand over the
-interpreter), is at work; one that waits has nothing to do until somebody wakes it. Elsewhere nothing can be told.
+Linux tells: `/proc` says of each thread whether it runs, how long it has run and how long it had to wait for a
+processor, and which process has which socket. A thread that runs now, or was busy since the last look (it may just have
+had to hand over the interpreter), is at work; one that waits for something else has nothing to do until somebody wakes
+it. Elsewhere nothing can be told.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from leveret.server import native
 SELF = "self"
 # Running, or waiting for a disk.
 _AT_WORK = (b"R", b"D")
-# A thread that only looks from time to time whether there is something to do uses less than this part of its time.
-_IDLE_SHARE = 0.3
 
 _REAL = SystemClock()
 # Threads that belong to brokers: they are never clients.
@@ -42,28 +41,30 @@ class Threads:
     """This looks at the threads of some processes, except the one that looks."""
 
     def __init__(self) -> None:
-        self.can_tell = not _is_shared_by_greenlets() and any(True for _ in _run_times((SELF,)))
+        self.can_tell = not _is_shared_by_greenlets() and any(True for _ in _busy_times((SELF,)))
         # This process is always among them.
         self.processes: Collection[str] = (SELF,)
         self._before: dict[str, int] = {}
         self._looked_at = 0
 
     def look(self) -> None:
-        """This remembers how long each thread has run."""
+        """This remembers how long each thread has been busy."""
         if self.can_tell:
-            self._before = dict(_run_times(self.processes))
+            self._before = dict(_busy_times(self.processes))
             self._looked_at = _REAL.now()
 
-    def are_at_work(self) -> bool:
-        """This says whether any thread runs now, or has mostly run since the last look; False where nobody can tell."""
+    def busy_share(self) -> float:
+        """This says for which part of the time since the last look threads were busy, all together: 0 when nobody had
+        anything to do or nobody can tell, and at least 1 when somebody is busy now.
+        """
         if not self.can_tell:
-            return False
+            return 0.0
         idle = {str(native.native_id()), *_ours}
-        run_times = [(path, run_ns) for path, run_ns in _run_times(self.processes) if _number(path) not in idle]
-        ran_ns = sum(run_ns - self._before.get(path, 0) for path, run_ns in run_times)
-        if ran_ns > _IDLE_SHARE * 1000 * (_REAL.now() - self._looked_at):
-            return True
-        return any(_state(path) in _AT_WORK for path, _ in run_times)
+        times = [(path, busy_ns) for path, busy_ns in _busy_times(self.processes) if _number(path) not in idle]
+        share = sum(busy_ns - self._before.get(path, 0) for path, busy_ns in times) / (
+            1000 * max(1, _REAL.now() - self._looked_at)
+        )
+        return max(share, 1.0) if any(_state(path) in _AT_WORK for path, _ in times) else share
 
 
 def _is_shared_by_greenlets() -> bool:
@@ -72,14 +73,14 @@ def _is_shared_by_greenlets() -> bool:
     return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
-def _run_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """How many nanoseconds each thread has run, by its place in /proc."""
+def _busy_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """How many nanoseconds each thread has run or waited for a processor, by its place in /proc."""
     for process in processes:
         tasks = f"/proc/{process}/task"
         for thread in _names(tasks):
             words = _read(f"{tasks}/{thread}/schedstat").split()
             if words:
-                yield f"{tasks}/{thread}", int(words[0])
+                yield f"{tasks}/{thread}", int(words[0]) + int(words[1])
 
 
 def _number(path: str) -> str:

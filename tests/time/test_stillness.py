@@ -1,0 +1,83 @@
+"""Whether somebody is at work: a worker that computes has not reacted yet, however busy the machine is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from leveret import Broker
+from leveret.server import threads
+from leveret.server.threads import Threads
+from leveret.stillness import Stillness
+
+pytestmark = pytest.mark.skipif(not Threads().can_tell, reason="the system does not tell what threads do")
+
+
+def compute_for(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def looks_while_somebody_computes(broker: Broker) -> list[bool]:
+    """Whether somebody was at work, for each look while a thread computed without a pause."""
+    stillness, looks = Stillness(broker._engine), []
+    worker = threading.Thread(target=compute_for, args=(0.3,))
+    worker.start()
+    end = time.perf_counter() + 0.2
+    while time.perf_counter() < end:
+        looks.append(stillness.is_anybody_at_work())
+    worker.join()
+    return looks
+
+
+@contextmanager
+def a_busy_broker() -> Iterator[None]:
+    """A thread that belongs to a broker, so is no client, and shares the interpreter with all others."""
+    is_ended = threading.Event()
+
+    def run() -> None:
+        threads.this_is_ours()
+        while not is_ended.is_set():
+            pass
+        threads.this_ends()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    is_ended.set()
+    thread.join()
+
+
+def test_a_thread_that_computes_is_seen_in_every_look(leveret: Broker) -> None:
+    looks = looks_while_somebody_computes(leveret)
+
+    assert looks
+    assert all(looks)
+
+
+def test_a_thread_that_waits_for_the_interpreter_is_at_work(leveret: Broker) -> None:
+    with a_busy_broker():
+        looks = looks_while_somebody_computes(leveret)
+
+    assert looks
+    assert all(looks)
+
+
+def test_threads_that_wait_are_not_at_work(leveret: Broker) -> None:
+    gate = threading.Event()
+    waiting = [threading.Thread(target=gate.wait) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    stillness = Stillness(leveret._engine)
+
+    is_still = any(not stillness.is_anybody_at_work() for _ in range(100))
+
+    gate.set()
+    for thread in waiting:
+        thread.join()
+    assert is_still
