@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.session import local_session
+from leveret.pipeline.session import WITHOUT_CALL_SITES, local_session
 
 
 def give_time(items: list[pytest.Item], folder: Path) -> None:
@@ -23,6 +23,6 @@ def give_time(items: list[pytest.Item], folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session("test")
+    session = local_session("test", settings=WITHOUT_CALL_SITES)
     yield session
     session.stop()

@@ -363,10 +363,10 @@ def _tell(done: Ingested, refused_before: int) -> None:
 
 @contextmanager
 def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
-    from leveret.pipeline.session import session
+    from leveret.pipeline.session import WITHOUT_CALL_SITES, session
 
     _progress("starting Spark")
-    settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
     with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:
         yield spark
 

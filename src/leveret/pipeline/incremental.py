@@ -11,7 +11,6 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +39,8 @@ from leveret.pipeline.warehouse import (
 # Rows a file of events should have, and rows of events that one task should turn into answers.
 _EVENTS_A_FILE: Final = 1_500_000
 _EVENTS_A_TASK: Final = 500_000
+# So few events that handing rows from stage to stage costs more than to work on them one after the other.
+_FEW_EVENTS: Final = 50_000
 # What an event takes, about, by the end of the file's name.
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _SMALL_BATCH_BYTES: Final = 32 << 20
@@ -112,8 +113,12 @@ def update(
     batch = warehouse.new_batch(state)
     events = warehouse.events(spark, state, stale)
     count = sum(state.runs[name].events for name in stale)
-    frames = {"events": events, "runs": runs_of(spark, warehouse, state, stale)}
-    write = partial(_write_table, warehouse, batch, max(1, count // _EVENTS_A_TASK))
+    tasks = max(1, count // _EVENTS_A_TASK)
+
+    def write(name: str, rows: DataFrame) -> DataFrame:
+        return _at_hand(_write_table(warehouse, batch, tasks, name, rows), count)
+
+    frames = {"events": _at_hand(events, count), "runs": runs_of(spark, warehouse, state, stale)}
     progress(f"{len(stale)} runs, {count} events: runs")
     frames["runs"] = write("runs", frames["runs"])
     for number, name in enumerate(build_tables(spark, stored, frames, write), start=1):
@@ -353,6 +358,11 @@ def _write_table(warehouse: Warehouse, batch: str, tasks: int, name: str, rows: 
     place = warehouse.place(name, batch)
     write_rows(rows.withColumn(BATCH, F.lit(batch)).coalesce(tasks), place)
     return rows.sparkSession.read.schema(rows.schema).parquet(place)
+
+
+def _at_hand(rows: DataFrame, event_count: int) -> DataFrame:
+    """All in one place where they come from few events: then nothing that is built from them has to be handed round."""
+    return rows.coalesce(1) if event_count <= _FEW_EVENTS else rows
 
 
 def _is_known(path: Path, state: State) -> bool:

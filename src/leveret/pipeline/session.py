@@ -48,6 +48,8 @@ UNCOMPILED: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
+# PySpark asks Java some four things for each column, to say in an error where in Python it was made.
+WITHOUT_CALL_SITES: Final = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
 # The JVM this process started, which later sessions of it share.
 _started: list[Popen[bytes]] = []
