@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 # From here on the JVM for large work earns its slower start.
 _MANY_EVENTS: Final = 1_000_000
-_BYTES_OF_MANY_EVENTS: Final = 15 * _MANY_EVENTS
+# Up to here a query is worked out before it would have been compiled.
+_FEW_EVENTS: Final = 20_000
 
 _PIPELINE: Final = """\
 examples:
@@ -179,8 +180,8 @@ def _progress(text: str) -> None:
 def _ingest(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
-    size_bytes = _size_of(options.places)
-    with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
+    events = _guessed_events(options.places)
+    with _session(options, _profile_for(events, events)) as spark:
         return _take_in(spark, options, Warehouse(options.warehouse))
 
 
@@ -254,8 +255,8 @@ def _parity(options: argparse.Namespace) -> int:
         sides.append(usable(files))
         if not sides[-1]:
             return _refuse(f"{place}: no trace could be used")
-    size_bytes = _size_of([options.left, options.right])
-    with _session(options, "big" if size_bytes > _BYTES_OF_MANY_EVENTS else "small") as spark:
+    events = _guessed_events([options.left, options.right])
+    with _session(options, _profile_for(events, events)) as spark:
         left, right = (events_of(spark, files) for files in sides)
         by = [options.each] if options.each else []
         code = _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
@@ -381,16 +382,21 @@ def _existing(options: argparse.Namespace) -> Warehouse:
 
 
 def _profile(options: argparse.Namespace, warehouse: Warehouse) -> Profile:
-    """By the events that are to be read, known or guessed."""
+    """By the events that are to be answered and those that may be read, known or guessed."""
     state = warehouse.state()
     stale = list(state.runs) if getattr(options, "all", False) else state.stale([])
-    events = sum(state.runs[name].events for name in stale)
-    size_bytes = _size_of(getattr(options, "places", []))
-    return "big" if events > _MANY_EVENTS or size_bytes > _BYTES_OF_MANY_EVENTS else "small"
+    new = _guessed_events(getattr(options, "places", []))
+    known = sum(run.events for run in state.runs.values())
+    return _profile_for(max(new, sum(state.runs[name].events for name in stale)), new + known)
 
 
-def _size_of(places: list[str]) -> int:
-    """The bytes of new traces, taken as if they were compressed."""
-    from leveret.pipeline.sources import find
+def _profile_for(answered: float, read: float) -> Profile:
+    if read <= _FEW_EVENTS:
+        return "test"
+    return "big" if answered > _MANY_EVENTS else "small"
 
-    return sum(path.stat().st_size // (12 if path.name.endswith(".jsonl") else 1) for path in find(places))
+
+def _guessed_events(places: list[str]) -> float:
+    from leveret.pipeline.sources import find, guessed_events
+
+    return sum(guessed_events(str(path), path.stat().st_size) for path in find(places))

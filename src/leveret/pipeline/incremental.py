@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from leveret.pipeline import bronze
 from leveret.pipeline.gold import TABLES
 from leveret.pipeline.schema import FILES, RUNS, Table
-from leveret.pipeline.sources import Progress, TraceFile, find, inspect_all, is_trace
+from leveret.pipeline.sources import Progress, TraceFile, find, guessed_events, inspect_all, is_trace
 from leveret.pipeline.warehouse import (
     BATCH,
     ConflictError,
@@ -41,8 +41,6 @@ _EVENTS_A_FILE: Final = 1_500_000
 _EVENTS_A_TASK: Final = 500_000
 # So few events that handing rows from stage to stage costs more than to work on them one after the other.
 _FEW_EVENTS: Final = 50_000
-# What an event takes, about, by the end of the file's name.
-_BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _SMALL_BATCH_BYTES: Final = 32 << 20
 _MOST_ATTEMPTS: Final = 10
 # While one query is planned or waits for its last task, others have the processors.
@@ -310,7 +308,7 @@ def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, 
     told: list[dict[str, Any]] = []
     if used:
         place = warehouse.place("events", batch)
-        tasks = max(1, round(sum(_guessed_events(file) for file in used) / _EVENTS_A_FILE))
+        tasks = max(1, round(sum(guessed_events(file.path, file.size_bytes) for file in used) / _EVENTS_A_FILE))
         write_rows(bronze.stored_events(spark, used).coalesce(tasks), place)
         told = bronze.told_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
         rows = bronze.file_rows(used, told, state.number + 1)
@@ -369,10 +367,6 @@ def _is_known(path: Path, state: State) -> bool:
     known = state.files.get(str(path))
     status = path.stat()
     return known is not None and (known.size_bytes, known.modified_ns) == (status.st_size, status.st_mtime_ns)
-
-
-def _guessed_events(file: TraceFile) -> float:
-    return next(file.size_bytes / size for end, size in _BYTES_AN_EVENT.items() if file.path.endswith(end))
 
 
 def _told_of_file(file: TraceFile) -> dict[str, Any]:

@@ -28,6 +28,8 @@ HEADER_START: Final = '{"leveret"'
 # A header is a few hundred octets; a file without any line end is no trace.
 _LONGEST_HEADER: Final = 1 << 20
 _CHUNK: Final = 1 << 20
+# What an event takes, about, by the end of the file's name.
+_BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _NEEDED_COLUMNS: Final = ("day", "run", "worker", "seq", "kind")
 
 
@@ -98,6 +100,12 @@ def is_trace(path: Path, folder: Path) -> bool:
     """Whether a file with this name, at any depth of this folder, is taken for a trace."""
     parts = path.relative_to(folder).parts
     return path.name.endswith(SUFFIXES) and not any(part.startswith((".", "_")) for part in parts)
+
+
+def guessed_events(path: str, size_bytes: int) -> float:
+    """About how many events a file of that size holds."""
+    sizes = [size for end, size in _BYTES_AN_EVENT.items() if path.endswith(end)]
+    return size_bytes / (sizes[0] if sizes else _BYTES_AN_EVENT[".jsonl"])
 
 
 def inspect_all(paths: Sequence[Path], progress: Progress = lambda text: None) -> list[TraceFile]:
