@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
 import aio_pika
 import pika
@@ -12,57 +13,69 @@ from pika.exceptions import StreamLostError
 from tests.users.conftest import PATIENCE
 
 
-async def robust_consumer(url):
+@dataclass
+class RobustConsumer:
     """A robust connection of aio-pika, what its consumer of `work` gets, and when it was restored."""
+
+    connection: aio_pika.abc.AbstractRobustConnection
+    # The connection knows its channels only weakly: one that nobody holds is not restored.
+    channel: aio_pika.abc.AbstractChannel
+    deliveries: asyncio.Queue = field(default_factory=asyncio.Queue)
+    restored: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def delivery(self):
+        return await asyncio.wait_for(self.deliveries.get(), PATIENCE)
+
+
+async def robust_consumer(url):
     connection = await aio_pika.connect_robust(url, reconnect_interval=0.01, timeout=PATIENCE)
-    restored = asyncio.Event()
-    connection.reconnect_callbacks.add(lambda *_: restored.set())
-    queue = await (await connection.channel()).declare_queue("work", durable=True)
-    deliveries = asyncio.Queue()
-    await queue.consume(deliveries.put, no_ack=True)
-    return connection, deliveries, restored
+    consumer = RobustConsumer(connection, await connection.channel())
+    connection.reconnect_callbacks.add(lambda *_: consumer.restored.set())
+    queue = await consumer.channel.declare_queue("work", durable=True)
+    await queue.consume(consumer.deliveries.put, no_ack=True)
+    return consumer
 
 
 @pytest.mark.asyncio
 async def test_aio_pika_231_a_robust_consumer_goes_on_after_its_connection_was_lost_without_a_word(broker):
     """aio-pika#231, #90 and #626. Its maintainer asked: "How can I reproduce the 'connection lost' part?\""""
-    connection, deliveries, restored = await robust_consumer(broker.url)
+    consumer = await robust_consumer(broker.url)
 
     broker.faults.drop_connection()
-    await asyncio.wait_for(restored.wait(), PATIENCE)
+    await asyncio.wait_for(consumer.restored.wait(), PATIENCE)
     broker.publish("", "work", b"after")
 
-    assert (await asyncio.wait_for(deliveries.get(), PATIENCE)).body == b"after"
-    await connection.close()
+    assert (await consumer.delivery()).body == b"after"
+    await consumer.connection.close()
 
 
 @pytest.mark.asyncio
 async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_for_a_while(broker):
-    connection, deliveries, restored = await robust_consumer(broker.url)
+    consumer = await robust_consumer(broker.url)
 
     attempts = broker.faults.refuse_connections(times=3)
     broker.faults.drop_connection()
-    await asyncio.wait_for(restored.wait(), PATIENCE)
+    await asyncio.wait_for(consumer.restored.wait(), PATIENCE)
     broker.publish("", "work", b"after")
 
     assert attempts.fired == 3
-    assert (await asyncio.wait_for(deliveries.get(), PATIENCE)).body == b"after"
-    await connection.close()
+    assert (await consumer.delivery()).body == b"after"
+    await consumer.connection.close()
 
 
 @pytest.mark.asyncio
 async def test_aio_pika_334_a_cancelled_consumer_that_is_not_recovered_is_seen_to_be_missing(broker):
     """The report is open: aio-pika does not consume again, and says nothing. A test can show it in two lines."""
-    connection, deliveries, _ = await robust_consumer(broker.url)
+    consumer = await robust_consumer(broker.url)
 
     broker.faults.cancel_consumers(queue="work")
-    await (await connection.channel()).declare_queue("other", durable=True)
+    await (await consumer.connection.channel()).declare_queue("other", durable=True)
     broker.publish("", "work", b"unheard")
 
     assert broker.consumers == []
     assert [message.body for message in broker.queue("work").ready] == [b"unheard"]
-    assert deliveries.empty()
-    await connection.close()
+    assert consumer.deliveries.empty()
+    await consumer.connection.close()
 
 
 def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twice(broker, channel):
