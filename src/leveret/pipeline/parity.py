@@ -35,12 +35,15 @@ def project(
     `by` names columns of the events, such as `run` or `test`, that tell several workloads apart. In `ignored_headers`,
     a name that ends in `*` is the beginning of names.
     """
-    value = _Value(ignored_headers)
-    file = ["run", "worker"]
+    told = _projected(events, ["run", "worker"], by, _Value(ignored_headers))
+    return told.select(*by, "side", "queue", "position", "value", "queues", "are_all")
+
+
+def _projected(events: DataFrame, file: Sequence[str], by: Sequence[str], value: _Value) -> DataFrame:
     kind = F.col("kind")
     events = events.where(F.col("exchange").isNull() | (F.col("exchange") != _FIREHOSE))
     published = events.where(kind == "published")
-    told_published = published.join(_entered(events), [*file, "msg"], "left").select(
+    told_published = published.join(_entered(events, file), [*file, "msg"], "left").select(
         *dict.fromkeys([*file, *by, "conn", "chan"]),
         F.lit("published").alias("side"),
         F.lit(None).cast("string").alias("queue"),
@@ -70,7 +73,7 @@ def project(
         ),
     )
     both = told_published.unionByName(told_delivered, allowMissingColumns=True)
-    return _in_sequence(both, file, by).select(*by, "side", "queue", "position", "value", "queues", "are_all")
+    return _in_sequence(both, file, by)
 
 
 def compare(
@@ -85,22 +88,25 @@ def compare(
     With `by`, as in `project`, workloads of the same name are compared with each other, and the rows begin with it.
     `difference` is "missing" where one of them has nothing more at that position, else "differs".
     """
-    sides = []
-    for events, side in ((embedded, "left"), (rabbit, "right")):
-        told = project(events, by, ignored_headers=ignored_headers)
-        sides.append(told.withColumnsRenamed({name: f"{side}_{name}" for name in ("value", "queues", "are_all")}))
-    either = sides[0].unionByName(sides[1], allowMissingColumns=True)
-    columns = [name for name in either.columns if name.startswith(("left_", "right_"))]
-    joined = either.groupBy(*by, "side", "queue", "position").agg(*[F.max(name).alias(name) for name in columns])
+    # Spark plans one question sooner than two that are alike.
+    sides = {"left": embedded, "right": rabbit}
+    either = reduce(DataFrame.unionByName, [events.withColumn("_of", F.lit(of)) for of, events in sides.items()])
+    told = _projected(either, ["_of", "run", "worker"], ["_of", *by], _Value(ignored_headers))
+    answers = [
+        F.max(F.when(F.col("_of") == of, F.col(name))).alias(f"{of}_{name}")
+        for of in sides
+        for name in ("value", "queues", "are_all")
+    ]
+    joined = told.groupBy(*by, "side", "queue", "position").agg(*answers)
     is_missing = F.col("left_value").isNull() | F.col("right_value").isNull()
     is_same = F.col("left_value").eqNullSafe(F.col("right_value")) & _lead_to_the_same()
-    told = joined.where(~is_same).withColumns(
+    differing = joined.where(~is_same).withColumns(
         {
             "difference": F.when(is_missing, "missing").otherwise("differs"),
             **{side: _shown(side) for side in ("left", "right")},
         }
     )
-    return told.select(*by, *PARITY_DIFF.fieldNames())
+    return differing.select(*by, *PARITY_DIFF.fieldNames())
 
 
 def _in_sequence(told: DataFrame, file: Sequence[str], by: Sequence[str]) -> DataFrame:
@@ -110,25 +116,24 @@ def _in_sequence(told: DataFrame, file: Sequence[str], by: Sequence[str]) -> Dat
     of one number are put in order by all that they did.
     """
     of_sequence = [*by, "side", "queue"]
-    channel = Window.partitionBy(*of_sequence, *file, "conn", "chan")
+    channel = Window.partitionBy(*dict.fromkeys([*of_sequence, *file, "conn", "chan"]))
     told = told.withColumn("_place", F.row_number().over(channel.orderBy("seq")))
     told = told.withColumn("_deeds", F.bit_xor(F.xxhash64("value", "_place")).over(channel))
     order = Window.partitionBy(*of_sequence).orderBy("chan", "_deeds", *file, "conn", "_place")
     return told.withColumn("position", F.row_number().over(order).cast("long"))
 
 
-def _entered(events: DataFrame) -> DataFrame:
+def _entered(events: DataFrame, file: Sequence[str]) -> DataFrame:
     """The queues that took each message when it was published."""
     kind = F.col("kind")
     enqueued = events.where((kind == "enqueued") & F.col("src_copy").isNull())
     # Such an exchange hands on what it has kept when something is bound to it later.
     keeping = events.where((kind == "exchange_declare") & (F.get_json_object("attrs", "$.type") == _HISTORY))
-    keeping = keeping.select(*[F.col(name).alias(f"_{name}") for name in ("run", "worker", "test")])
-    is_of_test = reduce(
-        Column.__and__, [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in ("run", "worker", "test")]
-    )
+    of_test = [*file, "test"]
+    keeping = keeping.select(*[F.col(name).alias(f"_{name}") for name in of_test])
+    is_of_test = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in of_test])
     certain = enqueued.join(F.broadcast(keeping), is_of_test, "left_anti")
-    return certain.groupBy("run", "worker", "msg").agg(F.array_sort(F.collect_set(_plain("queue"))).alias("entered"))
+    return certain.groupBy(*file, "msg").agg(F.array_sort(F.collect_set(_plain("queue"))).alias("entered"))
 
 
 def _queues() -> list[Column]:
