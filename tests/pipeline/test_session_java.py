@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from leveret.pipeline import command
+from leveret.pipeline.sources import guessed_events
 from leveret.spark import doctor, jvm
 
 
@@ -106,3 +108,17 @@ def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp
         "leveret: the pipeline runs on Spark, and pyspark is not installed: pip install 'leveret[spark-local]' (brings "
         "a Java), or 'leveret[spark]' where there is one\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("answered", "read", "profile"),
+    [(5_000, 5_000, "test"), (5_000, 50_000, "small"), (50_000, 50_000, "small"), (2_000_000, 2_000_000, "big")],
+)
+def test_what_a_command_starts_is_chosen_by_the_events_it_answers_and_reads(
+    answered: float, read: float, profile: str
+) -> None:
+    assert command._profile_for(answered, read) == profile
+
+
+def test_events_are_guessed_by_the_size_of_a_trace_and_its_kind() -> None:
+    assert guessed_events("a.jsonl", 190_000) == guessed_events("a.jsonl.gz", 15_000) == 1000
