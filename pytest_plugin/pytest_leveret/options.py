@@ -107,7 +107,12 @@ OPTIONS: Final = (
     Option("permit", "FEATURES", "deprecated features to allow though that version denies them", read_names),
     Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", read_number),
     Option("record", "LEVEL", "what is recorded for assertions and reports: ring or off (default: ring)", str),
-    Option("trace", "DIR", "write everything that happens to a trace file in this directory", os.path.abspath),
+    Option(
+        "trace",
+        "DIR",
+        "write everything that happens to a trace file in this directory; empty: do not",
+        os.path.abspath,
+    ),
     Option("trace_bodies", "YES_OR_NO", "write the bodies of messages to it too (default: no)", read_switch),
     Option("trace_redact", "NAMES", "further headers whose values are not written to it", read_names),
     Option("checks", "LEVELS", "levels of strict checks, as unroutable=error or expired_into_nothing=off", read_levels),
@@ -142,7 +147,8 @@ def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     text = config.getoption(option.ini)
     if text is not None:
-        return str(text), option.flag
+        # In no directory nothing is written, whatever environment and ini file say.
+        return (str(text), option.flag) if text or option.word != "trace" else None
     text = os.environ.get(option.variable)
     if text:
         return text, option.variable

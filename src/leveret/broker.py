@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Never, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Never, Self
 
 from leveret.administration import suggestion
 from leveret.backdoor import Backdoor
@@ -61,6 +61,9 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     """
 
     _called = "a Broker"
+    _elsewhere: ClassVar[Mapping[str, str]] = {
+        "explore": "it is a function of the module: import leveret, and call leveret.explore(scenario)"
+    }
 
     def __init__(
         self,

@@ -8,11 +8,12 @@ have. Only the broker's own deadlines move: heartbeats and the limits of handsha
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Never
 
 from leveret.autojump import Autojump, endless
 from leveret.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError
+from leveret.keywords import unknown_keyword
 from leveret.observe.hinting import Hinting
 from leveret.stillness import Newcomers, Stillness
 
@@ -100,6 +101,7 @@ class Timekeeper(Hinting):
         settle: float = SETTLE_S,
         heartbeats: bool = False,
         limit: int = STEP_LIMIT,
+        **unknown: Never,
     ) -> None:
         """This holds time, ends autojump, and moves time on by the sum of what is given, in seconds or as a timedelta.
 
@@ -110,9 +112,14 @@ class Timekeeper(Hinting):
         refuse_to_starve_clients()
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
+        for word in unknown:
+            raise unknown_keyword("advance()", word, [*_UNITS_US, "settle", "heartbeats", "limit"])
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
             raise TypeError("advance() needs to know how far: advance(30), or by ms=, minutes=, hours= or days=")
+        for unit, span in given.items():
+            if span is not None and not isinstance(span, (int, float)):
+                raise TypeError(f"advance() takes {unit} as a number, not {span!r}")
         span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
         if span_us < 0:
             raise ValueError("time does not go backwards")

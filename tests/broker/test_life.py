@@ -345,6 +345,10 @@ def _published(broker: Broker) -> MessageView:
             "a MessageView has nothing that is called 'payload'",
         ),
         (lambda broker: broker.trace.query(que="q"), TypeError, "has a field 'que'; there are "),
+        (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
+        (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is no reply code; give its number"),
+        (lambda broker: broker.clock.advance("10"), TypeError, "advance() takes seconds as a number, not '10'"),
+        (lambda broker: broker.clock.advance(minuts=3), TypeError, "no keyword 'minuts'; did you mean 'minutes'?"),
         (lambda broker: broker.qeue("orders"), AttributeError, "called 'qeue'; did you mean 'queue'"),
         (
             lambda broker: broker.aio.wait_idel,

@@ -97,7 +97,7 @@ def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[s
 
     assert main(["pipeline", "diff", "good", "zzz", "-w", updated.warehouse]) == 2
     said = capsys.readouterr().err
-    assert "no run and no commit is called 'zzz', nor begins a commit so; the newest runs are " in said
+    assert "no run and no commit is called 'zzz', nor begins so; the newest runs are " in said
 
 
 def test_two_traces_of_one_workload_are_compared(

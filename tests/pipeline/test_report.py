@@ -201,6 +201,15 @@ def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: War
         choose(runs, "c0")
 
 
+def test_beginning_of_a_run_stands_for_it(spark: SparkSession) -> None:
+    rows = [(1, name, None, "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("night-1", "night-2", "noon-1")]
+    runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
+
+    assert choose(runs, "noon").name == "noon-1"
+    with pytest.raises(NoSuchRunError, match="'night' begins several runs: night-1, night-2"):
+        choose(runs, "night")
+
+
 def test_beginning_of_several_commits_names_them(spark: SparkSession) -> None:
     rows = [(1, name, f"abcd{name}", "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("one", "two")]
     runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
@@ -210,7 +219,7 @@ def test_beginning_of_several_commits_names_them(spark: SparkSession) -> None:
 
 
 def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
-    told = "no run and no commit is called 'nightly', nor begins a commit so; the newest runs are second"
+    told = "no run and no commit is called 'nightly', nor begins so; the newest runs are second"
     with pytest.raises(NoSuchRunError, match=told):
         report(spark, warehouse, "nightly")
 
@@ -236,7 +245,7 @@ def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
     code = main(["pipeline", "report", str(tmp_path / "traces"), "-w", str(tmp_path / "warehouse"), word, "nope"])
 
     assert code == 2
-    told = "no run and no commit is called 'nope', nor begins a commit so; the newest runs are first"
+    told = "no run and no commit is called 'nope', nor begins so; the newest runs are first"
     assert told in capsys.readouterr().err
     state = Warehouse(tmp_path / "warehouse").state()
     assert list(state.runs) == ["first"]

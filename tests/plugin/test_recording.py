@@ -223,6 +223,14 @@ def test_bodies_and_headers_are_options_too(run, pytester):
     assert attrs["properties"]["headers"] == {"customer": "(redacted)", "street": "(redacted)", "n": 1}
 
 
+def test_an_empty_place_on_the_command_line_switches_off_what_the_ini_file_asked_for(run, pytester):
+    pytester.makeini("[pytest]\nleveret_trace = traces")
+
+    run("def test_it(leveret): pass", "--leveret-trace=").assert_outcomes(passed=1)
+
+    assert not list(pytester.path.rglob("*.jsonl*"))
+
+
 def test_a_switch_that_says_neither_is_refused(run):
     result = run("def test_it(): pass", "--leveret-trace-bodies=perhaps")
 

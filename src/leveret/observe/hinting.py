@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from leveret.observe.spelling import did_you_mean
@@ -17,12 +18,15 @@ class Hinting:
 
     # What it is, at the beginning of a sentence.
     _called: ClassVar[str]
+    # Names that stand somewhere else, and where.
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
 
     # For type checkers what is not there is not there.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            raise AttributeError(f"{self._called} has nothing that is called {name!r}{_hint(name, type(self))}")
+            hint = f"; {self._elsewhere[name]}" if name in self._elsewhere else _hint(name, type(self))
+            raise AttributeError(f"{self._called} has nothing that is called {name!r}{hint}")
 
 
 def _hint(name: str, kind: type) -> str:

@@ -73,6 +73,8 @@ class CheckedAssertions(Assertions):
         Returns the first of them.
         """
         __tracebackhide__ = True
+        if code is not None and not isinstance(code, int):
+            raise TypeError(f"code={code!r} is no reply code; give its number, as in assert_refused(404)")
         from leveret.observe.checks.finding import refusal_text
 
         source = self._source

@@ -28,12 +28,12 @@ class Subject:
         return f"commit {self.name}" if self.is_commit else f"run {self.name}"
 
 
-# From so many characters on the beginning of a commit stands for it.
+# From so many characters on the beginning of a run or commit stands for it.
 _LEAST: Final = 4
 
 
 def choose(runs: DataFrame, name: str | None) -> Subject:
-    """The run or commit of that name, or the only commit that begins so; without one the newest run.
+    """The run or commit of that name, or the only one that begins so; without one the newest run.
 
     Raises NoSuchRunError.
     """
@@ -44,24 +44,35 @@ def choose(runs: DataFrame, name: str | None) -> Subject:
             raise NoSuchRunError("no trace could be used: there is nothing to report")
         row = newest[0]
         return Subject(row.run, (row.run,), False, row.commit, row.started)
+    begin = name if len(name) >= _LEAST else None
     is_called = (F.col("run") == name) | (F.col("commit") == name)
-    begins = F.lit(len(name) >= _LEAST) & F.col("commit").startswith(name)
+    begins = F.col("run").startswith(F.lit(begin)) | F.col("commit").startswith(F.lit(begin))
     found = known.where(is_called | begins).orderBy("began", "run").collect()
-    for rows in ([row for row in found if row.run == name], [row for row in found if row.commit == name], found):
-        if rows:
-            break
-    if len({row.commit for row in rows}) > 1:
-        raise NoSuchRunError(f"{name!r} begins several commits: {', '.join(sorted({row.commit for row in rows}))}")
-    if not rows:
+    called = _only(name, {row.run for row in found}, {row.commit for row in found if row.commit is not None}, begin)
+    if called is None:
         newest = known.orderBy(*_newest_first()).limit(5).collect()
         there = [row.run if row.commit is None else f"{row.run} of commit {row.commit[:12]}" for row in newest]
-        text = (
-            f"no run and no commit is called {name!r}, nor begins a commit so; the newest runs are {', '.join(there)}"
+        raise NoSuchRunError(
+            f"no run and no commit is called {name!r}, nor begins so; the newest runs are {', '.join(there)}"
         )
-        raise NoSuchRunError(text)
-    is_run = rows[0].run == name
-    called = name if is_run else rows[0].commit
+    rows = [row for row in found if row.run == called] or [row for row in found if row.commit == called]
+    is_run = rows[0].run == called
     return Subject(called, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
+
+
+def _only(name: str, runs: set[str], commits: set[str], begin: str | None) -> str | None:
+    """The one of these that is called so, else the one that begins so."""
+    if name in runs or name in commits:
+        return name
+    if begin is None:
+        return None
+    for kind, names in (("commits", commits), ("runs", runs)):
+        near = sorted(one for one in names if one.startswith(begin))
+        if len(near) > 1:
+            raise NoSuchRunError(f"{name!r} begins several {kind}: {', '.join(near)}")
+        if near:
+            return near[0]
+    return None
 
 
 def before(runs: DataFrame, subject: Subject) -> Subject | None:
