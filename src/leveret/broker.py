@@ -365,6 +365,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         if kind not in HAPPENINGS:
             meant = did_you_mean(kind, HAPPENINGS)
             raise ValueError(f"nothing happens that is called {kind!r}{meant}; known are {', '.join(HAPPENINGS)}")
+        if "within" in criteria:
+            raise TypeError("wait_for() has no keyword 'within'; say timeout=, in seconds")
         try:
             return getattr(self, f"assert_{kind}")(place, within=timeout, **criteria)
         except AssertionError as error:

@@ -347,6 +347,12 @@ def _published(broker: Broker) -> MessageView:
         (lambda broker: broker.trace.query(que="q"), TypeError, "has a field 'que'; there are "),
         (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
         (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is no reply code; give its number"),
+        (
+            lambda broker: broker.wait_for("acked", "q", within=1),
+            TypeError,
+            "no keyword 'within'; say timeout=, in sec",
+        ),
+        (lambda broker: broker.assert_dead_lettered("q", to=["a"]), TypeError, "takes the name of one queue"),
         (lambda broker: broker.clock.advance("10"), TypeError, "advance() takes seconds as a number, not '10'"),
         (lambda broker: broker.clock.advance(minuts=3), TypeError, "no keyword 'minuts'; did you mean 'minutes'?"),
         (lambda broker: broker.qeue("orders"), AttributeError, "called 'qeue'; did you mean 'queue'"),

@@ -227,6 +227,8 @@ class Assertions:
         expired, maxlen or delivery_limit.
         """
         __tracebackhide__ = True
+        if to is not None and not isinstance(to, str):
+            raise TypeError(f"assert_dead_lettered(to={to!r}) takes the name of one queue")
         return self._assert("assert_dead_lettered", queue, options, times=times, to=to, reason=reason)
 
     @overload
