@@ -48,9 +48,11 @@ def a_busy_broker() -> Iterator[None]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    yield
-    is_ended.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        is_ended.set()
+        thread.join()
 
 
 def test_a_thread_that_computes_is_seen_in_every_look(leveret: Broker) -> None:

@@ -246,7 +246,7 @@ def _diff(options: argparse.Namespace) -> int:
 def _parity(options: argparse.Namespace) -> int:
     from leveret.pipeline.bronze import events_of, usable
     from leveret.pipeline.parity import compare
-    from leveret.pipeline.sources import find, inspect_all
+    from leveret.pipeline.sources import find, guessed_events, inspect_all
 
     sides = []
     for place in (options.left, options.right):
@@ -255,7 +255,7 @@ def _parity(options: argparse.Namespace) -> int:
         sides.append(usable(files))
         if not sides[-1]:
             return _refuse(f"{place}: no trace could be used")
-    events = _guessed_events([options.left, options.right])
+    events = sum(guessed_events(file.path, file.size_bytes) for files in sides for file in files)
     with _session(options, _profile_for(events, events)) as spark:
         left, right = (events_of(spark, files) for files in sides)
         by = [options.each] if options.each else []
