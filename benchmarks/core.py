@@ -18,9 +18,9 @@ import time
 
 from pamqp import body, commands, frame, header
 
-from leveret.compat import Compat
-from leveret.model.node import Node
-from leveret.protocol.connection import Connection
+from leveret.core.compat import Compat
+from leveret.core.model.node import Node
+from leveret.core.protocol.connection import Connection
 
 BATCH = 50
 BODY = b"x" * 1000

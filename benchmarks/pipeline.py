@@ -51,7 +51,7 @@ def main() -> None:
 def _spark(source: Path, place: Path, passes: int, memory: str) -> None:
     from leveret.pipeline import gold, schema
     from leveret.pipeline.incremental import build_tables
-    from leveret.pipeline.session import session
+    from leveret.pipeline.spark_session import session
     from leveret.pipeline.warehouse import write_rows
 
     settings = {"spark.sql.shuffle.partitions": "8", "spark.sql.autoBroadcastJoinThreshold": "32m"}

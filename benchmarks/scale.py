@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection as Pipe
 from core import BATCH, BODY, frames, log_in, open_connection
 from pamqp import body, commands, header
 
-from leveret.protocol.connection import Connection
+from leveret.core.protocol.connection import Connection
 
 PAIRS = 9
 ROUNDS = 60

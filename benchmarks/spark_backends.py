@@ -80,7 +80,7 @@ def job(traces: str, place: str, target: str) -> None:
     """What every backend does."""
     from leveret.pipeline import incremental
     from leveret.pipeline.gold import TABLES
-    from leveret.pipeline.session import local_session
+    from leveret.pipeline.spark_session import local_session
     from leveret.pipeline.warehouse import Warehouse
 
     spark = local_session("small")

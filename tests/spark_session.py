@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.session import WITHOUT_CALL_SITES, local_session
+from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, local_session
 
 
 def give_time(items: list[pytest.Item], folder: Path) -> None:

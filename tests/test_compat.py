@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.compat import VERSIONS, Compat
+from leveret.core.compat import VERSIONS, Compat
 
 
 def test_an_unknown_version_is_refused_with_the_known_ones() -> None:

@@ -1,4 +1,4 @@
-"""Write src/leveret/wire/methods.py from tools/amqp_spec.py: a slotted class per method, straight-line code in each.
+"""Write src/leveret/core/wire/methods.py from tools/amqp_spec.py: a slotted class for each method.
 
 Only the direction a broker needs is written: decode for what clients send, encode for what the server sends.
 The text comes out as ruff would format it. With --check, nothing is written and a stale file is an error.
@@ -49,8 +49,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Final, Self, TypeAlias
 
-from leveret.wire.errors import MalformedUtf8, Undecodable
-from leveret.wire.values import Table, encode_long_string, encode_short_string
+from leveret.core.wire.errors import MalformedUtf8, Undecodable
+from leveret.core.wire.values import Table, encode_long_string, encode_short_string
 '''
 
 BASE = '''\

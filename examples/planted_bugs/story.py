@@ -50,5 +50,5 @@ def tell() -> None:
     print(f"  the right one: {found}")
     try:
         leveret.explore(Shipping(AcknowledgesFirst))
-    except leveret.ExplorationFailed as failure:
+    except leveret.ExplorationFailedError as failure:
         print("\n".join(f"  {line}".rstrip() for line in str(failure).splitlines()))

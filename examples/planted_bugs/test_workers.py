@@ -11,7 +11,7 @@ from examples.planted_bugs.worker import Worker
 
 
 def shortest_failure(kind: type[Worker]) -> str:
-    with pytest.raises(leveret.ExplorationFailed) as failure:
+    with pytest.raises(leveret.ExplorationFailedError) as failure:
         leveret.explore(Shipping(kind))
     return str(failure.value)
 

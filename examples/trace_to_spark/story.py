@@ -26,7 +26,7 @@ def tell() -> None:
         return
     from leveret.pipeline.incremental import ingest, read_table, update
     from leveret.pipeline.report import report
-    from leveret.pipeline.session import session
+    from leveret.pipeline.spark_session import session
     from leveret.pipeline.warehouse import Warehouse
 
     with TemporaryDirectory() as folder, session("test") as spark:

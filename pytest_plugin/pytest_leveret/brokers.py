@@ -86,7 +86,7 @@ def _refuse_directory(setting: Setting) -> None:
 
 def add_to_test(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker was started for a test."""
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     item.stash.setdefault(_STARTED, []).append(broker)
     Harness(broker).belong_to(item.nodeid)
@@ -133,7 +133,7 @@ def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
     """Write into the traces how a test ended, and remember it."""
     item.stash[_PASSED] = report.passed
     for broker in brokers_of(item):
-        from leveret.harness import Harness
+        from leveret.engine.harness import Harness
 
         Harness(broker).end_test(item.nodeid, report.outcome, report.duration)
 
@@ -153,7 +153,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
     """Stop brokers, then raise what went wrong inside them, then what strict checks find in a test that passed."""
     stopped = list(brokers)
     for broker in stopped:
-        from leveret.harness import Harness
+        from leveret.engine.harness import Harness
 
         Harness(broker).settle()
         broker.stop()
@@ -164,7 +164,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
 
 def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
     """Warn of what strict checks find, at the test's own line, and raise what they take for an error."""
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     for verdict in [Harness(broker).judge() for broker in brokers]:
         verdict.speak(None if item is None else (str(item.path), (item.location[1] or 0) + 1))
@@ -172,7 +172,7 @@ def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
 
 def excuse(brokers: Iterable[Broker]) -> None:
     """Let strict checks forget what they have found: the test has failed anyway."""
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     for broker in brokers:
         Harness(broker).excuse()
@@ -180,7 +180,7 @@ def excuse(brokers: Iterable[Broker]) -> None:
 
 def check(brokers: Iterable[Broker]) -> None:
     """Raise what went wrong inside brokers, each error once."""
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     errors = [error for broker in brokers for error in Harness(broker).take_internal_errors()]
     if len(errors) == 1:
@@ -190,6 +190,6 @@ def check(brokers: Iterable[Broker]) -> None:
 
 
 def _begin(broker: Broker, node_id: str) -> None:
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     Harness(broker).begin_test(node_id)

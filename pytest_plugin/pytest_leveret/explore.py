@@ -191,9 +191,9 @@ class Playing:
 
     def explore(self) -> list[pytest.TestReport]:
         """The reports of the run that is to be told."""
+        from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
         from leveret.exploration.telling import divergence_text
-        from leveret.observe.errors import LeveretWarning
 
         plain = self._play(Schedule())
         if plain.run.has_failed or not _have_passed(plain.reports):
@@ -305,8 +305,8 @@ class Watchdog:
                 return
 
     def _end(self) -> None:
+        from leveret.engine.harness import Harness
         from leveret.exploration.run import hang_text
-        from leveret.harness import Harness
 
         with self._lock:
             if self._over.is_set():

@@ -19,7 +19,7 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.model.message import Message
+    from leveret.core.model.message import Message
 
 # What a shared prefetch limit is called; RabbitMQ denies it as global_qos.
 SHARED: Final = "for the whole channel"

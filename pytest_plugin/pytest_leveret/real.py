@@ -335,9 +335,9 @@ def _refuse(what: str, name: str, known: frozenset[str]) -> NoReturn:
 
 
 def _view(told: Mapping[str, Any]) -> MessageView:
-    from leveret.model.message import Message
+    from leveret.core.model.message import Message
+    from leveret.core.wire.properties import Properties
     from leveret.observe.message_view import MessageView
-    from leveret.wire.properties import Properties
 
     # An empty list is how the API tells that there are none.
     properties = Properties.from_python(dict(told["properties"] or {}))

@@ -55,7 +55,7 @@ def begin_with_session(session: pytest.Session, broker: Broker) -> None:
 
 def begin(item: pytest.Item, broker: Broker) -> None:
     """A broker serves a test: write that the test runs, where the broker writes a trace and nobody has said so."""
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     attempt = item.stash.setdefault(_ATTEMPT, Attempt())
     attempt.brokers.append(broker)
@@ -102,7 +102,7 @@ class Recording:
 def _end(item: pytest.Item, attempt: Attempt) -> None:
     if not attempt.files:
         return
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
 
     for broker in attempt.brokers:
         # What it has not written yet comes before the end.

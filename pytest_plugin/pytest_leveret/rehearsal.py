@@ -122,7 +122,7 @@ def look_at(item: pytest.Item, brokers: Iterable[Broker]) -> None:
     """Note what the traces of these brokers say of a test, before they are stopped."""
     if version_of(item) is None:
         return
-    from leveret.harness import Harness
+    from leveret.engine.harness import Harness
     from pytest_leveret.fingerprint import Fingerprint
 
     seen = item.stash.setdefault(_SEEN, Fingerprint())

@@ -36,7 +36,7 @@ def show_interrupted(item: pytest.Item) -> None:
 
 def _text(broker: Broker) -> str:
     try:
-        from leveret.harness import Harness
+        from leveret.engine.harness import Harness
 
         return Harness(broker).report()
     except Exception as error:

@@ -9,41 +9,50 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
-    from leveret.errors import BrokerError, EndlessTime, Refused, WaitedTooLong
-    from leveret.exploration import Exploration, ExplorationFailed, explore
-    from leveret.observe.errors import CheckFailed, IncompleteTrace, LeveretWarning, UnknownName
+    from leveret.errors import (
+        BrokerError,
+        CheckFailedError,
+        EndlessTimeError,
+        EventsMissingError,
+        ExplorationFailedError,
+        LeveretWarning,
+        NotDeclaredError,
+        RefusedError,
+        WaitTimeoutError,
+    )
+    from leveret.exploration import Exploration, explore
     from leveret.scripted.reply import Reply
 
 __all__ = [
     "Broker",
     "BrokerError",
-    "CheckFailed",
-    "EndlessTime",
+    "CheckFailedError",
+    "EndlessTimeError",
+    "EventsMissingError",
     "Exploration",
-    "ExplorationFailed",
-    "IncompleteTrace",
+    "ExplorationFailedError",
     "LeveretWarning",
-    "Refused",
+    "NotDeclaredError",
+    "RefusedError",
     "Reply",
-    "UnknownName",
-    "WaitedTooLong",
+    "WaitTimeoutError",
     "explore",
 ]
 
 _HOMES = {
     "Broker": "leveret.broker",
     "BrokerError": "leveret.errors",
-    "EndlessTime": "leveret.errors",
-    "Refused": "leveret.errors",
-    "WaitedTooLong": "leveret.errors",
+    "EndlessTimeError": "leveret.errors",
+    "RefusedError": "leveret.errors",
+    "WaitTimeoutError": "leveret.errors",
     "Exploration": "leveret.exploration",
-    "ExplorationFailed": "leveret.exploration",
+    "ExplorationFailedError": "leveret.exploration",
     "explore": "leveret.exploration",
-    "CheckFailed": "leveret.observe.errors",
-    "IncompleteTrace": "leveret.observe.errors",
-    "LeveretWarning": "leveret.observe.errors",
+    "CheckFailedError": "leveret.errors",
+    "EventsMissingError": "leveret.errors",
+    "LeveretWarning": "leveret.errors",
     "Reply": "leveret.scripted.reply",
-    "UnknownName": "leveret.observe.errors",
+    "NotDeclaredError": "leveret.errors",
 }
 
 
@@ -66,7 +75,7 @@ def _hint(name: str) -> str:
     if name.startswith("_"):
         return ""
     from leveret.broker import Broker
-    from leveret.observe.spelling import did_you_mean, nearest
+    from leveret.errors import did_you_mean, nearest
 
     if nearest(name, __all__) or not nearest(name, dir(Broker)):
         return did_you_mean(name, __all__)

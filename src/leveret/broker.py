@@ -11,28 +11,25 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Never, Self
 
-from leveret.administration import suggestion
-from leveret.backdoor import Backdoor
-from leveret.compat import DENIABLE, Compat
-from leveret.engine import EVENT_EXCHANGE, Engine
-from leveret.errors import BrokerError, WaitedTooLong
-from leveret.keywords import checked_port, checked_seed, checked_users, unknown_keyword
-from leveret.model import node_settings
-from leveret.model.node_settings import NodeSettings
+from leveret.admin.admin import Operator
+from leveret.admin.administration import suggestion
+from leveret.core.compat import DENIABLE, Compat
+from leveret.core.model import node_settings
+from leveret.core.model.node_settings import NodeSettings
+from leveret.engine.engine import EVENT_EXCHANGE, Engine
+from leveret.engine.options import checked_port, checked_seed, checked_users
+from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean, unknown_keyword
 from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.table import Levels, Wanted
-from leveret.observe.errors import UnknownName
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_queue, find_vhost
-from leveret.observe.spelling import did_you_mean
-from leveret.operator import Operator
+from leveret.scripted.acting import Backdoor
 from leveret.scripted.peers import Peers
 
 if TYPE_CHECKING:
     from os import PathLike
     from ssl import SSLContext
 
-    from leveret.aio import Aio
     from leveret.faults import FaultPlan
     from leveret.observe.checks.judge import Judge
     from leveret.observe.views import (
@@ -43,8 +40,9 @@ if TYPE_CHECKING:
         ExchangeView,
         QueueView,
     )
+    from leveret.scripted.aio import Aio
     from leveret.server.tls import Authority
-    from leveret.timekeeper import Timekeeper
+    from leveret.time.clock import Timekeeper
     from leveret.trace.recorder import Level, Recorder
     from leveret.trace.writer import TraceOptions
 
@@ -123,13 +121,11 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             users=checked_users(users) if users is not None else {},
             plugins=frozenset(plugins),
             tls=tls or None,
+            levels=Levels(checks),
         )
         super().__init__(self._engine)
-        self._levels = Levels(checks)
-        # Made when they are needed, which in many a test is never.
-        self._the_judge: Judge | None = None
+        # Made when it is needed, which in many a test is never.
         self._the_clock: Timekeeper | None = None
-        self._script_errors: list[BaseException] = []
         self.host = host
         self._wanted_port = checked_port("port", port)
         self._wanted_tls_port = checked_port("tls_port", tls_port)
@@ -145,8 +141,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         else:
             ports = self._engine.start(self.host, self._wanted_port, self._wanted_tls_port)
             self._port, self._tls_port = (port for _, port in ports)
-        if self._the_judge is not None:
-            self._the_judge.resume()
+        self._engine.resume_judging()
         return self
 
     def stop(self) -> None:
@@ -241,20 +236,20 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}{path}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
-        """A queue as it is now; UnknownName, a LookupError, for one that is not there."""
+        """A queue as it is now; NotDeclaredError, a LookupError, for one that is not there."""
         from leveret.observe.views import QueueView
 
         with self._engine.looking() as node:
             return QueueView.of(find_queue(node, vhost, name))
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
-        """An exchange as it is now; UnknownName, a LookupError, for one that is not there."""
+        """An exchange as it is now; NotDeclaredError, a LookupError, for one that is not there."""
         from leveret.observe.views import ExchangeView
 
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
             if name not in known:
-                raise UnknownName(f"there is no exchange {name!r} in vhost {vhost!r}{did_you_mean(name, known)}")
+                raise NotDeclaredError(f"there is no exchange {name!r} in vhost {vhost!r}{did_you_mean(name, known)}")
             return ExchangeView.of(known[name], vhost)
 
     @property
@@ -318,23 +313,19 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     def clock(self) -> Timekeeper:
         """The hands of its clock: `broker.clock.advance(minutes=5)`, see docs/time.md."""
         if self._the_clock is None:
-            from leveret.timekeeper import Timekeeper
+            from leveret.time.clock import Timekeeper
 
             self._the_clock = Timekeeper(self._engine)
         return self._the_clock
 
     @property
     def _judge(self) -> Judge:
-        if self._the_judge is None:
-            from leveret.observe.checks.judge import Judge
-
-            self._the_judge = Judge(self._engine, self._levels, self._engine.fault_rules)
-        return self._the_judge
+        return self._engine.judge
 
     @property
     def aio(self) -> Aio:
         """The awaitable twins of what waits, for use on a running event loop."""
-        from leveret.aio import Aio
+        from leveret.scripted.aio import Aio
 
         return Aio(self)
 
@@ -348,7 +339,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
     def wait_idle(self, timeout: float = 5) -> None:
         """Wait until nothing is in flight: no consumer holds a message, none could take one, nothing is due.
 
-        WaitedTooLong says what still was.
+        WaitTimeoutError says what still was.
         """
         __tracebackhide__ = True
         self._engine.wait_idle(timeout)
@@ -357,7 +348,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         """Wait until something happened, and return the message as the assertion of that kind does.
 
         `wait_for("acked", "orders", json=...)` waits for what `assert_acked("orders", json=...)` asserts.
-        WaitedTooLong shows the nearest things that did happen.
+        WaitTimeoutError shows the nearest things that did happen.
         """
         __tracebackhide__ = True
         from leveret.observe.searching import HAPPENINGS
@@ -370,12 +361,12 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         try:
             return getattr(self, f"assert_{kind}")(place, within=timeout, **criteria)
         except AssertionError as error:
-            raise WaitedTooLong(str(error)) from None
+            raise WaitTimeoutError(str(error)) from None
 
     def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
         """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
 
-        What a worker declares for itself can be published to from then on. WaitedTooLong shows who was there.
+        What a worker declares for itself can be published to from then on. WaitTimeoutError shows who was there.
         """
         __tracebackhide__ = True
         from leveret.observe.views import ConsumerView
@@ -392,7 +383,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
 
         if self._engine.wait_until(look, timeout):
             return found[0]
-        raise WaitedTooLong(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
+        raise WaitTimeoutError(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
 
     def _report(self) -> str:
         return self._engine.report()
@@ -406,8 +397,8 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         """
         __tracebackhide__ = True
         self._engine.raise_time_error()
-        errors = [*self._engine.node.internal_errors, *self._script_errors]
-        self._script_errors.clear()
+        errors = [*self._engine.node.internal_errors, *self._engine.script_errors]
+        self._engine.script_errors.clear()
         if len(errors) == 1:
             raise errors[0]
         if errors:

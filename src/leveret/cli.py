@@ -1,5 +1,5 @@
 """The command line: `python -m leveret serve` is a broker for whoever cannot have one inside their process, and
-`python -m leveret parity` says what it has of RabbitMQ.
+`python -m leveret features` says what it has of RabbitMQ.
 
 It reads options and nothing else; what a command does lives in the layer it belongs to.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from leveret.engine.options import checked_port
 from leveret.errors import BrokerError
-from leveret.keywords import checked_port
 from leveret.pipeline.command import add_to as add_pipeline_to
 from leveret.server import native
 
@@ -98,14 +98,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--seed", type=int, default=0, help="seed of generated names (default: 0)")
     serve.set_defaults(run=_serve)
-    parity = commands.add_parser(
-        "parity",
+    features = commands.add_parser(
+        "features",
         help="print what leveret has of RabbitMQ, and how that is proven",
         description="Print each feature of RabbitMQ, the versions leveret was proven on, and the proof.",
     )
-    parity.add_argument("--version", metavar="VERSION", help="of one version, as in 4.0 (default: all)")
-    parity.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
-    parity.set_defaults(run=_print_parity)
+    features.add_argument("--version", metavar="VERSION", help="of one version, as in 4.0 (default: all)")
+    features.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
+    features.set_defaults(run=_print_features)
     add_pipeline_to(commands)
     return parser
 
@@ -165,8 +165,8 @@ def _print_traces() -> None:
             print(path, flush=True)
 
 
-def _print_parity(options: argparse.Namespace) -> int:
-    from leveret.parity.printing import print_table
+def _print_features(options: argparse.Namespace) -> int:
+    from leveret.features.printing import print_table
 
     with suppress(BrokenPipeError):
         print(print_table(options.version, options.format), end="", flush=True)

@@ -1,46 +1,138 @@
-"""What a broker raises at the line of a test that asked for something it cannot have.
+"""Every exception and warning that a user of leveret can meet, and how a message suggests the right spelling.
 
-What a client does wrong is answered on the wire, as RabbitMQ does; these are for the test's own calls.
+What a client does wrong is answered on the wire, as RabbitMQ answers it. These are raised in the test instead, at the
+line that made the call. This file imports nothing else of leveret, so every package can raise from it.
 """
 
 from __future__ import annotations
 
-from leveret.model.errors import AmqpError
-from leveret.observe.denied import denied_feature, ways_out
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class BrokerError(RuntimeError):
-    """This call cannot be done."""
+    """The call cannot be carried out; the text says why and what to do instead."""
 
 
-class Refused(BrokerError):
-    """RabbitMQ would have refused it; `code` and the text are what it would have said.
+class RefusedError(BrokerError):
+    """RabbitMQ would refuse this call: `code` and the text are those of its reply.
 
-    For a denied feature a note says what to do about it.
+    If the refusal is about a deprecated feature, a note says how to permit it.
     """
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, notes: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.code = code
-
-    @classmethod
-    def of(cls, error: AmqpError) -> Refused:
-        """The refusal a client would have been sent."""
-        refused = cls(error.code, error.reply_text)
-        feature = denied_feature(error.reply_text)
-        if feature is not None:
-            refused.add_note("\n".join(ways_out(feature)))
-        return refused
+        for note in notes:
+            self.add_note(note)
 
 
-class WaitedTooLong(TimeoutError):
-    """What a `wait_` call waited for did not happen in time; the text shows the state of the broker."""
+class WaitTimeoutError(TimeoutError):
+    """A wait timed out; the text shows the state of the broker."""
 
 
-class EndlessTime(BrokerError):
-    """Time was moved from deadline to deadline, and there was always another one; the text names the loop."""
+class EndlessTimeError(BrokerError):
+    """Time was moved from deadline to deadline without reaching an end; the text names what repeats."""
 
 
-# Known by the name they are imported by: it is what a summary line of a failing test shows.
-for _public in (BrokerError, Refused, WaitedTooLong, EndlessTime):
+class NotDeclaredError(LookupError):
+    """No queue, exchange or virtual host of this name was ever declared; a typo must not make a test pass."""
+
+
+class EventsMissingError(RuntimeError):
+    """The recorded events are not enough to answer; the text names the option that records more."""
+
+
+class CheckFailedError(AssertionError):
+    """A strict check at level "error" found something; the text says how to allow it."""
+
+
+class ExplorationFailedError(AssertionError):
+    """A scenario fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
+
+    def __init__(self, text: str, exploration: Any = None) -> None:
+        super().__init__(text)
+        self.exploration = exploration
+
+
+class LeveretWarning(UserWarning):
+    """A strict check at level "warning" found something, or could not examine everything."""
+
+
+class UnreadableTraceError(ValueError):
+    """A file cannot be read as a trace; the text names the file and the reason."""
+
+
+class NoTracesError(ValueError):
+    """The given path holds no trace files; the text says what was searched for, and where."""
+
+
+class NoWarehouseError(ValueError):
+    """The given folder is not a warehouse; the text says how to create one."""
+
+
+class NoSuchRunError(ValueError):
+    """The warehouse has no run or commit of this name; the text lists those it has."""
+
+
+class ConflictError(RuntimeError):
+    """Another process changed the warehouse after its state was read."""
+
+
+class NoJavaError(RuntimeError):
+    """Spark needs a Java and found none; the text says what to install."""
+
+
+class JavaStartError(RuntimeError):
+    """The JVM exited before Spark answered; the text holds the end of its output."""
+
+
+class OptionError(ValueError):
+    """An option of Spark's format("amqp") is missing, unknown or invalid; the text says what is valid."""
+
+
+class LinkError(RuntimeError):
+    """The broker refused a Spark job's login or queue; a retry would not help."""
+
+
+class LinkLostError(LinkError):
+    """A Spark job could not connect, or lost its connection; unacknowledged messages are back in their queue."""
+
+
+class PublishError(RuntimeError):
+    """The broker returned, nacked or did not confirm messages of a Spark job in time."""
+
+
+# A failing test's summary shows where an exception comes from: the name that users import it by.
+for _public in (
+    *(BrokerError, RefusedError, WaitTimeoutError, EndlessTimeError, NotDeclaredError, EventsMissingError),
+    *(CheckFailedError, ExplorationFailedError, LeveretWarning),
+):
     _public.__module__ = "leveret"
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return at most three of the known names that are spelt like this one, nearest first."""
+    # Imported here because only a mistake needs it.
+    from difflib import get_close_matches
+
+    return get_close_matches(name, [one for one in known if one], n=3, cutoff=0.6)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" to end a message about an unknown name, or "" if no known name is near."""
+    close = nearest(name, known)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def expected(name: str, known: Iterable[str]) -> str:
+    """Return what `did_you_mean` does, or if nothing is near, the list of all known names."""
+    words = list(known)
+    return did_you_mean(name, words) or f"; expected one of {', '.join(words)}"
+
+
+def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:
+    """Return the error for a keyword that `call` does not have, with the nearest one or all of them and `more`."""
+    words = list(known)
+    hint = did_you_mean(word, words) or f"; it takes {', '.join(words)}{more}"
+    return TypeError(f"{call} has no keyword {word!r}{hint}")

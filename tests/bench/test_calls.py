@@ -15,7 +15,7 @@ from types import FrameType
 import pytest
 from pamqp.commands import Basic
 
-from leveret.hooks import Hooks
+from leveret.core.hooks import Hooks
 from tests.protocol.peer import Peer, Server, declare, octets, publish_octets, select
 
 BODY = b"x" * 1000

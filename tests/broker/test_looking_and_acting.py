@@ -5,7 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 
-from leveret import Broker, BrokerError, Refused, UnknownName
+from leveret import Broker, BrokerError, NotDeclaredError, RefusedError
 
 
 def test_a_published_message_can_be_consumed_by_a_client(broker: Broker, channel) -> None:
@@ -73,7 +73,7 @@ def test_copies_go_where_cc_and_bcc_say(broker: Broker) -> None:
     ],
 )
 def test_what_rabbitmq_refuses_is_raised_where_it_was_asked(broker: Broker, act, text: str) -> None:
-    with pytest.raises(Refused, match=text):
+    with pytest.raises(RefusedError, match=text):
         act(broker)
 
 
@@ -82,9 +82,9 @@ def test_a_missing_queue_is_named_with_its_nearest(broker: Broker) -> None:
 
     with pytest.raises(LookupError, match=r"no queue 'orders.wrok' in vhost '/'; did you mean 'orders.work'\?"):
         broker.queue("orders.wrok")
-    with pytest.raises(UnknownName, match=r"no exchange 'amq.topci'.*did you mean 'amq.topic'"):
+    with pytest.raises(NotDeclaredError, match=r"no exchange 'amq.topci'.*did you mean 'amq.topic'"):
         broker.exchange("amq.topci")
-    with pytest.raises(UnknownName, match="no virtual host 'stage'"):
+    with pytest.raises(NotDeclaredError, match="no virtual host 'stage'"):
         broker.publish("", "x", vhost="stage")
 
 

@@ -8,7 +8,7 @@ import sys
 import pika
 import pytest
 
-from leveret import Broker, Refused
+from leveret import Broker, RefusedError
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_stream_under_a_permitted_limit_for_the_channel_misses_a_limit_of_the_
 
 
 def test_a_call_refused_for_a_denied_feature_names_both_ways_out() -> None:
-    with Broker() as broker, pytest.raises(Refused) as caught:
+    with Broker() as broker, pytest.raises(RefusedError) as caught:
         broker.declare_queue("orders", durable=False)
 
     (note,) = caught.value.__notes__
@@ -71,7 +71,7 @@ def test_a_call_refused_for_another_reason_has_no_such_note() -> None:
     with Broker() as broker:
         broker.declare_queue("orders")
 
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RefusedError) as caught:
             broker.declare_queue("orders", auto_delete=True)
 
     assert not hasattr(caught.value, "__notes__")

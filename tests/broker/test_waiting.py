@@ -11,7 +11,7 @@ import aio_pika
 import pika
 import pytest
 
-from leveret import Broker, BrokerError, WaitedTooLong
+from leveret import Broker, BrokerError, WaitTimeoutError
 
 
 def test_a_broker_is_idle_when_a_worker_is_done(broker: Broker, work) -> None:
@@ -39,7 +39,9 @@ def test_why_it_is_not_idle_is_said(broker: Broker, work) -> None:
     work("orders", lambda channel, body: "keep")
     broker.publish("", "orders", b"x")
 
-    with pytest.raises(WaitedTooLong, match=r"not idle after 0.05 s: 1 unacked on orders held by .* of worker since"):
+    with pytest.raises(
+        WaitTimeoutError, match=r"not idle after 0.05 s: 1 unacked on orders held by .* of worker since"
+    ):
         broker.wait_idle(timeout=0.05)
 
 
@@ -78,7 +80,7 @@ def test_a_worker_that_still_has_to_declare_its_queue_is_waited_for(broker: Brok
 def test_a_worker_that_does_not_come_is_not_waited_for_in_silence(broker: Broker) -> None:
     broker.declare_queue("orders")
 
-    with pytest.raises(WaitedTooLong, match=r"(?s)nobody consumes from 'orders' after 0\.01 s.*orders  0      0"):
+    with pytest.raises(WaitTimeoutError, match=r"(?s)nobody consumes from 'orders' after 0\.01 s.*orders  0      0"):
         broker.wait_for_consumer("orders", timeout=0.01)
 
 
@@ -98,7 +100,7 @@ async def test_a_coroutine_waits_for_a_worker_on_its_own_event_loop(broker: Brok
 def test_what_does_not_happen_shows_the_state_of_the_broker(broker: Broker) -> None:
     broker.declare_queue("orders")
 
-    with pytest.raises(WaitedTooLong, match=r"(?s)acked.*connections: none"):
+    with pytest.raises(WaitTimeoutError, match=r"(?s)acked.*connections: none"):
         broker.wait_for("acked", "orders", timeout=0.01)
     with pytest.raises(ValueError, match="known are published"):
         broker.wait_for("eaten", "orders")

@@ -73,7 +73,9 @@ def test_markers_add_to_what_is_said_for_all_and_the_closest_wins(run, suite):
     """)
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_of_its_own*", "*CheckFailed: unroutable: 1 message *"])
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_of_its_own*", "*CheckFailedError: unroutable: 1 message *"]
+    )
 
 
 def test_make_leveret_adds_to_it_too(run):
@@ -128,7 +130,7 @@ def test_each_test_is_judged_by_what_happened_in_it_on_the_broker_of_the_run(run
     )
 
     result.assert_outcomes(passed=2, failed=1, errors=1)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_loses*", "*CheckFailed: unroutable: 1 message *"])
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_loses*", "*CheckFailedError: unroutable: 1 message *"])
 
 
 def test_what_is_left_on_the_broker_of_the_run_is_judged_at_its_end(run):

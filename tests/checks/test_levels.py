@@ -6,16 +6,16 @@ import warnings
 
 import pytest
 
-from leveret import Broker, CheckFailed, LeveretWarning
+from leveret import Broker, CheckFailedError, LeveretWarning
 
 
 def test_an_error_fails_at_the_end_of_the_block():
-    with pytest.raises(CheckFailed, match="unroutable: 1 message"), Broker(checks="unroutable=error") as broker:
+    with pytest.raises(CheckFailedError, match="unroutable: 1 message"), Broker(checks="unroutable=error") as broker:
         broker.publish("amq.topic", "nowhere")
 
 
 def test_a_name_alone_means_error_and_a_level_alone_means_all():
-    with pytest.raises(CheckFailed, match="unroutable"), Broker(checks=["off", "unroutable"]) as broker:
+    with pytest.raises(CheckFailedError, match="unroutable"), Broker(checks=["off", "unroutable"]) as broker:
         broker.publish("amq.topic", "nowhere")
 
 
@@ -65,7 +65,7 @@ def lose_in_two_ways():
 
 
 def test_several_failures_are_raised_together():
-    with pytest.raises(CheckFailed) as failed:
+    with pytest.raises(CheckFailedError) as failed:
         lose_in_two_ways()
 
     assert "unroutable: 1 message" in str(failed.value)

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from leveret import Broker, CheckFailed, LeveretWarning
+from leveret import Broker, CheckFailedError, LeveretWarning
 
 
 def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
@@ -22,7 +22,7 @@ def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
 
 
 def test_it_fails_a_test_that_says_nothing_about_it():
-    with pytest.raises(CheckFailed, match=r"drop_connection on basic\.ack"), Broker() as broker:
+    with pytest.raises(CheckFailedError, match=r"drop_connection on basic\.ack"), Broker() as broker:
         broker.faults.drop_connection(on="basic.ack")
 
 
@@ -62,7 +62,7 @@ def leave_block(broker):
 def test_leaving_its_block_says_so_at_once_and_of_this_one_alone():
     with Broker() as broker:
         broker.declare_exchange("orders")
-        with pytest.raises(CheckFailed, match=r"drop_connection on basic\.ack") as failed:
+        with pytest.raises(CheckFailedError, match=r"drop_connection on basic\.ack") as failed:
             leave_block(broker)
         broker.allow("unused_fault")
         broker.assert_dropped("orders")

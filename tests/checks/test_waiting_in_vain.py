@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from leveret import Broker, WaitedTooLong
+from leveret import Broker, WaitTimeoutError
 from leveret.observe.debugging import is_debugged
 from tests.plugin.conftest import no_options_of_ours, run_apart, suite
 
@@ -27,8 +27,8 @@ def stuck(broker, connect):
 @pytest.mark.parametrize(
     ("wait", "error"),
     [
-        (lambda broker: broker.wait_idle(timeout=0.01), WaitedTooLong),
-        (lambda broker: broker.wait_for("acked", "orders.work", timeout=0.01), WaitedTooLong),
+        (lambda broker: broker.wait_idle(timeout=0.01), WaitTimeoutError),
+        (lambda broker: broker.wait_for("acked", "orders.work", timeout=0.01), WaitTimeoutError),
         (lambda broker: broker.assert_acked("orders.work", within=0.01), AssertionError),
         (lambda broker: broker.assert_empty("orders.work", within=0.01), AssertionError),
         (lambda broker: broker.assert_refused(404, within=0.01), AssertionError),

@@ -41,7 +41,7 @@ class Nothing(Fault):
 
 
 def failure_of(scenario, **words):
-    with pytest.raises(leveret.ExplorationFailed) as failure:
+    with pytest.raises(leveret.ExplorationFailedError) as failure:
         leveret.explore(scenario, **words)
     return failure.value
 
@@ -92,7 +92,7 @@ def test_the_line_of_the_report_replays_what_it_reports():
     failure = failure_of(publish_once)
     line = next(text for text in str(failure).splitlines() if "leveret.explore(" in text)
 
-    with pytest.raises(leveret.ExplorationFailed) as again:
+    with pytest.raises(leveret.ExplorationFailedError) as again:
         eval(line.strip(), {"leveret": leveret, "publish_once": publish_once})
 
     assert again.value.exploration.failed == failure.exploration.failed

@@ -93,7 +93,7 @@ def test_a_test_is_run_once_plainly_and_once_for_each_fault_and_reported_once(ru
             "*test_a_job_is_done[[]Worker[]] PASSED*",
             "*test_a_job_is_done[[]Hasty[]] FAILED*",
             ">*leveret.wait_for(*",
-            "E*WaitedTooLong*expected at least 1 published, saw none*",
+            "E*WaitTimeoutError*expected at least 1 published, saw none*",
             "*- exploration -*",
             "one fault is enough: lost after conn 1 chan 1 client->server basic.ack #1",
             "What happened:",

@@ -31,7 +31,7 @@ def outcomes(client, **words):
         if len(told) > 1:
             raise AssertionError(told[-1])
 
-    with pytest.raises(leveret.ExplorationFailed) as failure:
+    with pytest.raises(leveret.ExplorationFailedError) as failure:
         leveret.explore(scenario, keep_going=True, **words)
     found = failure.value.exploration
     assert found.diverged == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leveret.faults import Fault
-from leveret.faults.stream import StreamFault
+from leveret.faults.toxics import StreamFault
 
 _BASES = (Fault, StreamFault)
 

@@ -6,7 +6,7 @@ import amqp
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret import WaitedTooLong
+from leveret import WaitTimeoutError
 from tests.faults.conftest import PATIENCE, bodies
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -57,7 +57,7 @@ def test_a_broker_is_not_idle_while_a_fault_keeps_messages_of_pika_back(broker, 
     broker.publish("", "work", b"1")
     broker.publish("", "work", b"2")
 
-    with pytest.raises(WaitedTooLong, match=text):
+    with pytest.raises(WaitTimeoutError, match=text):
         broker.wait_idle(timeout=0.01)
     broker.clock.advance(90)
 
@@ -70,7 +70,7 @@ def test_a_broker_waits_for_an_answer_to_pika_that_a_fault_keeps_back(broker, co
     broker.faults.delay("basic.publish", seconds=60)
     connect().channel().basic_publish("", "work", b"x")
 
-    with pytest.raises(WaitedTooLong, match=r"1 basic\.publish held back by the fault delay for 1 min 0 s more of"):
+    with pytest.raises(WaitTimeoutError, match=r"1 basic\.publish held back by the fault delay for 1 min 0 s more of"):
         broker.wait_idle(timeout=0.01)
     broker.clock.advance(60)
 

@@ -8,7 +8,7 @@ import pytest
 from pamqp.commands import Basic
 
 from leveret import faults
-from leveret.protocol.state import State
+from leveret.core.protocol.state import State
 from tests.faults.kinds import kinds
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, octets, publish_octets, select

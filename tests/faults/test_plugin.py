@@ -30,7 +30,7 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*CheckFailed: unused_fault: 1 fault that the test asked for did not happen",
+            "*CheckFailedError: unused_fault: 1 fault that the test asked for did not happen",
             "*<drop_connection on basic.ack, times=1> never fired: nothing matched",
             "*if that is meant: optional=True, broker.allow(*",
         ]

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from leveret.core.model.node import Node
 from leveret.faults import FaultPlan
-from leveret.model.node import Node
 from tests.protocol.peer import Server
 
 

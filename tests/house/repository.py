@@ -13,9 +13,9 @@ FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "
 ENDINGS = (".py", ".md", ".toml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
 # What a broker is and what it tells; the rest of the trace writes and reads files.
 CORE = (
-    "src/leveret/wire/",
-    "src/leveret/model/",
-    "src/leveret/protocol/",
+    "src/leveret/core/wire/",
+    "src/leveret/core/model/",
+    "src/leveret/core/protocol/",
     *(f"src/leveret/trace/{name}.py" for name in ("events", "recorder", "schema", "rows", "lines", "redaction")),
 )
 

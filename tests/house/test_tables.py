@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from leveret.compat import Compat
-from leveret.model.arguments import QUEUE_ARGUMENTS
-from leveret.model.exchanges import EXCHANGE_TYPES
-from leveret.model.queue_types import QUEUE_TYPES
-from leveret.protocol.handlers import CONTROL_HANDLERS, HANDLERS
+from leveret.core.compat import Compat
+from leveret.core.model.arguments import QUEUE_ARGUMENTS
+from leveret.core.model.exchanges import EXCHANGE_TYPES
+from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.protocol.handlers import CONTROL_HANDLERS, HANDLERS
+from leveret.core.wire.methods import CLIENT_METHODS
 from leveret.trace import events
-from leveret.wire.methods import CLIENT_METHODS
 from tests.house.repository import SourceFile
 
 # Methods a client may send that have no row in a table of handlers, and what becomes of them.
@@ -51,7 +51,7 @@ def test_every_difference_between_versions_is_asked_for(source_files: list[Sourc
     asked = {
         node.attr
         for file in source_files
-        if file.path != "src/leveret/compat.py"
+        if file.path != "src/leveret/core/compat.py"
         for node in ast.walk(file.tree)
         if isinstance(node, ast.Attribute)
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leveret.model.consumer import Consumer
-from leveret.model.queue import Queue
-from leveret.wire.values import Table
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.queue import Queue
+from leveret.core.wire.values import Table
 from tests.model.world import World, consume, inbox
 
 

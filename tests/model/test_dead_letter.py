@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from leveret.model import dead_letter
-from leveret.model.consumer import Consumer
-from leveret.model.message import Death, Message, QueueEntry
-from leveret.model.queue import Queue
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
+from leveret.core.model import dead_letter
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.message import Death, Message, QueueEntry
+from leveret.core.model.queue import Queue
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
 from tests.model.world import SECOND, Inbox, World, bodies, consume, discard, give_back, headers_of, inbox, take
 
 

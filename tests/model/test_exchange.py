@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from leveret.compat import Compat
-from leveret.model.binding import Binding, binding_key
-from leveret.model.errors import AmqpError, CommandInvalid, PreconditionFailed
-from leveret.model.exchanges import (
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding, binding_key
+from leveret.core.model.errors import AmqpError, CommandInvalid, PreconditionFailed
+from leveret.core.model.exchanges import (
     EXCHANGE_TYPES,
     Exchange,
     exchange_class,
@@ -19,9 +19,9 @@ from leveret.model.exchanges import (
     make_default_exchange,
     make_exchange,
 )
-from leveret.model.message import Message
-from leveret.wire.properties import Properties
-from leveret.wire.values import Field, Table
+from leveret.core.model.message import Message
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Field, Table
 
 V4_3 = Compat.for_version("4.3")
 # The weight that a consistent-hash binding needs; other types take it as any key, except x-local-random.

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from leveret.compat import Compat
-from leveret.model.binding import Binding
-from leveret.model.errors import PreconditionFailed
-from leveret.model.exchanges import Exchange, make_default_exchange, make_exchange
-from leveret.model.message import Message
-from leveret.wire.properties import Properties
-from leveret.wire.values import Field, Table
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges import Exchange, make_default_exchange, make_exchange
+from leveret.core.model.message import Message
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Field, Table
 
 V4_3 = Compat.for_version("4.3")
 

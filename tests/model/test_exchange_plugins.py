@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from leveret.compat import Compat
-from leveret.model.binding import Binding
-from leveret.model.errors import AmqpError, InternalRefusal
-from leveret.model.exchanges import (
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding
+from leveret.core.model.errors import AmqpError, InternalRefusal
+from leveret.core.model.exchanges import (
     Exchange,
     exchange_class,
     make_exchange,
 )
-from leveret.model.exchanges.x_delayed_message import headers_after_delay
-from leveret.model.message import Message
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
+from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
+from leveret.core.model.message import Message
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
 
 V4_3 = Compat.for_version("4.3")
 DELAYED = {"x-delayed-type": "direct"}

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from leveret.compat import Compat
-from leveret.model.errors import NotAllowed
-from leveret.model.node import Node
+from leveret.core.compat import Compat
+from leveret.core.model.errors import NotAllowed
+from leveret.core.model.node import Node
 from tests.model.world import MINUTE, SECOND, Peer, World, bodies, give_back, take
 
 

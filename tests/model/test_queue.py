@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.model.errors import AccessRefused, ResourceLocked
+from leveret.core.model.errors import AccessRefused, ResourceLocked
 from tests.model.world import Inbox, Peer, World, bodies, consume, discard, give_back, inbox, take
 
 

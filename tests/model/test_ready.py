@@ -7,9 +7,9 @@ from collections import deque
 
 import pytest
 
-from leveret.model.message import Message, QueueEntry
-from leveret.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
-from leveret.wire.properties import Properties
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.wire.properties import Properties
 
 MAKERS = {
     "fifo": ReadyFifo,

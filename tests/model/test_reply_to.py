@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.model.message import Message
-from leveret.model.reply_to import PREFIX
+from leveret.core.model.message import Message
+from leveret.core.model.reply_to import PREFIX
 from tests.model.world import World, bodies
 
 

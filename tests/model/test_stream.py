@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from leveret.model.errors import NotImplementedByBroker, PreconditionFailed
-from leveret.wire.values import Field
+from leveret.core.model.errors import NotImplementedByBroker, PreconditionFailed
+from leveret.core.wire.values import Field
 from tests.model.reading import read, settle, stream
 from tests.model.world import Inbox, World, bodies, consume, headers_of, inbox
 

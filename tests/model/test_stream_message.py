@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.model.errors import InternalRefusal
-from leveret.wire.values import Field
+from leveret.core.model.errors import InternalRefusal
+from leveret.core.wire.values import Field
 from tests.model.reading import read, settle, stream
 from tests.model.world import World, headers_of, inbox
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.model.timers import Timers
+from leveret.core.model.timers import Timers
 
 
 def run_until(timers: Timers, now: int) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.compat import Compat
-from leveret.model.binding import Binding
-from leveret.model.errors import PreconditionFailed
-from leveret.model.exchanges import Exchange, make_exchange
-from leveret.model.exchanges.topic import MEMO_SIZE, TopicExchange, reached, words
-from leveret.model.message import Message
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges import Exchange, make_exchange
+from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, reached, words
+from leveret.core.model.message import Message
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
 
 V4_3 = Compat.for_version("4.3")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.model.errors import (
+from leveret.core.model.errors import (
     AccessRefused,
     AmqpError,
     InternalRefusal,
@@ -12,7 +12,7 @@ from leveret.model.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from leveret.wire.values import Table
+from leveret.core.wire.values import Table
 from tests.model.world import Peer, World, bodies, consume
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from leveret.compat import Compat
-from leveret.hooks import Hooks
-from leveret.model.consumer import Consumer
-from leveret.model.errors import AmqpError
-from leveret.model.message import Message, QueueEntry
-from leveret.model.node import Node
-from leveret.model.queue import Queue
-from leveret.model.vhost import Published, VirtualHost
+from leveret.core.compat import Compat
+from leveret.core.hooks import Hooks
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.errors import AmqpError
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.node import Node
+from leveret.core.model.queue import Queue
+from leveret.core.model.vhost import Published, VirtualHost
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
 from leveret.trace.events import Event
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

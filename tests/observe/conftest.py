@@ -5,20 +5,16 @@ from contextlib import nullcontext
 
 import pytest
 
-from leveret.compat import Compat
-from leveret.hooks import Hooks
-from leveret.model.message import Message
-from leveret.model.node import Node
-from leveret.observe.assertions import Assertions
-from leveret.observe.message_view import MessageView
-from leveret.protocol import handlers
-from leveret.protocol.assembler import Content
-from leveret.protocol.channel import Channel
-from leveret.protocol.connection import Connection
-from leveret.protocol.rights import UserRights
-from leveret.trace import events
-from leveret.trace.recorder import Recorder
-from leveret.wire.methods import (
+from leveret.core.compat import Compat
+from leveret.core.hooks import Hooks
+from leveret.core.model.message import Message
+from leveret.core.model.node import Node
+from leveret.core.protocol import handlers
+from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.rights import UserRights
+from leveret.core.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicGet,
@@ -29,8 +25,12 @@ from leveret.wire.methods import (
     ConfirmSelect,
     QueueDeclare,
 )
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
+from leveret.observe.assertions import Assertions
+from leveret.observe.message_view import MessageView
+from leveret.trace import events
+from leveret.trace.recorder import Recorder
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.observe.errors import IncompleteTrace, UnknownName
+from leveret.errors import EventsMissingError, NotDeclaredError
 from leveret.trace import events
 from leveret.trace.recorder import Recorder
 
@@ -229,7 +229,9 @@ def test_an_empty_queue_has_nothing_ready_and_nothing_unacked(world, assertions,
 
 @pytest.mark.parametrize("name", ["assert_delivered", "assert_acked", "assert_requeued", "assert_dead_lettered"])
 def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
-    with pytest.raises(UnknownName, match=r"no queue 'orders.wrok' was ever declared .* did you mean 'orders.work'\?"):
+    with pytest.raises(
+        NotDeclaredError, match=r"no queue 'orders.wrok' was ever declared .* did you mean 'orders.work'\?"
+    ):
         getattr(assertions, name)("orders.wrok")
 
 
@@ -237,22 +239,22 @@ def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
     "name", ["assert_published", "assert_not_published", "assert_returned", "assert_confirmed", "assert_nacked"]
 )
 def test_an_exchange_nobody_ever_used_is_an_error(assertions, name):
-    with pytest.raises(UnknownName, match=r"no exchange 'order' was ever declared .* did you mean 'orders'\?"):
+    with pytest.raises(NotDeclaredError, match=r"no exchange 'order' was ever declared .* did you mean 'orders'\?"):
         getattr(assertions, name)("order")
 
 
 def test_the_queue_a_dead_letter_should_arrive_in_has_to_exist(assertions):
-    with pytest.raises(UnknownName, match=r"no queue 'orders.dead'"):
+    with pytest.raises(NotDeclaredError, match=r"no queue 'orders.dead'"):
         assertions.assert_dead_lettered("orders.work", to="orders.dead")
 
 
 def test_a_place_where_nothing_can_be_dropped_is_an_error(assertions):
-    with pytest.raises(UnknownName, match="no queue or exchange 'nowhere'"):
+    with pytest.raises(NotDeclaredError, match="no queue or exchange 'nowhere'"):
         assertions.assert_dropped("nowhere")
 
 
 def test_an_unknown_vhost_is_an_error(assertions):
-    with pytest.raises(UnknownName, match="there is no virtual host 'prod'"):
+    with pytest.raises(NotDeclaredError, match="there is no virtual host 'prod'"):
         assertions.assert_not_published("orders", vhost="prod")
 
 
@@ -267,13 +269,13 @@ def test_a_queue_that_was_deleted_is_still_known(world, assertions, worker):
 
 
 def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
-    with pytest.raises(UnknownName, match=r"there is no queue 'orders' in vhost '/'; did you mean 'orders.work'"):
+    with pytest.raises(NotDeclaredError, match=r"there is no queue 'orders' in vhost '/'; did you mean 'orders.work'"):
         assertions.assert_empty("orders")
 
 
 @pytest.mark.parametrize("name", ["assert_acked", "assert_empty"])
 def test_a_name_that_did_not_come_is_said_to_have_been_waited_for(assertions, name):
-    with pytest.raises(UnknownName, match=r"and nobody declared it in the 0\.5 s this has waited for it; known"):
+    with pytest.raises(NotDeclaredError, match=r"and nobody declared it in the 0\.5 s this has waited for it; known"):
         getattr(assertions, name)("jobs", within=0.5)
 
 
@@ -285,7 +287,7 @@ def test_a_misspelt_keyword_is_refused(assertions):
 def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
     world = make_world(Recorder(level="off"))
 
-    with pytest.raises(IncompleteTrace, match=r"this broker keeps none; use Broker\(record='ring'\)"):
+    with pytest.raises(EventsMissingError, match=r"this broker keeps none; use Broker\(record='ring'\)"):
         world.assertions.assert_not_published("orders")
 
 
@@ -308,7 +310,7 @@ def test_nothing_is_concluded_from_a_part_of_the_trace(forgetful):
         lambda: forgetful.assertions.assert_published("orders", times=2),
     ):
         with pytest.raises(
-            IncompleteTrace, match=r"the trace holds the last 4 events .* clear\(\) it before the part that counts"
+            EventsMissingError, match=r"the trace holds the last 4 events .* clear\(\) it before the part that counts"
         ):
             question()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from leveret.pipeline import gold
-from leveret.pipeline.session import session
+from leveret.pipeline.spark_session import session
 from tests.pipeline import frames, plain, random_traces
 
 

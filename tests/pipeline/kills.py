@@ -115,7 +115,7 @@ def is_done(folder: Path) -> bool:
 
 def driver(folder: Path) -> None:
     from leveret.pipeline import incremental
-    from leveret.pipeline.session import local_session
+    from leveret.pipeline.spark_session import local_session
     from leveret.pipeline.warehouse import Warehouse
     from tests.pipeline.small_tables import SMALL_TABLES
 
@@ -150,7 +150,7 @@ def come(folder: Path, coming: dict[str, Any]) -> None:
 
 def compare(folder: Path, once: Path) -> None:
     from leveret.pipeline import incremental
-    from leveret.pipeline.session import local_session
+    from leveret.pipeline.spark_session import local_session
     from leveret.pipeline.warehouse import Warehouse
     from tests.pipeline.small_tables import SMALL_TABLES
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import amqp
 
 from leveret import Broker
-from leveret.harness import Harness
+from leveret.engine.harness import Harness
 from leveret.trace.firehose import Firehose
 from leveret.trace.rows import Row
 from tests.lockstep.answer import Answer

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from leveret.errors import NoTracesError
 from leveret.pipeline import bronze
 from leveret.pipeline.schema import EVENTS, RUNS
-from leveret.pipeline.sources import NoTracesError, find, inspect
+from leveret.pipeline.sources import find, inspect
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(40)

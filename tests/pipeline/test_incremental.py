@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from leveret.errors import NoWarehouseError
 from leveret.pipeline import incremental
 from leveret.pipeline.schema import Table
-from leveret.pipeline.warehouse import NoWarehouseError, Warehouse
+from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.small_tables import SMALL_TABLES, kinds
 from tests.pipeline.traces import header, lives, text, write
 

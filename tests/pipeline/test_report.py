@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.cli import main
+from leveret.errors import NoSuchRunError
 from leveret.pipeline.incremental import ingest, read_table, update
-from leveret.pipeline.report import NoSuchRunError, for_small_questions, report
+from leveret.pipeline.report import for_small_questions, report
 from leveret.pipeline.report.subject import choose
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import Line, header, lives, write

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.session import local_session, session
+from leveret.pipeline.spark_session import local_session, session
 
 
 def test_a_session_that_is_there_is_taken_as_it_is(spark: SparkSession) -> None:
@@ -38,7 +38,7 @@ def test_python_workers_import_the_pyspark_that_is_installed(spark: SparkSession
 
 def test_what_spark_submit_was_told_is_not_told_otherwise(tmp_path: Path) -> None:
     program = (
-        "from leveret.pipeline.session import session\n"
+        "from leveret.pipeline.spark_session import session\n"
         "from leveret.spark import jvm\n"
         # As spark-submit: the JVM is there first, and the environment says where.
         "told = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"
@@ -55,7 +55,7 @@ def test_what_spark_submit_was_told_is_not_told_otherwise(tmp_path: Path) -> Non
 
 def test_spark_starts_with_nothing_in_the_environment(tmp_path: Path) -> None:
     program = (
-        "from leveret.pipeline.session import session\n"
+        "from leveret.pipeline.spark_session import session\n"
         "import os\n"
         "with session('test') as spark:\n"
         "    print(spark.range(7).count(), sorted(name for name in os.environ if 'GATEWAY' in name))\n"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from leveret.pipeline.warehouse import COMMITS, ConflictError, State, Warehouse
+from leveret.errors import ConflictError
+from leveret.pipeline.warehouse import COMMITS, State, Warehouse
 
 
 def file(run: str, problem: str | None = None) -> dict[str, Any]:

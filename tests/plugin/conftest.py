@@ -11,7 +11,7 @@ import pika  # noqa: F401
 import pytest
 
 import leveret.broker
-import leveret.harness  # noqa: F401
+import leveret.engine.harness  # noqa: F401
 
 CLIENT = """
 import pika

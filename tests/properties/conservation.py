@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from leveret.hooks import RawEvent
-from leveret.model.node import Node
-from leveret.model.queue import Queue
-from leveret.model.quorum import QuorumQueue
+from leveret.core.model.node import Node
+from leveret.core.model.queue import Queue
+from leveret.core.model.quorum import QuorumQueue
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 READY, HELD, REFUSED, EXPIRED, ENDED = "ready", "held", "refused", "expired", "ended"
 

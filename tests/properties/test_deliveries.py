@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.model.message import Message
-from leveret.protocol.delivery import DeliveryEncoder, content
-from leveret.wire.frames import method_frame
-from leveret.wire.methods import BasicDeliver
-from leveret.wire.properties import Properties
+from leveret.core.model.message import Message
+from leveret.core.protocol.delivery import DeliveryEncoder, content
+from leveret.core.wire.frames import method_frame
+from leveret.core.wire.methods import BasicDeliver
+from leveret.core.wire.properties import Properties
 
 CHANNEL, FRAME_MAX = 3, 64
 LIMIT = FRAME_MAX - 8

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from pamqp import base, body, commands, frame, header, heartbeat
 from pamqp.commands import Basic, Channel, Confirm, Queue
 
-from leveret.compat import Compat
-from leveret.hooks import Hooks, RawEvent
-from leveret.model.node import Node
-from leveret.protocol.connection import Connection
-from leveret.trace.events import Event
+from leveret.core.compat import Compat
+from leveret.core.hooks import Hooks
+from leveret.core.model.node import Node
+from leveret.core.protocol.connection import Connection
+from leveret.trace.events import Event, RawEvent
 
 SECOND = 1_000_000
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"

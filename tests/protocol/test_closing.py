@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Channel, Queue
 
-from leveret.protocol.state import State
+from leveret.core.protocol.state import State
 from tests.protocol.peer import Peer, Server, contents, declare, methods, names, the
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 
-from leveret.hooks import RawEvent
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 from tests.protocol.peer import Peer, Server, declare, methods, names, octets, publish_octets, select, the
 
 

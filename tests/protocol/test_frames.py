@@ -6,7 +6,7 @@ import pytest
 from pamqp import body, commands, header, heartbeat
 from pamqp.commands import Basic, Channel, Queue
 
-from leveret.protocol.state import State
+from leveret.core.protocol.state import State
 from tests.protocol.peer import Frame, Peer, Server, contents, declare, octets, publish_octets, the
 
 

@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands, heartbeat
 from pamqp.commands import Channel
 
-from leveret.protocol.state import State
+from leveret.core.protocol.state import State
 from tests.protocol.peer import PROTOCOL_HEADER, Frame, Peer, Server, names, octets, split, start_ok, the
 
 STEPS: dict[str, Frame] = {

@@ -6,8 +6,9 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue
 
-from leveret.hooks import Hooks, RawEvent
+from leveret.core.hooks import Hooks
 from leveret.trace import events
+from leveret.trace.events import RawEvent
 from tests.protocol.peer import Peer, Server, contents, declare, names, the
 
 

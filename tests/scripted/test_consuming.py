@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from leveret import Broker, BrokerError, Refused, WaitedTooLong
+from leveret import Broker, BrokerError, RefusedError, WaitTimeoutError
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_one_waits_behind_a_single_active_consumer(broker):
 def test_exclusive_use_keeps_others_out(broker):
     broker.consume("orders.work", exclusive=True)
 
-    with pytest.raises(Refused, match="in exclusive use"):
+    with pytest.raises(RefusedError, match="in exclusive use"):
         broker.consume("orders.work")
     assert len(broker.queue("orders.work").consumers) == 1
 
@@ -104,7 +104,7 @@ def test_automatic_acks_leave_nothing_to_settle(broker):
 
     assert consumer.next().text == "1"
     assert consumer.unacked == []
-    with pytest.raises(Refused, match="acknowledges automatically"):
+    with pytest.raises(RefusedError, match="acknowledges automatically"):
         consumer.ack()
 
 
@@ -114,7 +114,7 @@ def test_a_message_settled_twice_is_refused(broker):
     message = consumer.next()
     message.ack()
 
-    with pytest.raises(Refused, match="unknown delivery tag 1"):
+    with pytest.raises(RefusedError, match="unknown delivery tag 1"):
         message.ack()
 
 
@@ -141,7 +141,7 @@ def test_waiting_in_vain_shows_how_things_stand(broker):
     consumer = broker.consume("orders.work", tag="mine")
 
     with pytest.raises(
-        WaitedTooLong, match=r"(?s)no message came to mine on 'orders.work' within 0.01 s.*seed=0.*consume"
+        WaitTimeoutError, match=r"(?s)no message came to mine on 'orders.work' within 0.01 s.*seed=0.*consume"
     ):
         consumer.next(timeout=0.01)
 

@@ -9,10 +9,10 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from leveret.clock import HoldableClock, SystemClock
 from leveret.server import native
 from leveret.server.listener import Listener
 from leveret.server.loop import Loop
+from leveret.time.sources import HoldableClock, SystemClock
 
 
 class EchoHost:

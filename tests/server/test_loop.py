@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.clock import SystemClock
 from leveret.server import native
 from leveret.server.listener import Listener
+from leveret.time.sources import SystemClock
 from tests.server.echo import EchoBroker, echo_broker, read_to_end
 
 

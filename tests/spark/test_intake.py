@@ -10,7 +10,7 @@ import pika
 import pytest
 
 from leveret import Broker
-from leveret.spark.amqp.errors import LinkError, LinkLostError
+from leveret.errors import LinkError, LinkLostError
 from leveret.spark.amqp.intake import Intake
 from leveret.spark.amqp.offsets import Offset
 from leveret.spark.amqp.options import stream_read_options

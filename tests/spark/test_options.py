@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.spark.amqp.errors import OptionError
+from leveret.errors import OptionError
 from leveret.spark.amqp.options import (
     OPTIONS,
     batch_read_options,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pamqp import body, commands, frame, header
 from pyspark.sql.types import StructType
 
+from leveret.errors import OptionError
 from leveret.spark.amqp.columns import SCHEMA, checked_columns
 from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
-from leveret.spark.amqp.errors import OptionError
 from leveret.spark.amqp.rows import headers_to_json, record_batches
 
 TEXTS = (

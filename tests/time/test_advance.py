@@ -12,7 +12,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from leveret import Broker, BrokerError, EndlessTime
+from leveret import Broker, BrokerError, EndlessTimeError
 from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 
 # Messages that expire are what this is about, wherever they go.
@@ -145,7 +145,7 @@ def test_a_loop_without_end_is_named(leveret: Broker) -> None:
     with rejecting_worker(leveret.url, "jobs"):
         leveret.publish("", "jobs")
 
-        with pytest.raises(EndlessTime, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
+        with pytest.raises(EndlessTimeError, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
             leveret.clock.advance(days=365, limit=20)
 
 

@@ -12,8 +12,8 @@ import aio_pika
 import pika
 import pytest
 
-from leveret import Broker, BrokerError, EndlessTime, WaitedTooLong
-from leveret.autojump import Autojump
+from leveret import Broker, BrokerError, EndlessTimeError, WaitTimeoutError
+from leveret.time.autojump import Autojump
 from tests.time.workers import FAILED, JOBS, PATIENCE, compute, pika_worker, rejecting_worker
 
 # Messages that expire are what this is about, wherever they go.
@@ -93,7 +93,7 @@ def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> No
         leveret.publish("", "orders")
         channel.basic_get("orders")
         with leveret.clock.autojump() as jumping:
-            with pytest.raises(WaitedTooLong, match=r"1 unacked on orders held by"):
+            with pytest.raises(WaitTimeoutError, match=r"1 unacked on orders held by"):
                 leveret.wait_idle(timeout=0.05)
             assert jumping.leap_count == 0
 
@@ -154,7 +154,7 @@ def test_a_loop_without_end_fails_the_test_that_waits(leveret: Broker) -> None:
         leveret.publish("", "jobs")
         leveret.clock.autojump(limit=20)
 
-        with pytest.raises(EndlessTime, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
+        with pytest.raises(EndlessTimeError, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
             leveret.wait_for("acked", "jobs", timeout=PATIENCE)
 
 
@@ -162,7 +162,10 @@ def test_a_loop_without_end_fails_at_the_end_of_the_block(leveret: Broker) -> No
     declare_loop(leveret)
     with rejecting_worker(leveret.url, "jobs"):
         leveret.publish("", "jobs")
-        with pytest.raises(EndlessTime, match="dead-lettered from wait"), leveret.clock.autojump(limit=5) as jumping:
+        with (
+            pytest.raises(EndlessTimeError, match="dead-lettered from wait"),
+            leveret.clock.autojump(limit=5) as jumping,
+        ):
             wait_until_off(jumping)
 
 
@@ -173,7 +176,7 @@ def test_a_loop_without_end_that_nobody_waited_for_is_told_at_the_end(leveret: B
         leveret.publish("", "jobs")
         wait_until_off(leveret.clock.autojump(limit=5))
 
-    with pytest.raises(EndlessTime):
+    with pytest.raises(EndlessTimeError):
         leveret.check()
 
 

@@ -12,7 +12,7 @@ import pytest
 from leveret import Broker
 from leveret.server import threads
 from leveret.server.threads import Threads
-from leveret.stillness import Stillness
+from leveret.time.stillness import Stillness
 
 pytestmark = pytest.mark.skipif(not Threads().can_tell, reason="the system does not tell what threads do")
 

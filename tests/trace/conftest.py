@@ -11,7 +11,7 @@ import pika
 import pytest
 
 from leveret import Broker
-from leveret.harness import Harness
+from leveret.engine.harness import Harness
 from leveret.trace.jsonl import TraceReader
 
 Row = dict[str, Any]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pika
 import pytest
 
+from leveret.errors import UnreadableTraceError
 from leveret.trace.firehose import Firehose, write_trace
-from leveret.trace.jsonl import TraceReader, UnreadableTrace
+from leveret.trace.jsonl import TraceReader
 from leveret.trace.rows import body_hash
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -124,12 +125,12 @@ def test_another_file_is_refused_by_name(tmp_path, content, said):
     path = tmp_path / "rabbit.log"
     path.write_bytes(content)
 
-    with pytest.raises(UnreadableTrace, match=f"rabbit.log.*{said}"):
+    with pytest.raises(UnreadableTraceError, match=f"rabbit.log.*{said}"):
         list(Firehose().log(path))
 
 
 def test_a_message_of_another_exchange_is_refused():
-    with pytest.raises(UnreadableTrace, match=r"'order\.created' is no routing key of the firehose"):
+    with pytest.raises(UnreadableTraceError, match=r"'order\.created' is no routing key of the firehose"):
         Firehose().row("order.created", {}, b"")
 
 

@@ -6,14 +6,14 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leveret.model.message import Message
+from leveret.core.model.message import Message
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Table
 from leveret.trace import events
 from leveret.trace.events import FIELDS, KINDS
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
 from leveret.trace.rows import Numbering, Rows
-from leveret.wire.properties import Properties
-from leveret.wire.values import Table
 
 WALL = 1_800_000_000_000_000
 # Names hold octets that are not UTF-8 as surrogates.

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret import Broker
-from leveret.harness import Harness
-from leveret.trace.jsonl import TraceReader, UnreadableTrace, header_line
+from leveret.engine.harness import Harness
+from leveret.errors import UnreadableTraceError
+from leveret.trace.jsonl import TraceReader, header_line
 from leveret.trace.run import close_files
 from leveret.trace.trace_file import TraceFile
 
@@ -320,7 +321,9 @@ def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut)
     path.write_bytes(kept)
     whole = kept.count(b"\n")
     if not whole:
-        with pytest.raises(UnreadableTrace, match=r"r\.main\.jsonl is no trace: its first line is cut|it is empty"):
+        with pytest.raises(
+            UnreadableTraceError, match=r"r\.main\.jsonl is no trace: its first line is cut|it is empty"
+        ):
             TraceReader(path)
         return
 
@@ -336,7 +339,7 @@ def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factor
     path = tmp_path_factory.mktemp("cut") / "r.main.jsonl.gz"
     path.write_bytes(packed[: data.draw(st.integers(2, len(packed) - 1))])
 
-    with suppress(UnreadableTrace):
+    with suppress(UnreadableTraceError):
         reader = TraceReader(path)
         numbers = [row["seq"] for row in reader]
         assert numbers == list(range(1, len(numbers) + 1))
@@ -357,7 +360,7 @@ def test_another_file_is_refused_by_name(tmp_path, text, said):
     path = tmp_path / "some.jsonl"
     path.write_text(text)
 
-    with pytest.raises(UnreadableTrace, match=f"some.jsonl {said}"):
+    with pytest.raises(UnreadableTraceError, match=f"some.jsonl {said}"):
         TraceReader(path)
 
 
@@ -365,7 +368,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
     path = tmp_path / "some.jsonl"
     path.write_text(header_line({"run": "r", "worker": "main"}) + "{}\nbroken\n{}\n")
 
-    with pytest.raises(UnreadableTrace, match=r"some\.jsonl: line 3 is no event"):
+    with pytest.raises(UnreadableTraceError, match=r"some\.jsonl: line 3 is no event"):
         list(TraceReader(path))
 
 

@@ -11,7 +11,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from leveret import Broker, WaitedTooLong
+from leveret import Broker, WaitTimeoutError
 
 # Messages that expire are what this is about, wherever they go.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
@@ -57,7 +57,7 @@ def test_dramatiq_57_a_backoff_of_seven_days_neither_hangs_nor_hides(leveret: Br
         actor.send()
         worker.start()
         leveret.wait_for("delivered", "default.DQ")
-        with pytest.raises(WaitedTooLong, match=r"1 unacked on default\.DQ held by"):
+        with pytest.raises(WaitTimeoutError, match=r"1 unacked on default\.DQ held by"):
             leveret.wait_idle(timeout=0.01)
 
         traveller.shift(datetime.timedelta(days=7))

@@ -7,7 +7,7 @@ import threading
 import aio_pika
 import pytest
 
-from leveret import WaitedTooLong
+from leveret import WaitTimeoutError
 from tests.users.conftest import PATIENCE, consume_until_lost
 
 
@@ -78,7 +78,7 @@ def test_masstransit_2009_a_long_running_consumer_is_not_taken_for_idle(broker, 
     work("jobs", lambda channel, body: may_end.wait(PATIENCE))
     broker.publish("", "jobs", b"long")
 
-    with pytest.raises(WaitedTooLong, match="1 unacked on jobs held by"):
+    with pytest.raises(WaitTimeoutError, match="1 unacked on jobs held by"):
         broker.wait_idle(timeout=0.05)
     may_end.set()
     broker.wait_idle()

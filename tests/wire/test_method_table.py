@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, Method
+from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, Method
 
 HERE = Path(__file__).parent
 GENERATOR = HERE.parents[1] / "tools" / "generate_methods.py"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.wire import methods
-from leveret.wire.errors import MalformedUtf8, ShortStringTooLong, Undecodable, UnknownFieldType, WireError
-from leveret.wire.methods import CLIENT_METHODS, ClientMethod, Method
-from leveret.wire.values import Table
+from leveret.core.wire import methods
+from leveret.core.wire.errors import MalformedUtf8, ShortStringTooLong, Undecodable, UnknownFieldType, WireError
+from leveret.core.wire.methods import CLIENT_METHODS, ClientMethod, Method
+from leveret.core.wire.values import Table
 
 ALL_METHODS = [each for each in vars(methods).values() if isinstance(each, type) and issubclass(each, Method)][1:]
 FROM_SERVER = [each for each in ALL_METHODS if hasattr(each, "encode")]

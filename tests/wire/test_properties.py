@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.wire.errors import ShortStringTooLong, UndecodableProperties
-from leveret.wire.properties import PROPERTY_NAMES, Properties
-from leveret.wire.values import Field, Table
+from leveret.core.wire.errors import ShortStringTooLong, UndecodableProperties
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.core.wire.values import Field, Table
 
 # A value of every property and its octets, in the order of the wire.
 SAMPLES: list[tuple[str, int, str | int | Table, bytes]] = [

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.wire.errors import ShortStringTooLong, UnknownFieldType, WireError
-from leveret.wire.values import NESTING_MAX, TYPE_NAMES, Field, Table
+from leveret.core.wire.errors import ShortStringTooLong, UnknownFieldType, WireError
+from leveret.core.wire.values import NESTING_MAX, TYPE_NAMES, Field, Table
 
 
 def short(octets: bytes) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leveret.broker import KEYWORDS
+from leveret.errors import ExplorationFailedError, LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, Kind, kinds_of
 from leveret.exploration.logs import show_logs
 from leveret.exploration.run import Run, Scenario, Stage
@@ -18,21 +19,10 @@ from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, Search
 from leveret.exploration.telling import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.faults import Fault
-from leveret.keywords import unknown_keyword
-from leveret.observe.errors import LeveretWarning
-from leveret.observe.spelling import did_you_mean
 
-__all__ = ["DEFAULT", "KINDS", "Exploration", "ExplorationFailed", "Run", "Schedule", "Settings", "explore"]
+__all__ = ["DEFAULT", "KINDS", "Exploration", "ExplorationFailedError", "Run", "Schedule", "Settings", "explore"]
 
 LIMIT_S: Final = 10.0
-
-
-class ExplorationFailed(AssertionError):
-    """There is a schedule of faults under which a scenario fails; `exploration` is all that was found."""
-
-    def __init__(self, text: str, exploration: Exploration | None = None) -> None:
-        super().__init__(text)
-        self.exploration = exploration
 
 
 def explore(
@@ -54,7 +44,7 @@ def explore(
     as a report names it. A run that takes longer than `limit` seconds has failed. The first failure ends it, unless
     `keep_going`. A coroutine function runs in an event loop of its own. `options` are the broker's.
 
-    ExplorationFailed tells the shortest failing schedule; a scenario that fails plainly raises what it raises.
+    ExplorationFailedError tells the shortest failing schedule; a scenario that fails plainly raises what it raises.
     """
     __tracebackhide__ = True
     for word in options:
@@ -67,7 +57,7 @@ def explore(
         plain.error.add_note("This is the plain run: no fault was placed yet.")
         raise plain.error
     if plain.hang is not None:
-        raise ExplorationFailed(plain_hang_text(plain))
+        raise ExplorationFailedError(plain_hang_text(plain))
     found = settings.search(stage, plain)
     settings.speak(found, getattr(scenario, "__name__", "scenario"))
     return found
@@ -111,9 +101,9 @@ class Settings:
             run = found.failed_runs[0]
             show_logs(run.logs)
             line = replay_line(name, run.schedule.placements, str(run.schedule), KINDS)
-            raise ExplorationFailed(failure_text(found, self.kinds, line), found) from run.error
+            raise ExplorationFailedError(failure_text(found, self.kinds, line), found) from run.error
         if found.diverged_runs and self.only is not None:
-            raise ExplorationFailed(f"{divergence_text(found)}\nnothing was explored", found)
+            raise ExplorationFailedError(f"{divergence_text(found)}\nnothing was explored", found)
         if found.diverged_runs:
             warnings.warn(divergence_text(found), LeveretWarning, stacklevel=3)
         if not found.run_count:
@@ -136,5 +126,5 @@ class Settings:
 WORDS: Final = tuple(explore.__kwdefaults__ or ())
 
 # Known by the names they are imported by: that is what a summary line of a failing test shows.
-for _public in (ExplorationFailed, Exploration):
+for _public in (ExplorationFailedError, Exploration):
     _public.__module__ = "leveret"

@@ -14,10 +14,10 @@ from leveret.trace import events
 from leveret.trace.events import Event, preview
 
 if TYPE_CHECKING:
+    from leveret.core.model.message import Message, QueueEntry
+    from leveret.core.model.node import Node
     from leveret.exploration.watcher import Confirm
-    from leveret.hooks import RawEvent
-    from leveret.model.message import Message, QueueEntry
-    from leveret.model.node import Node
+    from leveret.trace.events import RawEvent
 
 _ENDS: Final = (events.ACKED, events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED)
 # Why a message was dropped though nobody asked for it.

@@ -11,13 +11,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
+from leveret.core.protocol.state import State
+from leveret.errors import nearest
 from leveret.exploration.lost import LostAfter
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
 from leveret.faults import DropConnection, Duplicate, Fault, Occasion, Redeliver, Reorder, Restart
 from leveret.faults.plan import WATCHED
-from leveret.observe.spelling import nearest
-from leveret.protocol.state import State
 
 LOST_BEFORE: Final = "lost before"
 LOST_AFTER: Final = "lost after"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.faults import DropConnection, Occasion
 
 if TYPE_CHECKING:
-    from leveret.protocol.connection import Connection
+    from leveret.core.protocol.connection import Connection
 
 # A client may take so long to read what it was sent, on the broker's clock: a reset would throw that away.
 _READ_US: Final = 100_000

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from leveret.core.model.queue import Queue
 from leveret.faults import Fault, Occasion
 from leveret.faults.conversation import hand_over
 from leveret.faults.fault import Point
-from leveret.model.queue import Queue
 
 # How long it waits for a message that could overtake, on the broker's clock.
 _WAIT_US: Final = 20_000

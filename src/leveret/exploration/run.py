@@ -16,20 +16,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.broker import Broker
+from leveret.engine.harness import Harness
 from leveret.exploration.judgement import confirmed_messages, lost_messages
 from leveret.exploration.kinds import Kind
 from leveret.exploration.logs import kept_logs
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.step import Seen
 from leveret.exploration.watcher import Watcher
-from leveret.harness import Harness
 from leveret.observe.callers import standing_line
 from leveret.observe.debugging import is_at_prompt
 
 if TYPE_CHECKING:
     from logging import LogRecord
 
-    from leveret.hooks import RawEvent
+    from leveret.trace.events import RawEvent
 
 Scenario = Callable[[Broker], Any]
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.protocol.state import ChannelState, State
+from leveret.core.wire.methods import BasicAck
 from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
 from leveret.observe.made_up import MADE_UP
-from leveret.protocol.state import ChannelState, State
 from leveret.trace.events import preview
-from leveret.wire.methods import BasicAck
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
+    from leveret.core.protocol.connection import Connection
     from leveret.faults import Occasion
-    from leveret.protocol.connection import Connection
 
 _THEN: Final = ", then "
 

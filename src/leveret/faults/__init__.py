@@ -17,7 +17,7 @@ from leveret.faults.occasion import Occasion
 from leveret.faults.plan import FaultPlan
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import Rule
-from leveret.faults.stream import Corrupt, Cut, HalfClose, Silent, Slice, Slow, Stall
+from leveret.faults.toxics import Corrupt, Cut, HalfClose, Silent, Slice, Slow, Stall
 
 __all__ = [
     "BlockPublishers",

@@ -9,18 +9,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
+from leveret.core.model.errors import AmqpError
+from leveret.core.protocol.state import State
+from leveret.core.wire.constants import REPLY_NAMES
+from leveret.core.wire.methods import ConnectionStartOk
 from leveret.faults.fault import ANYWHERE, Fault, Point, Target
 from leveret.faults.occasion import Occasion
-from leveret.model.errors import AmqpError
-from leveret.protocol.state import State
-from leveret.wire.constants import REPLY_NAMES
-from leveret.wire.methods import ConnectionStartOk
 
 if TYPE_CHECKING:
-    from leveret.model.consumer import Consumer
-    from leveret.model.message import QueueEntry
-    from leveret.model.node import Node
-    from leveret.protocol.channel import Channel
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.message import QueueEntry
+    from leveret.core.model.node import Node
+    from leveret.core.protocol.channel import Channel
 
 SECOND_US: Final = 1_000_000
 When = Literal["before", "after"]

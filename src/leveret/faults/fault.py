@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.faults.occasion import Occasion
-    from leveret.model.node import Node
 
 # Where a fault may be asked: when a client connects; before the broker handles a method; before it sends one, or a
 # delivery; before it owes a publisher a confirm; after an event; and at once, when the rule is added.

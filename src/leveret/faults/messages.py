@@ -9,19 +9,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from leveret.core.model import dead_letter
+from leveret.core.model.message import QueueEntry
+from leveret.core.model.queue import Queue
+from leveret.core.protocol import publishing
+from leveret.core.wire.methods import BasicPublish
 from leveret.faults.conversation import SECOND_US, hand_over
 from leveret.faults.fault import Fault, Target
 from leveret.faults.occasion import Occasion
 from leveret.faults.publishing import settle_lost
-from leveret.model import dead_letter
-from leveret.model.message import QueueEntry
-from leveret.model.queue import Queue
-from leveret.protocol import publishing
 from leveret.trace import events
-from leveret.wire.methods import BasicPublish
 
 if TYPE_CHECKING:
-    from leveret.model.consumer import Consumer
+    from leveret.core.model.consumer import Consumer
 
 
 class Lose(Fault):

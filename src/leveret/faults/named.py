@@ -24,7 +24,7 @@ from leveret.faults.messages import Duplicate, Expire, Lose, Redeliver, Reorder
 from leveret.faults.node import Restart
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.faults.stream import Corrupt, Cut, Direction, HalfClose, Silent, Slice, Slow, Stall
+from leveret.faults.toxics import Corrupt, Cut, Direction, HalfClose, Silent, Slice, Slow, Stall
 
 
 class NamedFaults:

@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from leveret.core.model.message import Message
+from leveret.core.protocol.state import ChannelState, State
+from leveret.core.wire.errors import WireError
+from leveret.core.wire.methods import ConnectionStartOk
+from leveret.core.wire.properties import Properties
 from leveret.faults.fault import Point
-from leveret.model.message import Message
 from leveret.observe.message_view import MessageView
-from leveret.protocol.state import ChannelState, State
-from leveret.wire.errors import WireError
-from leveret.wire.methods import ConnectionStartOk
-from leveret.wire.properties import Properties
 
 if TYPE_CHECKING:
-    from leveret.model.consumer import Consumer
-    from leveret.model.message import QueueEntry
-    from leveret.model.node import Node
-    from leveret.protocol.assembler import Content
-    from leveret.protocol.channel import Channel, Delivery
-    from leveret.protocol.connection import Connection
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.message import QueueEntry
+    from leveret.core.model.node import Node
+    from leveret.core.protocol.assembler import Content
+    from leveret.core.protocol.channel import Channel, Delivery
+    from leveret.core.protocol.connection import Connection
 
 
 class Dice(Protocol):

@@ -23,14 +23,14 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent, Tap
-    from leveret.model.consumer import Consumer
-    from leveret.model.message import Message, QueueEntry
-    from leveret.model.node import Node
-    from leveret.protocol.assembler import Content
-    from leveret.protocol.channel import Channel
-    from leveret.protocol.connection import Connection
-    from leveret.wire.methods import Method
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.message import Message, QueueEntry
+    from leveret.core.model.node import Node
+    from leveret.core.protocol.assembler import Content
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.connection import Connection
+    from leveret.core.wire.methods import Method
+    from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]
 Watch = Callable[[Occasion], bool]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.protocol import publishing
+from leveret.core.wire.methods import BasicPublish
 from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault
 from leveret.faults.occasion import Occasion
-from leveret.protocol import publishing
 from leveret.trace import events
-from leveret.wire.methods import BasicPublish
 
 if TYPE_CHECKING:
-    from leveret.model.message import Message
-    from leveret.protocol.channel import Channel
+    from leveret.core.model.message import Message
+    from leveret.core.protocol.channel import Channel
 
 UNCONFIRMED: Final = "not in confirm mode"
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from leveret.core.wire import methods as wire
+from leveret.errors import nearest
 from leveret.faults.fault import Fault, Point
 from leveret.observe.matching import Matcher, is_equal
-from leveret.observe.spelling import nearest
 from leveret.trace import events
-from leveret.wire import methods as wire
 
 if TYPE_CHECKING:
     from leveret.faults.occasion import Dice, Occasion

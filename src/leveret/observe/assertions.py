@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack, overload
 from leveret.observe.names import find_queue
 
 if TYPE_CHECKING:
-    from leveret.model.node import Node
+    from leveret.core.model.node import Node
     from leveret.observe.message_view import MessageView
     from leveret.trace.recorder import Recorder
 

@@ -19,9 +19,9 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.model.message import Message
-    from leveret.model.node import Node
+    from leveret.core.model.message import Message
+    from leveret.core.model.node import Node
+    from leveret.trace.events import RawEvent
 
 _TOLD: Final = frozenset(kind for kind, names in events.FIELDS.items() if "message" in names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from leveret.observe.spelling import did_you_mean
+from leveret.errors import did_you_mean
 
 # A list of more names helps nobody.
 _LISTED_MAX: Final = 40

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from leveret.model.node import Node
-    from leveret.protocol.channel import Channel, Delivery
-    from leveret.protocol.connection import Connection
+    from leveret.core.model.node import Node
+    from leveret.core.protocol.channel import Channel, Delivery
+    from leveret.core.protocol.connection import Connection
 
 
 class Holding(NamedTuple):

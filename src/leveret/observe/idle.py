@@ -22,9 +22,9 @@ from leveret.observe.holders import (
 from leveret.observe.spans import span_text
 
 if TYPE_CHECKING:
-    from leveret.model.consumer import Consumer
-    from leveret.model.node import Node
-    from leveret.model.stored_queue import StoredQueue
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
 
 # Names one holder of messages of one queue: connection and channel number, consumer tag (None: basic.get), queue.
 _Group = tuple[int, int, str | None, str, str]

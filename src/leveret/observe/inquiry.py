@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.errors import IncompleteTrace
+from leveret.errors import EventsMissingError, nearest
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import refuse_unknown
 from leveret.observe.searching import HAPPENINGS, Question, Search
-from leveret.observe.spelling import nearest
 
 if TYPE_CHECKING:
     from leveret.observe.assertions import Options, Source
@@ -87,7 +86,7 @@ class _Inquiry:
         __tracebackhide__ = True
         source, question = self._source, self._question
         if not source.recorder.is_on:
-            raise IncompleteTrace(
+            raise EventsMissingError(
                 f"{question.call} needs a trace and this broker keeps none; use Broker(record='ring')"
             )
         # After waiting in vain the barrier again: nothing may have happened since, but time has passed.
@@ -129,7 +128,7 @@ class _Inquiry:
         recorder = self._source.recorder
         # What was dropped before the test began does not count anyway.
         if recorder.has_dropped and not self._search.has_seen_start:
-            raise IncompleteTrace(
+            raise EventsMissingError(
                 f"{self._question.call} cannot be answered: the trace holds the last {recorder.size} events and older "
                 "ones are gone; clear() it before the part that counts"
             )

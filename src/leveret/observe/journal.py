@@ -13,7 +13,7 @@ from leveret.trace import events
 from leveret.trace.events import Event, clock_text
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
+    from leveret.trace.events import RawEvent
 
 _LISTED: Final = 5
 # How wide a line may be, and how many of them an event may take.

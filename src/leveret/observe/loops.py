@@ -10,7 +10,7 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
+    from leveret.trace.events import RawEvent
 
 # Enough of the end of a trace to hold a loop several times.
 _LOOKED_AT: Final = 300

@@ -18,10 +18,10 @@ from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final, NamedTuple
 
+from leveret.core.wire.properties import PROPERTY_NAMES
+from leveret.errors import nearest
 from leveret.observe.message_view import MessageView
-from leveret.observe.spelling import nearest
 from leveret.trace.events import preview
-from leveret.wire.properties import PROPERTY_NAMES
 
 _MISSING: Final = object()
 # What is given by somebody who expects it to be called.

@@ -10,15 +10,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
+from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.observe.hinting import Hinting
 from leveret.observe.holders import client_text, holder_text
 from leveret.trace.events import preview
-from leveret.wire.properties import PROPERTY_NAMES
 
 if TYPE_CHECKING:
-    from leveret.model.message import Message, QueueEntry
-    from leveret.protocol.channel import Delivery
-    from leveret.protocol.connection import Connection
+    from leveret.core.model.message import Message, QueueEntry
+    from leveret.core.protocol.channel import Delivery
+    from leveret.core.protocol.connection import Connection
 
 T = TypeVar("T")
 

@@ -5,45 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.errors import UnknownName
-from leveret.observe.spelling import nearest
+from leveret.errors import NotDeclaredError, nearest
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.model.node import Node
-    from leveret.model.stored_queue import StoredQueue
-    from leveret.model.vhost import VirtualHost
+    from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
     from leveret.observe.searching import Place
+    from leveret.trace.events import RawEvent
 
 _SHOWN_NAMES: Final = 10
 _NAMING_QUEUES: Final = frozenset(kind for kind, names in events.FIELDS.items() if "queue" in names)
 
 
 def find_vhost(node: Node, name: str) -> VirtualHost:
-    """The virtual host of this name; raises UnknownName."""
+    """The virtual host of this name; raises NotDeclaredError."""
     __tracebackhide__ = True
     vhost = node.vhosts.get(name)
     if vhost is None:
-        raise UnknownName(f"there is no virtual host {name!r}{_suggestion(name, node.vhosts)}")
+        raise NotDeclaredError(f"there is no virtual host {name!r}{_suggestion(name, node.vhosts)}")
     return vhost
 
 
 def find_queue(node: Node, vhost_name: str, name: str, *, within: float | None = None) -> StoredQueue:
-    """The queue of this name as it is now, after so long a wait; raises UnknownName."""
+    """The queue of this name as it is now, after so long a wait; raises NotDeclaredError."""
     __tracebackhide__ = True
     queues = find_vhost(node, vhost_name).queues
     if name not in queues:
         hint = _suggestion(name, queues)
-        raise UnknownName(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(within)}{hint}")
+        raise NotDeclaredError(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(within)}{hint}")
     return queues[name]
 
 
 def refuse_unknown(
     node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, within: float | None = None
 ) -> None:
-    """Raise UnknownName for a queue or exchange that neither exists nor occurs in the trace, after so long a wait."""
+    """Raise NotDeclaredError for a queue or exchange that neither exists nor occurs in the trace."""
     __tracebackhide__ = True
     vhost = find_vhost(node, vhost_name)
     known: dict[str, None] = {}
@@ -59,7 +58,7 @@ def refuse_unknown(
             known.update(dict.fromkeys(_names_in(event, place)))
     if name not in known:
         what = "queue or exchange" if place == "either" else place
-        raise UnknownName(
+        raise NotDeclaredError(
             f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(within)}"
             f"{_suggestion(name, known)}"
         )

@@ -12,7 +12,7 @@ from leveret.observe.journal import refusal_lines, tail_lines
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
-    from leveret.model.node import Node
+    from leveret.core.model.node import Node
     from leveret.trace.recorder import Recorder
 
 _TAIL: Final = 20

@@ -17,8 +17,8 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.model.message import Message
+    from leveret.core.model.message import Message
+    from leveret.trace.events import RawEvent
 
 Place = Literal["exchange", "queue", "either"]
 

@@ -16,13 +16,13 @@ from leveret.observe.holders import all_holdings, client_text, connection_name, 
 from leveret.observe.message_view import MessageView
 
 if TYPE_CHECKING:
-    from leveret.model.binding import Binding
-    from leveret.model.consumer import Consumer
-    from leveret.model.exchanges.exchange import Exchange
-    from leveret.model.node import Node
-    from leveret.model.stored_queue import StoredQueue
-    from leveret.protocol.channel import Channel
-    from leveret.protocol.connection import Connection
+    from leveret.core.model.binding import Binding
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.exchanges.exchange import Exchange
+    from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.connection import Connection
 
 
 @dataclass(frozen=True, slots=True, repr=False)

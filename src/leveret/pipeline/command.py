@@ -15,8 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from leveret.errors import JavaStartError, NoJavaError
 from leveret.spark.doctor import INSTALL, examine
-from leveret.spark.jvm import JavaStartError, NoJavaError, Profile
+from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -281,8 +282,8 @@ def _named(value: object) -> str:
 
 
 def _compact(options: argparse.Namespace) -> int:
+    from leveret.errors import ConflictError
     from leveret.pipeline.incremental import compact
-    from leveret.pipeline.warehouse import ConflictError
 
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
@@ -309,7 +310,7 @@ def _doctor(options: argparse.Namespace) -> int:
         return 1
     from time import perf_counter
 
-    from leveret.pipeline.session import session
+    from leveret.pipeline.spark_session import session
 
     began = perf_counter()
     with session("small") as spark:
@@ -364,7 +365,7 @@ def _tell(done: Ingested, refused_before: int) -> None:
 
 @contextmanager
 def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
-    from leveret.pipeline.session import WITHOUT_CALL_SITES, session
+    from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
     _progress("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
@@ -373,7 +374,8 @@ def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSes
 
 
 def _existing(options: argparse.Namespace) -> Warehouse:
-    from leveret.pipeline.warehouse import NoWarehouseError, Warehouse
+    from leveret.errors import NoWarehouseError
+    from leveret.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     if not warehouse.exists:

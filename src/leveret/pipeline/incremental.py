@@ -18,15 +18,14 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from leveret.errors import ConflictError, NoWarehouseError
 from leveret.pipeline import bronze
 from leveret.pipeline.gold import TABLES
 from leveret.pipeline.schema import FILES, RUNS, Table
 from leveret.pipeline.sources import Progress, TraceFile, find, guessed_events, inspect_all, is_trace
 from leveret.pipeline.warehouse import (
     BATCH,
-    ConflictError,
     FileState,
-    NoWarehouseError,
     State,
     Warehouse,
     is_repeated,

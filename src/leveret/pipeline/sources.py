@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
+from leveret.errors import NoTracesError
 from leveret.pipeline.schema import TRACE_VERSION
 
 Progress = Callable[[str], None]
@@ -31,10 +32,6 @@ _CHUNK: Final = 1 << 20
 # What an event takes, about, by the end of the file's name.
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _NEEDED_COLUMNS: Final = ("day", "run", "worker", "seq", "kind")
-
-
-class NoTracesError(ValueError):
-    """What was named holds no trace; the text says what was looked for, and where."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from leveret.errors import ConflictError
 from leveret.pipeline.bronze import STORED_EVENTS, events_among, without_repetitions
 from leveret.pipeline.schema import FILES
 
@@ -36,14 +37,6 @@ BATCH: Final = "_batch"
 _SNAPSHOT_EVERY: Final = 100
 # From here on a list of runs is a table to join with, not a condition.
 _LONGEST_CONDITION: Final = 500
-
-
-class ConflictError(RuntimeError):
-    """Somebody else has changed the warehouse since its state was read."""
-
-
-class NoWarehouseError(ValueError):
-    """The folder is no warehouse; the text says how to make one."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from leveret.errors import NoJavaError
 from leveret.spark import jvm
 
 _MESSAGES = 50
@@ -26,7 +27,7 @@ def warm() -> Path:
     java = next((java for java in jvm.javas() if java.feature >= jvm.OLDEST_JAVA_WITH_CACHE), None)
     if java is None:
         oldest = jvm.OLDEST_JAVA_WITH_CACHE
-        raise jvm.NoJavaError(f"a cache needs Java {oldest} or newer: pip install 'leveret[spark-local]' brings one")
+        raise NoJavaError(f"a cache needs Java {oldest} or newer: pip install 'leveret[spark-local]' brings one")
     cache = jvm.cache_path(java)
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent) as folder:

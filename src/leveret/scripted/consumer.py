@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from leveret.aio import elsewhere
-from leveret.engine import is_in_event_loop
-from leveret.errors import BrokerError, WaitedTooLong
-from leveret.model.errors import PreconditionFailed
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.protocol import handlers
+from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
+from leveret.core.wire.values import Field, Table
+from leveret.engine.elsewhere import elsewhere
+from leveret.engine.engine import is_in_event_loop
+from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
-from leveret.protocol import handlers
-from leveret.scripted.session import OwnChannel, OwnConnection
-from leveret.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
-from leveret.wire.values import Field, Table
+from leveret.scripted.own_connection import OwnChannel, OwnConnection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leveret.engine import Engine
-    from leveret.model.node import Node
+    from leveret.core.model.node import Node
+    from leveret.engine.engine import Engine
 
 Ack = Literal["manual", "auto"]
 
@@ -82,7 +82,7 @@ class ScriptedConsumer:
     """This is what `broker.consume` returns."""
 
     def __init__(self, engine: Engine, subscription: Subscription) -> None:
-        """Subscribe; raises Refused where RabbitMQ refuses."""
+        """Subscribe; raises RefusedError where RabbitMQ refuses."""
         if subscription.ack not in ("manual", "auto"):
             raise ValueError(f"ack={subscription.ack!r} is neither 'manual' nor 'auto'")
         self._engine = engine
@@ -131,7 +131,7 @@ class ScriptedConsumer:
         return AioConsumer(self)
 
     def next(self, timeout: float = 5) -> Delivered:
-        """The next message that came to it, waited for if none is there; WaitedTooLong says how things stand."""
+        """The next message that came to it, waited for if none is there; WaitTimeoutError says how things stand."""
         __tracebackhide__ = True
         self._engine.sync()
         if not self._has_more() and timeout > 0:
@@ -148,7 +148,7 @@ class ScriptedConsumer:
                 return self._last
         if self._has_ended():
             raise BrokerError(f"no more messages come to {self.tag} on {self.queue!r}: {self._why_ended()}")
-        raise WaitedTooLong(
+        raise WaitTimeoutError(
             f"no message came to {self.tag} on {self.queue!r} within {timeout:g} s\n{self._engine.report()}"
         )
 

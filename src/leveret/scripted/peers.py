@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from leveret.engine import Engine
+    from leveret.engine.engine import Engine
     from leveret.scripted.consumer import Ack, ScriptedConsumer
     from leveret.scripted.responder import Responder
 
@@ -20,8 +20,6 @@ class Peers:
     """Playing the other side, without a client."""
 
     _engine: Engine
-    # What the test's own answering code raised, until somebody asks.
-    _script_errors: list[BaseException]
 
     def consume(
         self,
@@ -72,5 +70,5 @@ class Peers:
             Script(None if timeout else with_, times),
             delay_us=round(delay * 1_000_000),
             vhost=vhost,
-            errors=self._script_errors,
+            errors=self._engine.script_errors,
         )

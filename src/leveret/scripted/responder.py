@@ -13,22 +13,22 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from leveret.backdoor import new_message
+from leveret.core.protocol import handlers
+from leveret.core.wire.methods import BasicAck, BasicCancel
+from leveret.core.wire.properties import Properties
 from leveret.observe.callers import calling_line
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
-from leveret.protocol import handlers
+from leveret.scripted.acting import new_message
 from leveret.scripted.consumer import Subscription
+from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.reply import Answer, Answerer, Reply, error_reply, reply_of
-from leveret.scripted.session import OwnChannel, OwnConnection
 from leveret.server import native
 from leveret.trace import events
-from leveret.wire.methods import BasicAck, BasicCancel
-from leveret.wire.properties import Properties
 
 if TYPE_CHECKING:
-    from leveret.engine import Engine
-    from leveret.model.node import Node
+    from leveret.core.model.node import Node
+    from leveret.engine.engine import Engine
 
 
 class Script:

@@ -19,11 +19,11 @@ from contextlib import suppress
 from math import inf
 from typing import Protocol, TypeVar
 
-from leveret.clock import Clock, HoldableClock
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.rendezvous import Request, Turns
 from leveret.server.transport import READ_BYTES, Conversation, Transport
+from leveret.time.sources import Clock, HoldableClock
 
 T = TypeVar("T")
 # Long sleeps are slept in pieces: the system refuses very long ones.

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from leveret.clock import SystemClock
 from leveret.server import native
+from leveret.time.sources import SystemClock
 
 SELF = "self"
 # Running, or waiting for a disk.

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
+from leveret.errors import NoJavaError
 from leveret.spark import jvm
 
 Verdict = Literal["ok", "note", "wrong"]
@@ -73,7 +74,7 @@ def _javas() -> Iterator[Finding]:
             yield Finding("ok", f"Java {java.version} ({java.found_by})")
     try:
         chosen = jvm.find_java()
-    except jvm.NoJavaError as error:
+    except NoJavaError as error:
         yield Finding("wrong", str(error))
         return
     yield Finding("ok", f"Java {chosen.version} ({chosen.found_by}) is the one that is used")

@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
+from leveret.errors import JavaStartError, NoJavaError
+
 Profile = Literal["test", "small", "big"]
 
 PROFILES: Final[tuple[Profile, ...]] = ("test", "small", "big")
@@ -63,14 +65,6 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex
 """
-
-
-class NoJavaError(RuntimeError):
-    """There is no JVM that Spark could run on; the text says what to install."""
-
-
-class JavaStartError(RuntimeError):
-    """The JVM ended before Spark answered; the text holds the last of what it said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Final, Protocol, runtime_checkable
+
+RawEvent = tuple[object, ...]
+Tap = Callable[[RawEvent], None]
 
 # Publishing.
 PUBLISHED: Final = "published"

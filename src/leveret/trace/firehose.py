@@ -19,9 +19,9 @@ from itertools import count
 from os import PathLike, fspath
 from typing import Final, cast
 
+from leveret.errors import UnreadableTraceError
 from leveret.trace import events
 from leveret.trace.erlang_terms import Unparsable, parsed
-from leveret.trace.jsonl import UnreadableTrace
 from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.rows import Row, attrs_text, body_hash, row_text
 from leveret.trace.trace_file import TraceFile
@@ -48,16 +48,16 @@ class Firehose:
         self._connections: Final[dict[str, int]] = {}
 
     def row(self, routing_key: str, headers: Mapping[str, object], body: bytes) -> Row:
-        """The row of one message of the exchange amq.rabbitmq.trace; UnreadableTrace for a message of another kind."""
+        """The row of one message of the exchange amq.rabbitmq.trace; UnreadableTraceError for any other."""
         what, dot, name = routing_key.partition(".")
         if not dot or what not in ("publish", "deliver"):
-            raise UnreadableTrace(f"{routing_key!r} is no routing key of the firehose")
+            raise UnreadableTraceError(f"{routing_key!r} is no routing key of the firehose")
         told = {**headers, "queue": name if what == "deliver" else None}
         kind = events.DELIVERED if what == "deliver" else events.PUBLISHED
         return self._row(kind, told, cast("str", headers.get("exchange_name", "")), body, at=None)
 
     def log(self, path: str | PathLike[str]) -> Iterator[Row]:
-        """The rows of a log of rabbitmq_tracing in either format; UnreadableTrace for another file, OSError for none.
+        """The rows of a log of rabbitmq_tracing in either format; UnreadableTraceError, OSError.
 
         An entry at the end that is cut is left out.
         """
@@ -144,14 +144,14 @@ def _json_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
             entry["payload"] = base64.b64decode(entry["payload"], validate=True)
             yield _with_lists(entry)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
-            raise UnreadableTrace(f"{path}: line {number} is no entry of rabbitmq_tracing: {error!r}") from None
+            raise UnreadableTraceError(f"{path}: line {number} is no entry of rabbitmq_tracing: {error!r}") from None
 
 
 def _text_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
     text = _CUT_ENTRY.sub("", _decoded(content))
     heads = list(_ENTRY.finditer(text))
     if not heads or heads[0].start() != 0:
-        raise UnreadableTrace(f"{path} is no log of rabbitmq_tracing: it begins with no entry of either format")
+        raise UnreadableTraceError(f"{path} is no log of rabbitmq_tracing: it begins with no entry of either format")
     for head, end in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=True):
         fields, payload_follows, payload = text[head.end() : end].partition(_PAYLOAD)
         if not payload_follows:
@@ -194,7 +194,7 @@ def _text_fields(text: str, path: str) -> dict[str, object]:
         entry["routed_queues"] = parsed(values.get("Routed queues", "[]"))
         entry["properties"] = _table(parsed(values["Properties"]))
     except (KeyError, ValueError, TypeError, Unparsable) as error:
-        raise UnreadableTrace(f"{path}: an entry is none of rabbitmq_tracing: {error!r}") from None
+        raise UnreadableTraceError(f"{path}: an entry is none of rabbitmq_tracing: {error!r}") from None
     return entry
 
 

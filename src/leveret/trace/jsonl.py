@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Final, cast
 
+from leveret.errors import UnreadableTraceError
 from leveret.trace.rows import Row, row_text
 from leveret.trace.schema import HEADER, VERSION
 
@@ -22,10 +23,6 @@ PACKED_SUFFIX: Final = ".jsonl.gz"
 GZIP_WINDOW: Final = 31
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PIECE_BYTES: Final = 1 << 20
-
-
-class UnreadableTrace(ValueError):
-    """A file that cannot be read as a trace; the text names it and says why."""
 
 
 def header_line(facts: Mapping[str, object]) -> str:
@@ -41,7 +38,7 @@ class TraceReader:
     """This reads one file: `header` at once, then the events by iterating, each a dictionary of its columns."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        """Open it; UnreadableTrace for what is no trace, OSError for what cannot be opened."""
+        """Open it; UnreadableTraceError for what is no trace, OSError for what cannot be opened."""
         self.path: Final = fspath(path)
         # Whether the end is missing; known once all events were read.
         self.is_cut = False
@@ -56,15 +53,15 @@ class TraceReader:
         first = next(self._lines, None)
         if first is None:
             what = "its first line is cut" if self.is_cut else "it is empty"
-            raise UnreadableTrace(f"{self.path} is no trace: {what}")
+            raise UnreadableTraceError(f"{self.path} is no trace: {what}")
         try:
             header = json.loads(first)
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("leveret") != "trace":
-            raise UnreadableTrace(f"{self.path} is no trace of leveret: its first line is no header")
+            raise UnreadableTraceError(f"{self.path} is no trace of leveret: its first line is no header")
         if header.get("v") != VERSION:
-            raise UnreadableTrace(
+            raise UnreadableTraceError(
                 f"{self.path} is a trace of version {header.get('v')!r}, and this leveret reads version {VERSION}; "
                 "read it with the leveret that wrote it, or a newer one"
             )
@@ -76,7 +73,7 @@ class TraceReader:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise UnreadableTrace(f"{self.path}: line {number} is no event")
+            raise UnreadableTraceError(f"{self.path}: line {number} is no event")
         return cast("Row", row)
 
     def _read_lines(self) -> Iterator[bytes]:

@@ -19,8 +19,7 @@ from leveret.trace import events
 from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, is_stored_anew, row_text
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.trace.events import TracedMessage
+    from leveret.trace.events import RawEvent, TracedMessage
     from leveret.trace.redaction import Redaction
 
 # Of kept parts: names that are made up without end must not fill the memory.

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from leveret.hooks import RawEvent, Tap
-from leveret.trace.events import KINDS, POSITIONS, Event
+from leveret.trace.events import KINDS, POSITIONS, Event, RawEvent, Tap
 
 if TYPE_CHECKING:
     from leveret.trace.writer import Writer

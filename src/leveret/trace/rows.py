@@ -17,7 +17,7 @@ from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.schema import COLUMNS
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
+    from leveret.trace.events import RawEvent
 
 Row = dict[str, object]
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from leveret.clock import SystemClock
+from leveret.time.sources import SystemClock
 from leveret.trace.trace_file import TraceFile
 
 # Of a process without workers beside it.

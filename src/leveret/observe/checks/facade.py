@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from leveret.errors import EventsMissingError, nearest
 from leveret.observe.assertions import Assertions, Options
 from leveret.observe.checks.table import known_check
-from leveret.observe.errors import IncompleteTrace
-from leveret.observe.spelling import nearest
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -79,7 +78,7 @@ class CheckedAssertions(Assertions):
 
         source = self._source
         if not source.recorder.is_on:
-            raise IncompleteTrace(
+            raise EventsMissingError(
                 "assert_refused() needs a trace and this broker keeps none; use Broker(record='ring')"
             )
 

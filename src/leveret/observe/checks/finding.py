@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.model.message import Message
+    from leveret.core.model.message import Message
     from leveret.trace.events import Event
 
 # The keywords of `allow`.

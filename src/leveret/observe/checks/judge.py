@@ -12,18 +12,18 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.ledger import Ledger
 from leveret.observe.checks.remains import Remains
 from leveret.observe.checks.table import CHECKS, Levels
 from leveret.observe.checks.telling import Publishers, blind_text, group_text, incomplete_text
 from leveret.observe.checks.unused import Planned, Unused, unused_finding
-from leveret.observe.errors import CheckFailed, LeveretWarning
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
     from leveret.observe.assertions import Source
+    from leveret.trace.events import RawEvent
 
 
 class Verdict:
@@ -36,7 +36,7 @@ class Verdict:
         self.warnings: list[str] = []
 
     def speak(self, place: tuple[str, int] | None = None) -> None:
-        """Warn, then raise CheckFailed; a warning that is an error by the user's own filter is raised with it.
+        """Warn, then raise CheckFailedError; a warning that is an error by the user's own filter is raised with it.
 
         A warning is about `place`, a file and a line, where that is known better than by who calls.
         """
@@ -51,7 +51,7 @@ class Verdict:
             except LeveretWarning as warning:
                 failures.append(warning)
         if self.errors:
-            failures.append(CheckFailed(printable("\n".join(self.errors))))
+            failures.append(CheckFailedError(printable("\n".join(self.errors))))
         if len(failures) == 1:
             raise failures[0]
         if failures:

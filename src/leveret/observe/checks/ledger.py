@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.errors import nearest
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.holders import count_text
-from leveret.observe.spelling import nearest
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.model.message import Message
-    from leveret.model.node import Node
-    from leveret.model.stored_queue import StoredQueue
+    from leveret.core.model.message import Message
+    from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.trace.events import RawEvent
 
 # What becomes of a message for a reason, as a check.
 _LOST_BY: Final = {

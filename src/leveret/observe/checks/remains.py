@@ -17,11 +17,11 @@ from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
-    from leveret.model.message import Message
-    from leveret.model.node import Node
-    from leveret.protocol.channel import Channel
-    from leveret.protocol.connection import Connection
+    from leveret.core.model.message import Message
+    from leveret.core.model.node import Node
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.connection import Connection
+    from leveret.trace.events import RawEvent
 
 # A check, then the numbers of connection, channel and delivery, or of a copy, as far as there are any.
 _Key = tuple[str, int | None, int | None, int | None]

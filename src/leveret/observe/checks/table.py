@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, cast
 
-from leveret.observe.spelling import nearest
+from leveret.errors import nearest
 
 Level = Literal["error", "warning", "off"]
 # What `Broker(checks=...)` takes.

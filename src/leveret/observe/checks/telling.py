@@ -12,7 +12,7 @@ from leveret.trace import events
 from leveret.trace.events import Event, preview
 
 if TYPE_CHECKING:
-    from leveret.hooks import RawEvent
+    from leveret.trace.events import RawEvent
 
 _LISTED: Final = 5
 

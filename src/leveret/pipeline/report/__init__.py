@@ -13,11 +13,12 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from leveret.errors import NoSuchRunError
 from leveret.pipeline.incremental import read_table
 from leveret.pipeline.report.findings import find
 from leveret.pipeline.report.page import page
-from leveret.pipeline.report.subject import NoSuchRunError, before, choose
-from leveret.pipeline.session import UNCOMPILED
+from leveret.pipeline.report.subject import before, choose
+from leveret.pipeline.spark_session import UNCOMPILED
 from leveret.pipeline.warehouse import Warehouse
 
 __all__ = ["NoSuchRunError", "for_small_questions", "report"]

@@ -8,9 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-
-class NoSuchRunError(ValueError):
-    """No run and no commit of the warehouse has that name; the text says which there are."""
+from leveret.errors import NoSuchRunError
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.spark.amqp.errors import OptionError
+from leveret.errors import OptionError
 
 COLUMN_TYPES: Final[dict[str, DataType]] = {
     "body": BinaryType(),

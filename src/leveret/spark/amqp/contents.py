@@ -28,12 +28,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.spark.amqp.errors import OptionError
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
+from leveret.core.wire.frames import wrap
+from leveret.core.wire.properties import PROPERTY_NAMES
+from leveret.core.wire.values import Table, encode_short_string
+from leveret.errors import OptionError
 from leveret.spark.amqp.options import WriteOptions
-from leveret.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
-from leveret.wire.frames import wrap
-from leveret.wire.properties import PROPERTY_NAMES
-from leveret.wire.values import Table, encode_short_string
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

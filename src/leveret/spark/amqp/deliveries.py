@@ -15,8 +15,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from leveret.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
-from leveret.wire.frames import HEADER, wrap
+from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
+from leveret.core.wire.frames import HEADER, wrap
 
 # The payload of basic.deliver behind class and method, that of the content header, the body.
 Delivery = tuple[bytes, bytes, bytes]

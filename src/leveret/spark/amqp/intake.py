@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from leveret.errors import LinkLostError
 from leveret.spark.amqp.deliveries import Delivery, delivery_tag, identities, is_redelivered
-from leveret.spark.amqp.errors import LinkLostError
 from leveret.spark.amqp.link import Link
 from leveret.spark.amqp.offsets import Offset
 from leveret.spark.amqp.options import PREFETCH_MAX, StreamReadOptions

@@ -28,10 +28,10 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
+from leveret.core.wire.constants import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LOCKED
+from leveret.errors import LinkError, LinkLostError
 from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
-from leveret.spark.amqp.errors import LinkError, LinkLostError
 from leveret.spark.amqp.options import Endpoint
-from leveret.wire.constants import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LOCKED
 
 # The longest a broker that lives may take to answer.
 ANSWER_S: Final = 60.0

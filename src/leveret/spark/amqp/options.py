@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from leveret.spark.amqp.errors import OptionError
+from leveret.errors import OptionError
 
 if TYPE_CHECKING:
     from pika.connection import Parameters

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from leveret.spark.amqp.errors import PublishError
+from leveret.errors import PublishError
 from leveret.spark.amqp.options import WriteOptions
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from leveret.core.wire.errors import WireError
+from leveret.core.wire.properties import PROPERTY_NAMES
+from leveret.core.wire.values import Table
 from leveret.spark.amqp.columns import COLUMN_TYPES
 from leveret.spark.amqp.deliveries import FLAGS_AT, Delivery
-from leveret.wire.errors import WireError
-from leveret.wire.properties import PROPERTY_NAMES
-from leveret.wire.values import Table
 
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),

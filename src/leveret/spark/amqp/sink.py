@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from leveret.errors import OptionError
 from leveret.spark.amqp.contents import ContentEncoder, check_columns
-from leveret.spark.amqp.errors import OptionError
 from leveret.spark.amqp.options import WriteOptions
 from leveret.spark.amqp.publishing import Publisher
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql.datasource import DataSource
 
+from leveret.errors import OptionError
 from leveret.spark.amqp.columns import SCHEMA, checked_columns
-from leveret.spark.amqp.errors import OptionError
 from leveret.spark.amqp.options import batch_read_options, check_reading, stream_read_options, write_options
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AmqpDataSource(DataSource):
                 f"readStream.format('amqp') needs Spark 4.2 or newer, and this is {pyspark.__version__}; "
                 "read, write and writeStream work from 4.0"
             )
-        from leveret.spark.amqp.stream import AmqpStreamReader
+        from leveret.spark.amqp.micro_batches import AmqpStreamReader
 
         return AmqpStreamReader(stream_read_options(self.options), checked_columns(schema))
 

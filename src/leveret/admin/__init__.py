@@ -1,0 +1,1 @@
+"""What an operator does with rabbitmqctl, and definitions.json in both directions."""

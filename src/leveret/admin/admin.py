@@ -1,0 +1,188 @@
+"""The operator: what rabbitmqctl does to a broker that runs, under its names.
+
+Policies, tracing, alarms, maintenance, definitions, and closing the connections of others. Clients see what RabbitMQ's
+clients would see; an operator's own mistake is raised here. Who is connected is looked up behind the barrier, so that
+a client that has just opened is not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.admin.administration import Administration, find_user, refuse_unknown, suggestion
+from leveret.core.model.errors import ConnectionForced
+from leveret.core.model.policy import Policies, Policy, PolicyInvalid
+from leveret.errors import BrokerError
+from leveret.observe.names import find_vhost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from leveret.core.model.session import Session
+
+_CLOSED: Final = "Closed via leveret"
+_MAINTENANCE: Final = "Node was put into maintenance mode"
+_RESOURCES: Final = ("memory", "disk")
+
+
+class Operator(Administration):
+    """Acts of whoever runs the broker."""
+
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: Mapping[str, object],
+        *,
+        vhost: str = "/",
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        """Set a policy; BrokerError, with RabbitMQ's text, for one it would refuse."""
+        policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
+        self._change_policies(vhost, lambda policies: policies.set(policy))
+        with self._acting() as node:
+            node.announce("policy.set", name=name, vhost=vhost, **_described(policy))
+
+    def clear_policy(self, name: str, *, vhost: str = "/") -> None:
+        """Remove a policy; a missing one is fine."""
+        self._change_policies(vhost, lambda policies: policies.clear(name) if name in policies.user_policies else None)
+        with self._acting() as node:
+            node.announce("policy.cleared", name=name, vhost=vhost)
+
+    def set_operator_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: Mapping[str, object],
+        *,
+        vhost: str = "/",
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        """Set an operator policy; BrokerError, with RabbitMQ's text, for one it would refuse."""
+        policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
+        self._change_policies(vhost, lambda policies: policies.set_operator(policy))
+        with self._acting() as node:
+            told = _described(policy)
+            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=told)
+            node.announce("policy.set", name=name, vhost=vhost, **told)
+
+    def clear_operator_policy(self, name: str, *, vhost: str = "/") -> None:
+        """Remove an operator policy; a missing one is fine."""
+        self._change_policies(
+            vhost, lambda policies: policies.clear_operator(name) if name in policies.operator_policies else None
+        )
+        with self._acting() as node:
+            node.announce("parameter.cleared", component="operator_policy", name=name, vhost=vhost)
+            node.announce("operator.policy.cleared", name=name, vhost=vhost)
+
+    def _change_policies(self, vhost: str, change: Callable[[Policies], None]) -> None:
+        with self._acting() as node:
+            host = find_vhost(node, vhost)
+            try:
+                change(host.policies)
+            except PolicyInvalid as error:
+                raise BrokerError(f"Validation failed: {error}") from None
+            host.policies_changed()
+
+    def trace_on(self, vhost: str = "/") -> None:
+        """Copy what is published and delivered in a virtual host to its exchange `amq.rabbitmq.trace`."""
+        with self._acting() as node:
+            find_vhost(node, vhost).trace_on()
+
+    def trace_off(self, vhost: str = "/") -> None:
+        """Stop copying."""
+        with self._acting() as node:
+            find_vhost(node, vhost).trace_off()
+
+    def set_alarm(self, resource: str) -> None:
+        """Raise the alarm of "memory" or "disk": who publishes is blocked until the last alarm is cleared."""
+        refuse_unknown("alarm for", resource, _RESOURCES)
+        with self._acting() as node:
+            node.set_alarm(resource)
+
+    def clear_alarm(self, resource: str) -> None:
+        """Clear that alarm; one that is not raised is fine."""
+        refuse_unknown("alarm for", resource, _RESOURCES)
+        with self._acting() as node:
+            node.clear_alarm(resource)
+
+    def drain(self) -> None:
+        """Put the broker into maintenance mode: connections are closed, and nobody new is let in until `revive`."""
+        self._engine.close_ports()
+        with self._acting() as node:
+            _close(list(node.connections.values()), _MAINTENANCE)
+
+    def revive(self) -> None:
+        """End maintenance mode: the same ports are open again."""
+        self._engine.reopen_ports()
+
+    def close_connection(self, connection: int | str, reason: str = _CLOSED) -> None:
+        """Close a connection by its number, or those of a client by the name it gave; BrokerError for none such."""
+        with self._acting() as node:
+            sessions = [session for session in node.connections.values() if connection in _names_of(session)]
+            if not sessions:
+                names = [name for session in node.connections.values() for name in _names_of(session)]
+                hint = suggestion(str(connection), [name for name in names if isinstance(name, str)])
+                raise BrokerError(f"there is no connection {connection!r}{hint}")
+            _close(sessions, reason)
+
+    def close_all_connections(self, reason: str = _CLOSED, *, vhost: str | None = None) -> int:
+        """Close the connections to a virtual host, or all there are, and return how many."""
+        with self._acting() as node:
+            if vhost is not None:
+                find_vhost(node, vhost)
+            return _close(node.sessions_of(vhost_name=vhost), reason)
+
+    def close_all_user_connections(self, user: str, reason: str = _CLOSED) -> int:
+        """Close the connections of a user and return how many."""
+        with self._acting() as node:
+            find_user(node, user)
+            return _close(node.sessions_of(user=user), reason)
+
+    def load_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
+        """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` makes of it.
+
+        Queues, exchanges and bindings that are there stay as they are; users, permissions, limits and policies take the
+        new values. The definitions of one virtual host go to `vhost`. BrokerError names the object and the key that
+        cannot be had; what stands before it has been added then.
+        """
+        from leveret.admin import definitions as files
+
+        described = files.read(definitions)
+        with self._acting() as node:
+            if vhost is not None:
+                find_vhost(node, vhost)
+            files.load(node, described, vhost)
+
+    def export_definitions(self, path: str | Path | None = None) -> dict[str, object]:
+        """All of the broker that definitions.json can describe: as a mapping, and written to `path` when given."""
+        from leveret.admin.definition_export import export
+        from leveret.admin.definitions import write
+
+        with self._engine.looking() as node:
+            described = export(node)
+        if path is not None:
+            write(described, path)
+        return described
+
+
+def _described(policy: Policy) -> dict[str, object]:
+    return {
+        "pattern": policy.pattern,
+        "definition": policy.definition,
+        "priority": policy.priority,
+        "apply-to": policy.apply_to,
+    }
+
+
+def _names_of(session: Session) -> tuple[object, ...]:
+    return session.number, session.client_name
+
+
+def _close(sessions: list[Session], reason: str) -> int:
+    for session in sessions:
+        session.refuse(0, ConnectionForced(reason))
+    return len(sessions)

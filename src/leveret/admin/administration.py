@@ -1,0 +1,234 @@
+"""Administration: virtual hosts, users, and what each may do, under rabbitmqctl's names.
+
+Nothing here looks at a connection but to close it: a password or permission that changes is seen at the next login or
+the next check. An operator's own mistake is raised at the line that made it, with the names that are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.errors import ConnectionForced
+from leveret.errors import BrokerError, nearest
+from leveret.observe.names import find_vhost
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import User
+    from leveret.core.model.node import Node
+    from leveret.engine.engine import Engine
+
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+USER_LIMITS: Final = ("max-connections", "max-channels")
+VHOST_LIMITS: Final = ("max-connections", "max-queues")
+
+
+class Administration:
+    """What an operator sets up."""
+
+    _engine: Engine
+
+    @contextmanager
+    def _acting(self) -> Iterator[Node]:
+        """For an act that finds everything done that clients had asked for before it."""
+        self._engine.sync()
+        with self._engine.acting() as node:
+            yield node
+
+    def list_vhosts(self) -> list[str]:
+        """The names of the virtual hosts."""
+        with self._engine.looking() as node:
+            return list(node.vhosts)
+
+    def add_vhost(
+        self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: Iterable[str] = ()
+    ) -> None:
+        """Make a virtual host; one that is there is left alone. Nobody may use it until `set_permissions`."""
+        refuse_unknown("queue type", default_queue_type, QUEUE_TYPES)
+        with self._acting() as node:
+            if name not in node.vhosts:
+                node.add_vhost(name, default_queue_type=default_queue_type, description=description, tags=tuple(tags))
+
+    def update_vhost_metadata(
+        self,
+        name: str,
+        *,
+        default_queue_type: str | None = None,
+        description: str | None = None,
+        tags: Iterable[str] | None = None,
+    ) -> None:
+        """Change what is given: the type of queues declared from now on without one, the description, the tags."""
+        with self._acting() as node:
+            vhost = find_vhost(node, name)
+            if default_queue_type is not None:
+                refuse_unknown("queue type", default_queue_type, QUEUE_TYPES)
+                vhost.default_queue_type = default_queue_type
+            if description is not None:
+                vhost.description = description
+            if tags is not None:
+                vhost.tags = tuple(tags)
+            metadata = {"description": vhost.description, "tags": vhost.tags}
+            node.announce("vhost.updated", name=name, default_queue_type=vhost.default_queue_type, **metadata)
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host with all it holds, and close its connections."""
+        with self._acting() as node:
+            find_vhost(node, name)
+            node.delete_vhost(name)
+
+    def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
+        """Limit a virtual host: `max-connections`, `max-queues`; a negative number is no limit, 0 is none allowed."""
+        with self._acting() as node:
+            host = find_vhost(node, vhost)
+            _refuse_odd_limits(limits, VHOST_LIMITS)
+            host.limits.update(limits)
+            parameter = {"component": "vhost-limits", "name": "limits", "vhost": vhost}
+            node.announce("parameter.set", **parameter, value=host.limits)
+            node.announce("vhost.limits.set", name="limits", vhost=vhost, **host.limits)
+
+    def clear_vhost_limits(self, vhost: str) -> None:
+        """Lift the limits of a virtual host."""
+        with self._acting() as node:
+            find_vhost(node, vhost).limits.clear()
+            node.announce("parameter.cleared", component="vhost-limits", name="limits", vhost=vhost)
+            node.announce("vhost.limits.cleared", name="limits", vhost=vhost)
+
+    def list_users(self) -> dict[str, tuple[str, ...]]:
+        """The users and their tags."""
+        with self._engine.looking() as node:
+            return {user.name: user.tags for user in node.access.users.values()}
+
+    def add_user(self, name: str, password: str, *, tags: Iterable[str] = ()) -> None:
+        """Add a user, who may do nothing until `set_permissions`; BrokerError when there is one of that name."""
+        with self._acting() as node:
+            if name in node.access.users:
+                raise BrokerError(f"there is a user {name!r} already")
+            node.access.set_user(name, password, tuple(tags))
+            node.announce("user.created", name=name)
+            if tags:
+                node.announce("user.tags.set", name=name, tags=tuple(tags))
+
+    def delete_user(self, name: str) -> None:
+        """Delete a user, and close their connections."""
+        with self._acting() as node:
+            find_user(node, name)
+            node.access.delete_user(name)
+            node.announce("user.deleted", name=name)
+            for session in node.sessions_of(user=name):
+                session.refuse(0, ConnectionForced(f"user '{name}' is deleted"))
+
+    def change_password(self, name: str, password: str) -> None:
+        """Give a user another password; open connections stay."""
+        with self._acting() as node:
+            node.access.set_user(name, password, find_user(node, name).tags)
+            node.announce("user.password.changed", name=name)
+
+    def clear_password(self, name: str) -> None:
+        """Take a user's password away: nobody logs in as them with one; open connections stay."""
+        with self._acting() as node:
+            node.access.set_user(name, None, find_user(node, name).tags)
+            node.announce("user.password.cleared", name=name)
+
+    def set_user_tags(self, name: str, *tags: str) -> None:
+        """Replace the tags of a user; `impersonator` lets them publish under another user-id."""
+        with self._acting() as node:
+            find_user(node, name)
+            node.access.set_tags(name, tags)
+            node.announce("user.tags.set", name=name, tags=tags)
+
+    def set_user_limits(self, user: str, limits: Mapping[str, int]) -> None:
+        """Limit a user: `max-connections`, `max-channels`; a negative number is no limit, 0 is none allowed."""
+        with self._acting() as node:
+            known = find_user(node, user)
+            _refuse_odd_limits(limits, USER_LIMITS)
+            known.limits.update(limits)
+            node.announce("user.limits.set", name="limits", username=user, **known.limits)
+
+    def clear_user_limits(self, user: str, limit: str = "all") -> None:
+        """Lift one limit of a user, or all."""
+        with self._acting() as node:
+            limits = find_user(node, user).limits
+            if limit == "all":
+                limits.clear()
+            else:
+                refuse_unknown("limit", limit, USER_LIMITS)
+                limits.pop(limit, None)
+            node.announce("user.limits.cleared", name="limits", username=user)
+
+    def set_permissions(
+        self, user: str, vhost: str = "/", *, configure: str = ".*", write: str = ".*", read: str = ".*"
+    ) -> None:
+        """Let a user into a virtual host, with a pattern of names for each of the three rights."""
+        with self._acting() as node:
+            find_user(node, user)
+            find_vhost(node, vhost)
+            _refuse_odd_patterns(configure=configure, write=write, read=read)
+            node.access.set_permission(vhost, user, configure=configure, write=write, read=read)
+            node.announce("permission.created", user=user, vhost=vhost, configure=configure, write=write, read=read)
+
+    def clear_permissions(self, user: str, vhost: str = "/") -> None:
+        """Keep a user out of a virtual host; open connections stay, and may do nothing any more."""
+        with self._acting() as node:
+            find_user(node, user)
+            find_vhost(node, vhost)
+            if node.access.may_open(user, vhost):
+                node.access.clear_permission(vhost, user)
+                node.announce("permission.deleted", user=user, vhost=vhost)
+
+    def set_topic_permissions(
+        self, user: str, vhost: str, exchange: str, *, write: str = ".*", read: str = ".*"
+    ) -> None:
+        """Narrow a user to some routing keys of a topic exchange."""
+        with self._acting() as node:
+            find_user(node, user)
+            find_vhost(node, vhost)
+            _refuse_odd_patterns(write=write, read=read)
+            node.access.set_topic_permission(vhost, user, exchange, write=write, read=read)
+            node.announce("topic.permission.created", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
+
+    def clear_topic_permissions(self, user: str, vhost: str = "/", exchange: str | None = None) -> None:
+        """Lift that for one exchange, or for all of the virtual host."""
+        with self._acting() as node:
+            find_user(node, user)
+            find_vhost(node, vhost)
+            node.access.clear_topic_permission(vhost, user, exchange)
+            node.announce("topic.permission.deleted", user=user, vhost=vhost)
+
+
+def find_user(node: Node, name: str) -> User:
+    """The user of that name; BrokerError for none such."""
+    users = node.access.users
+    if name not in users:
+        raise BrokerError(f"there is no user {name!r}{suggestion(name, users)}")
+    return users[name]
+
+
+def refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise BrokerError for a word that is none of those known."""
+    if name not in known:
+        raise BrokerError(f"there is no {what} {name!r}{suggestion(name, known)}")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a complaint about a name: what may have been meant, else all there is."""
+    close = nearest(name, known)
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    return f"; there are {', '.join(map(repr, known))}" if known else "; there is none at all"
+
+
+def _refuse_odd_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
+    for name, number in limits.items():
+        refuse_unknown("limit", name, known)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise BrokerError(f"the limit {name} is a whole number, not {number!r}")
+
+
+def _refuse_odd_patterns(**patterns: str) -> None:
+    for right, pattern in patterns.items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise BrokerError(f"{right}={pattern!r} is not a regular expression: {error}") from None

@@ -1,0 +1,162 @@
+"""The other direction: a node as RabbitMQ's definitions.json.
+
+What RabbitMQ leaves out is left out: exchanges it makes itself, internal ones, queues that are not durable, and the
+bindings of all these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.admin.definitions import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
+from leveret.core.model.access import User
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.passwords import PasswordHash
+
+if TYPE_CHECKING:
+    from leveret.core.model.binding import Binding
+    from leveret.core.model.exchanges.exchange import Exchange
+    from leveret.core.model.node import Node
+    from leveret.core.model.policy import Policy
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.wire.values import Table
+
+Described = dict[str, object]
+# The one exchange of RabbitMQ's own that it exports.
+_EXPORTED: Final = "amq.rabbitmq.log"
+
+
+def export(node: Node) -> Described:
+    """All of a broker."""
+    version, vhosts = node.compat.product_version, list(node.vhosts.values())
+    return {
+        "rabbit_version": version,
+        "rabbitmq_version": version,
+        "product_name": "RabbitMQ",
+        "product_version": version,
+        "rabbitmq_definition_format": "cluster",
+        "original_cluster_name": NODE_NAME,
+        "explanation": f"Definitions of cluster '{NODE_NAME}'",
+        "users": [_user(user) for user in node.access.users.values()],
+        "vhosts": [_vhost(vhost) for vhost in vhosts],
+        "permissions": [
+            {"user": user, "vhost": vhost, "configure": it.configure, "write": it.write, "read": it.read}
+            for (vhost, user), it in node.access.permissions.items()
+        ],
+        "topic_permissions": [
+            {"user": user, "vhost": vhost, "exchange": exchange, "write": it.write, "read": it.read}
+            for (vhost, user), by_exchange in node.access.topic_permissions.items()
+            for exchange, it in by_exchange.items()
+        ],
+        "parameters": [each for vhost in vhosts for each in _parameters(vhost)],
+        "global_parameters": [{"name": "cluster_tags", "value": []}],
+        "policies": [
+            {"name": policy.name, "vhost": vhost.name, **_policy(policy)}
+            for vhost in vhosts
+            for policy in vhost.policies.user_policies.values()
+        ],
+        "queues": [each for vhost in vhosts for each in _queues(vhost)],
+        "exchanges": [each for vhost in vhosts for each in _exchanges(vhost)],
+        "bindings": [each for vhost in vhosts for each in _bindings(vhost)],
+    }
+
+
+def _user(user: User) -> Described:
+    hashed = user.password_hash
+    if user.password is not None:
+        # RabbitMQ throws dice for the salt; ours is always the same.
+        hashed = PasswordHash.of(user.password, salt=b"salt")
+    return {
+        "name": user.name,
+        "password_hash": "" if hashed is None else hashed.text,
+        "hashing_algorithm": (hashed or PasswordHash(b"")).algorithm,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+def _vhost(vhost: VirtualHost) -> Described:
+    metadata = {
+        "description": vhost.description or ("Default virtual host" if vhost.name == "/" else ""),
+        "tags": list(vhost.tags),
+        "default_queue_type": vhost.default_queue_type,
+    }
+    return {"name": vhost.name, "limits": dict(vhost.limits), "metadata": metadata}
+
+
+def _parameters(vhost: VirtualHost) -> Iterator[Described]:
+    if vhost.limits:
+        yield _parameter(vhost, VHOST_LIMITS_PARAMETER, "limits", vhost.limits)
+    for policy in vhost.policies.operator_policies.values():
+        yield _parameter(vhost, OPERATOR_POLICY, policy.name, _policy(policy))
+
+
+def _parameter(vhost: VirtualHost, component: str, name: str, value: Mapping[str, object]) -> Described:
+    return {"vhost": vhost.name, "component": component, "name": name, "value": dict(value)}
+
+
+def _policy(policy: Policy) -> Described:
+    return {
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": dict(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+def _queues(vhost: VirtualHost) -> Iterator[Described]:
+    for queue in vhost.queues.values():
+        if queue.durable:
+            yield {
+                "name": queue.name,
+                "vhost": vhost.name,
+                "type": queue.type.name,
+                "durable": queue.durable,
+                "auto_delete": queue.auto_delete,
+                "arguments": _arguments(queue.arguments),
+            }
+
+
+def _exchanges(vhost: VirtualHost) -> Iterator[Described]:
+    for exchange in vhost.exchanges.values():
+        if _is_exported(exchange):
+            yield {
+                "name": exchange.name,
+                "vhost": vhost.name,
+                "type": exchange.TYPE,
+                "durable": exchange.durable,
+                "auto_delete": exchange.auto_delete,
+                "arguments": _arguments(exchange.arguments),
+            }
+
+
+def _is_exported(exchange: Exchange) -> bool:
+    is_ours = not exchange.name or exchange.name.startswith("amq.")
+    return exchange.name == _EXPORTED or not (is_ours or exchange.internal)
+
+
+def _bindings(vhost: VirtualHost) -> Iterator[Described]:
+    for exchange in vhost.exchanges.values():
+        for binding in exchange.bindings.values():
+            if _leads_to_what_is_exported(vhost, binding):
+                yield {
+                    "source": exchange.name,
+                    "vhost": vhost.name,
+                    "destination": binding.destination_name,
+                    "destination_type": binding.destination_kind,
+                    "routing_key": binding.routing_key,
+                    "arguments": _arguments(binding.arguments),
+                }
+
+
+def _leads_to_what_is_exported(vhost: VirtualHost, binding: Binding) -> bool:
+    if binding.source.internal or not binding.source_name:
+        return False
+    if binding.destination_kind == "queue":
+        return vhost.queues[binding.destination_name].durable
+    return not vhost.exchanges[binding.destination_name].internal
+
+
+def _arguments(arguments: Table) -> Described:
+    return arguments.to_python()

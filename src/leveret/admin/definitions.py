@@ -1,0 +1,236 @@
+"""Definitions: RabbitMQ's definitions.json, read into a node and written from it.
+
+A whole broker, or one virtual host, as `rabbitmqctl export_definitions` and the management API write them. Reading
+adds: queues, exchanges and bindings that are there stay as they are; users, permissions, limits and policies take the
+new values. The order is RabbitMQ's (rabbit_definitions), and as there, what stands before a mistake has been done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leveret.admin.administration import QUEUE_TYPES, USER_LIMITS, VHOST_LIMITS, suggestion
+from leveret.admin.definition_items import Item, items
+from leveret.core.model.access import User
+from leveret.core.model.errors import AmqpError
+from leveret.core.model.passwords import ALGORITHMS, PasswordHash
+from leveret.core.model.policy import Policy, PolicyInvalid
+from leveret.core.wire.values import Table
+from leveret.errors import BrokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leveret.core.model.binding import Destination
+    from leveret.core.model.node import Node
+    from leveret.core.model.vhost import VirtualHost
+
+OPERATOR_POLICY: Final = "operator_policy"
+VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
+_ONE_VHOST: Final = "single_virtual_host"
+# What RabbitMQ calls the format, and what its plugins and features put there, means nothing here.
+_SECTIONS: Final = (
+    *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"),
+    *("queues", "exchanges", "bindings"),
+)
+
+
+def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
+    """The definitions in a file, or as they are given; BrokerError for what holds none."""
+    if isinstance(source, Mapping):
+        return source
+    try:
+        found = json.loads(Path(source).read_text())
+    except ValueError as error:
+        raise BrokerError(f"{source} is not JSON: {error}") from None
+    if not isinstance(found, Mapping) or not any(section in found for section in _SECTIONS):
+        raise BrokerError(f"{source} holds no definitions: none of {', '.join(_SECTIONS)}")
+    return found
+
+
+def write(definitions: Mapping[str, object], path: str | Path) -> None:
+    """Write definitions into a file."""
+    Path(path).write_text(json.dumps(definitions, indent=2) + "\n")
+
+
+def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> None:
+    """Add what the definitions describe; BrokerError names the object and the key that cannot be.
+
+    `vhost` is where objects go that do not say so, as those of one virtual host do.
+    """
+    _Loading(node, definitions, vhost).run()
+
+
+class _Loading:
+    """One reading of one set of definitions."""
+
+    def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None) -> None:
+        self._node = node
+        self._definitions = definitions
+        self._default_vhost = vhost
+
+    def run(self) -> None:
+        for item in items(self._definitions, "users", "user"):
+            self._add_user(item)
+        for item in items(self._definitions, "vhosts", "vhost"):
+            self._add_vhost(item)
+        for item in items(self._definitions, "permissions", "permission of", ("user", "vhost")):
+            self._add_permission(item)
+        for item in items(self._definitions, "topic_permissions", "topic permission of", ("user", "vhost", "exchange")):
+            self._add_topic_permission(item)
+        for item in items(self._definitions, "parameters", "parameter", ("component", "name")):
+            self._add_parameter(item)
+        for item in items(self._definitions, "policies", "policy"):
+            host = self._vhost_of(item)
+            with _refusals(item):
+                host.policies.set(_policy(item, item))
+        for vhost in self._node.vhosts.values():
+            vhost.policies_changed()
+        for item in items(self._definitions, "queues", "queue"):
+            self._add_queue(item)
+        for item in items(self._definitions, "exchanges", "exchange"):
+            self._add_exchange(item)
+        for item in items(self._definitions, "bindings", "binding of", ("source", "destination", "routing_key")):
+            self._add_binding(item)
+
+    def _add_user(self, item: Item) -> None:
+        user = User(item.text("name"), tags=item.texts("tags"), limits=item.limits("limits", USER_LIMITS))
+        if item.get("password") is not None:
+            user.password = item.text("password")
+        elif item.get("password_hash"):
+            # Files older than RabbitMQ 3.6 do not name the algorithm.
+            algorithm = item.word("hashing_algorithm", ALGORITHMS, ALGORITHMS[-1])
+            try:
+                user.password_hash = PasswordHash.from_text(item.text("password_hash"), algorithm)
+            except ValueError as error:
+                raise item.wrong("password_hash", str(error)) from None
+        known = self._node.access.users.get(user.name)
+        if known is not None and known.password and user.password_hash and user.password_hash.matches(known.password):
+            # The same password; the one that can be read is worth more to a test.
+            user.password, user.password_hash = known.password, None
+        self._node.access.put_user(user)
+
+    def _add_vhost(self, item: Item) -> None:
+        metadata = Item("vhosts", item.place, (), 0, item.mapping("metadata", {}))
+        metadata.place = item.place
+        kind = metadata.get("default_queue_type") or item.get("default_queue_type") or "undefined"
+        if kind not in (*QUEUE_TYPES, "undefined"):
+            raise item.wrong("default_queue_type", f"is {kind!r}{suggestion(str(kind), QUEUE_TYPES)}")
+        vhost = self._node.add_vhost(item.text("name"))
+        vhost.default_queue_type = "classic" if kind == "undefined" else str(kind)
+        vhost.description = metadata.text("description", "")
+        vhost.tags = metadata.texts("tags")
+        vhost.limits.update(item.limits("limits", VHOST_LIMITS))
+
+    def _add_permission(self, item: Item) -> None:
+        vhost, user = self._vhost_of(item), self._user_of(item)
+        patterns = {right: item.pattern(right) for right in ("configure", "write", "read")}
+        self._node.access.set_permission(vhost.name, user.name, **patterns)
+
+    def _add_topic_permission(self, item: Item) -> None:
+        vhost, user = self._vhost_of(item), self._user_of(item)
+        patterns = {right: item.pattern(right) for right in ("write", "read")}
+        self._node.access.set_topic_permission(vhost.name, user.name, item.text("exchange"), **patterns)
+
+    def _add_parameter(self, item: Item) -> None:
+        component = item.text("component")
+        if component == OPERATOR_POLICY:
+            host = self._vhost_of(item)
+            value = Item("parameters", item.place, (), 0, item.mapping("value"))
+            value.place = f"operator policy {item.text('name')!r}"
+            with _refusals(value):
+                host.policies.set_operator(_policy(item, value))
+        elif component == VHOST_LIMITS_PARAMETER:
+            self._vhost_of(item).limits.update(item.limits("value", VHOST_LIMITS))
+        else:
+            # Shovels, upstreams and whatever else plugins keep there.
+            raise item.wrong("component", f"is {component!r}, which leveret does not have")
+
+    def _add_queue(self, item: Item) -> None:
+        host, name, arguments = self._vhost_of(item), item.text("name"), dict(item.mapping("arguments", {}))
+        if item.word("type", QUEUE_TYPES, host.default_queue_type) != host.default_queue_type:
+            arguments.setdefault("x-queue-type", item.text("type"))
+        if name in host.queues:
+            return
+        with _refusals(item):
+            host.declare_queue(
+                name,
+                durable=item.flag("durable", True),
+                auto_delete=item.flag("auto_delete", False),
+                arguments=_table(item, arguments),
+            )
+
+    def _add_exchange(self, item: Item) -> None:
+        host, name = self._vhost_of(item), item.text("name")
+        if name in host.exchanges:
+            return
+        with _refusals(item):
+            host.declare_exchange(
+                name,
+                item.text("type"),
+                durable=item.flag("durable", True),
+                auto_delete=item.flag("auto_delete", False),
+                internal=item.flag("internal", False),
+                arguments=_table(item, item.mapping("arguments", {})),
+            )
+
+    def _add_binding(self, item: Item) -> None:
+        host, source = self._vhost_of(item), item.text("source")
+        if not source:
+            return
+        if source not in host.exchanges:
+            raise item.wrong("source", f"names an exchange that is not there{suggestion(source, host.exchanges)}")
+        kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
+        known: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
+        if name not in known:
+            raise item.wrong("destination", f"names a {kind} that is not there{suggestion(name, known)}")
+        with _refusals(item):
+            arguments = _table(item, item.mapping("arguments", {}))
+            host.bind(host.exchanges[source], known[name], item.text("routing_key"), arguments)
+
+    def _vhost_of(self, item: Item) -> VirtualHost:
+        default = self._default_vhost
+        if default is None and self._definitions.get("rabbitmq_definition_format") == _ONE_VHOST:
+            default = "/"
+        name = item.text("vhost") if default is None else item.text("vhost", default)
+        if name not in self._node.vhosts:
+            raise item.wrong("vhost", f"is {name!r}, which is not there{suggestion(name, self._node.vhosts)}")
+        return self._node.vhosts[name]
+
+    def _user_of(self, item: Item) -> User:
+        name, users = item.text("user"), self._node.access.users
+        if name not in users:
+            raise item.wrong("user", f"is {name!r}, who is not there{suggestion(name, users)}")
+        return users[name]
+
+
+def _policy(item: Item, value: Item) -> Policy:
+    return Policy(
+        item.text("name"),
+        value.text("pattern"),
+        value.mapping("definition"),
+        priority=value.number("priority", 0),
+        apply_to=value.text("apply-to", "all"),
+    )
+
+
+def _table(item: Item, arguments: Mapping[str, object]) -> Table:
+    try:
+        return Table.from_python(arguments)
+    except (TypeError, ValueError) as error:
+        raise item.wrong("arguments", f"cannot be sent: {error}") from None
+
+
+@contextmanager
+def _refusals(item: Item) -> Iterator[None]:
+    """What the broker refuses is said with the object it is about."""
+    try:
+        yield
+    except AmqpError as error:
+        raise BrokerError(f"definitions: {item.place}: {error.reply_text}") from None
+    except PolicyInvalid as error:
+        raise BrokerError(f"definitions: {item.place}: Validation failed: {error}") from None

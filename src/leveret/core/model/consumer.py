@@ -1,0 +1,156 @@
+"""Consumers of a queue, and whose turn it is.
+
+A consumer has room while it holds fewer unacknowledged deliveries than its prefetch allows. Only consumers with room
+stand in the ring, so choosing the next one never walks past full ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from leveret.core.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.core.model.session import Subscriber
+    from leveret.core.model.stored_queue import StoredQueue
+
+
+class Consumer:
+    """One subscription of a channel to a queue."""
+
+    __slots__ = (
+        "arguments",
+        "channel_number",
+        "edits_deliveries",
+        "is_active",
+        "is_cancelled",
+        "is_exclusive",
+        "is_in_ring",
+        "limit",
+        "no_ack",
+        "ordinal",
+        "prefetch_count",
+        "priority",
+        "queue",
+        "session_number",
+        "subscriber",
+        "tag",
+        "turn",
+        "unacked_count",
+    )
+
+    def __init__(
+        self,
+        tag: str,
+        queue: StoredQueue,
+        subscriber: Subscriber,
+        *,
+        session_number: int,
+        channel_number: int,
+        no_ack: bool = False,
+        is_exclusive: bool = False,
+        prefetch_count: int = 0,
+        priority: int = 0,
+        arguments: Table = Table.EMPTY,
+    ) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.subscriber = subscriber
+        self.session_number = session_number
+        self.channel_number = channel_number
+        self.no_ack = no_ack
+        self.is_exclusive = is_exclusive
+        # 0 is unlimited; automatic acknowledgement is never limited.
+        self.prefetch_count = 0 if no_ack else prefetch_count
+        # How many unacknowledged deliveries it may hold; 0 is any number.
+        self.limit = self.prefetch_count
+        self.priority = priority
+        self.arguments = arguments
+        self.unacked_count = 0
+        # With a single active consumer the others wait, registered and inactive.
+        self.is_active = True
+        self.is_in_ring = False
+        self.is_cancelled = False
+        # Whether its queue adds headers to what it delivers.
+        self.edits_deliveries = queue.edits_deliveries
+        # Its place among all that have ever consumed from this queue.
+        self.ordinal = 0
+        # When its channel last served it under a shared prefetch limit, as a delivery tag: the lowest is next.
+        self.turn = 0
+
+    def revive(self, wanted: Consumer) -> None:
+        """Consume again as the other one would, and go on holding what is held."""
+        self.no_ack = wanted.no_ack
+        self.is_exclusive = wanted.is_exclusive
+        self.prefetch_count = self.limit = wanted.prefetch_count
+        self.priority = wanted.priority
+        self.arguments = wanted.arguments
+        self.turn = wanted.turn
+        self.is_active = True
+        self.is_cancelled = False
+
+    def has_room(self) -> bool:
+        """Whether it may be handed another entry now. Hot: once per delivery."""
+        if self.no_ack:
+            return self.is_active
+        limit = self.limit
+        if limit and self.unacked_count >= limit:
+            return False
+        subscriber = self.subscriber
+        return self.is_active and (not subscriber.is_limited or subscriber.has_room())
+
+
+class ConsumerRing:
+    """The consumers that have room: highest priority first, in turn among equals."""
+
+    __slots__ = ("_in_order", "_levels")
+
+    def __init__(self) -> None:
+        # Consumers in turn by priority; and the same, highest first.
+        self._levels: dict[int, deque[Consumer]] = {}
+        self._in_order: tuple[deque[Consumer], ...] = ()
+
+    def add(self, consumer: Consumer) -> None:
+        """Let a consumer with room wait for its turn, behind its equals."""
+        if consumer.is_in_ring:
+            return
+        level = self._levels.get(consumer.priority)
+        if level is None:
+            self._levels[consumer.priority] = level = deque()
+            self._in_order = tuple(self._levels[priority] for priority in sorted(self._levels, reverse=True))
+        level.append(consumer)
+        consumer.is_in_ring = True
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take a consumer out, if it stands in the ring."""
+        if consumer.is_in_ring:
+            level = self._levels[consumer.priority]
+            if level[-1] is consumer:
+                level.pop()
+            else:
+                level.remove(consumer)
+            consumer.is_in_ring = False
+
+    def only(self) -> Consumer | None:
+        """The consumer that stands in it, where there is just one."""
+        if len(self._in_order) == 1 and len(self._in_order[0]) == 1:
+            return self._in_order[0][0]
+        return None
+
+    def take(self) -> Consumer | None:
+        """The consumer whose turn it is; its next one comes after those of its equals. Hot: once per delivery.
+
+        It stays in the ring: if it has no room left, it is found out when its turn comes.
+        """
+        for level in self._in_order:
+            while level:
+                consumer = level[0]
+                # Its limit is reached, or a shared limit of the channel has filled up meanwhile.
+                if consumer.has_room():
+                    if len(level) > 1:
+                        level.rotate(-1)
+                    return consumer
+                level.popleft()
+                consumer.is_in_ring = False
+        return None

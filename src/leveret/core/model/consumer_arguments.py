@@ -1,0 +1,59 @@
+"""The arguments of basic.consume: what values RabbitMQ takes, and which of them a type of queue does not know.
+
+Values come first, in a fixed order, and only where the type knows the argument; then the first argument, in the order
+given, that only other types know (seen on 4.3). Arguments that nobody knows are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from leveret.core.compat import Compat
+from leveret.core.model import stream_offset
+from leveret.core.model.arguments import INTEGER_TAGS
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.queue_types import CONSUMER_ARGUMENTS
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.wire.values import TYPE_NAMES, Field, Table
+
+_FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
+
+
+def refuse_invalid(queue: StoredQueue, arguments: Table) -> None:
+    """Refuse arguments that a consumer of this queue cannot have; raises AmqpError."""
+    compat, known = queue.node.compat, queue.type.consumer_arguments
+    for name, check in _CHECKS.items():
+        field = arguments.get(name)
+        if field is not None and name in known:
+            check(field, f"invalid arg '{name}' for {queue.place}", compat)
+    ignored = _ignored(compat)
+    for name, _ in arguments:
+        if name in CONSUMER_ARGUMENTS and name not in known and name not in ignored:
+            raise PreconditionFailed(f"invalid arg '{name}' for {queue.place} of queue type {queue.type.erlang_name}")
+
+
+def _ignored(compat: Compat) -> tuple[str, ...]:
+    """What a version does not know, or does not mind where it means nothing."""
+    filters = () if compat.has_stream_filters else _FILTERS
+    return (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments, *filters)
+
+
+def _integer(field: Field, refusal: str, _compat: Compat) -> None:
+    if field.tag not in INTEGER_TAGS:
+        raise PreconditionFailed(f'{refusal}: "expected integer, got {TYPE_NAMES[field.tag]}"')
+
+
+def _not_negative(field: Field, refusal: str, compat: Compat) -> None:
+    if "x-consumer-timeout" in _ignored(compat):
+        return
+    _integer(field, refusal, compat)
+    if isinstance(field.value, int) and field.value < 0:
+        raise PreconditionFailed(f"{refusal}: {{value_negative,{field.value}}}")
+
+
+_CHECKS: Final[dict[str, Callable[[Field, str, Compat], None]]] = {
+    "x-priority": _integer,
+    "x-stream-offset": stream_offset.refuse_invalid_string,
+    "x-consumer-timeout": _not_negative,
+}

@@ -1,0 +1,107 @@
+"""The limit on how long a client may sit on a delivery.
+
+In RabbitMQ 4.3 only quorum queues have it: what was held too long goes back, and the consumer is cancelled if its
+client can be told, else its channel is closed. Before, every queue closed the channel. A queue has one timer for all it
+has handed out, armed for the nearest deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from leveret.core.model.arguments import integer_of
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.message import QueueEntry
+from leveret.core.model.session import Subscriber
+from leveret.core.model.timers import Timer
+
+if TYPE_CHECKING:
+    from leveret.core.model.queue import Queue
+
+
+class Holding(NamedTuple):
+    """One delivery under way: who holds it, and until when they may."""
+
+    entry: QueueEntry
+    subscriber: Subscriber
+    # None for what was fetched by basic.get.
+    consumer: Consumer | None
+    deadline: int
+
+
+class ConsumerTimeout:
+    """The deliveries of one queue under way, by copy."""
+
+    __slots__ = ("_holdings", "_queue", "_timer")
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._holdings: dict[int, Holding] = {}
+        self._timer: Timer | None = None
+
+    def watch(self, entry: QueueEntry, subscriber: Subscriber, consumer: Consumer | None) -> None:
+        """Start the clock of a delivery."""
+        deadline = self._queue.node.now + self._limit_us(consumer)
+        self._holdings[entry.copy] = Holding(entry, subscriber, consumer, deadline)
+        if self._timer is None or deadline < self._timer.deadline:
+            self._arm(deadline)
+
+    def forget(self, copy: int) -> None:
+        """A delivery was settled."""
+        self._holdings.pop(copy, None)
+        if not self._holdings and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def further_holder_count(self) -> int:
+        """How many hold something without being a consumer: each basic.get, and each cancelled consumer."""
+        holders = [holding.consumer for holding in self._holdings.values()]
+        return holders.count(None) + len({it for it in holders if it is not None and it.is_cancelled})
+
+    def cancelled_holder(self, subscriber: Subscriber, tag: str) -> Consumer | None:
+        """The consumer of that channel and tag that was cancelled and still holds something."""
+        for holding in self._holdings.values():
+            consumer = holding.consumer
+            if consumer is None or not consumer.is_cancelled:
+                continue
+            if consumer.tag == tag and holding.subscriber is subscriber:
+                return consumer
+        return None
+
+    def _limit_us(self, consumer: Consumer | None) -> int:
+        """What the consumer asked for, else the lower of queue and policy, else the node's setting."""
+        own_ms = None if consumer is None else integer_of(consumer.arguments, "x-consumer-timeout")
+        if own_ms is not None:
+            return own_ms * 1000
+        limit_us = self._queue.settings.consumer_timeout_us
+        return self._queue.node.consumer_timeout_us if limit_us is None else limit_us
+
+    def _arm(self, deadline: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._queue.node.timers.add(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._queue.node.now
+        due: dict[tuple[Subscriber, Consumer | None], list[QueueEntry]] = {}
+        for holding in self._holdings.values():
+            if holding.deadline <= now:
+                due.setdefault((holding.subscriber, holding.consumer), []).append(holding.entry)
+        for (subscriber, consumer), entries in due.items():
+            for entry in entries:
+                self.forget(entry.copy)
+            self._take_back(subscriber, consumer, entries)
+        if self._holdings:
+            self._arm(min(holding.deadline for holding in self._holdings.values()))
+
+    def _take_back(self, subscriber: Subscriber, consumer: Consumer | None, entries: list[QueueEntry]) -> None:
+        subscriber.held_too_long(entries)
+        if consumer is not None and subscriber.can_be_cancelled():
+            subscriber.cancelled(consumer, "consumer timeout")
+            self._queue.remove_consumer(consumer)
+        else:
+            subscriber.end_for_timeout(self._limit_us(consumer))
+        returns: list[tuple[QueueEntry, Consumer | None]] = [(entry, consumer) for entry in entries]
+        self._queue.requeue(returns, "consumer_timeout", is_failure=False)

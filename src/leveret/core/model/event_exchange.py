@@ -1,0 +1,392 @@
+"""The event exchange: amq.rabbitmq.event, where a broker with RabbitMQ's plugin tells what happens inside it.
+
+It listens at the tap, where the core tells everything anyway, and to what operators and logins announce; without the
+plugin there is none, and nothing is made for it. Names, headers and their types are those RabbitMQ 4.3 was seen to
+send; a process id is made of the numbers of connection and channel. Messages are put into their queues as work that is
+left to do: what happens may happen to the very queue that gets the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.message import PERSISTENT, Message
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.terms import term
+from leveret.core.wire import erlang
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Field, Table
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.core.model.session import Session
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.trace.events import RawEvent
+
+NAME: Final = "amq.rabbitmq.event"
+# Who is said to have done what an operator does, and what the broker does by itself.
+OPERATOR: Final = "rmq-cli"
+BROKER: Final = "rmq-internal"
+_OF_TLS: Final = (
+    *("peer_cert_issuer", "peer_cert_serial_number", "peer_cert_subject", "peer_cert_validity"),
+    *("ssl_cipher", "ssl_hash", "ssl_key_exchange", "ssl_protocol"),
+)
+_BY_NOBODY: Final = ("connection.closed", "user.authentication.success", "user.authentication.failure")
+
+# Vhost and name; vhost, source, kind and name of the destination, key, arguments.
+_Place = tuple[str, str]
+_Link = tuple[str, str, str, str, str, Table]
+_Channel = tuple[int, int]
+
+
+class EventExchange:
+    """The plugin of one node."""
+
+    __slots__ = ("_consumers", "_exchanges", "_links", "_next", "_node", "_queues", "_sessions", "_told")
+
+    def __init__(self, node: Node) -> None:
+        """Declare the exchange and listen from now on."""
+        self._node = node
+        # What is known to be there, so that a declaration can be told from a repeated one; queues with their type.
+        self._queues: dict[_Place, str] = {}
+        self._exchanges: dict[_Place, None] = {}
+        self._links: dict[_Link, None] = {}
+        # Who is connected, the channels of each, and the consumers of each channel: they end with what they belong to.
+        self._sessions: dict[int, Session] = {}
+        self._consumers: dict[_Channel, dict[str, str]] = {}
+        self._told: dict[str, Callable[[Event], None]] = {
+            events.QUEUE_DECLARE: self._queue_declared,
+            events.QUEUE_DELETE: self._queue_deleted,
+            events.EXCHANGE_DECLARE: self._exchange_declared,
+            events.EXCHANGE_DELETE: self._exchange_deleted,
+            events.BIND: self._bound,
+            events.UNBIND: self._unbound,
+            events.CONSUME: self._consumer_created,
+            events.CANCEL: self._consumer_deleted,
+            events.CONN_OPEN: self._connection_created,
+            events.CONN_CLOSE: self._connection_closed,
+            events.CHAN_OPEN: self._channel_created,
+            events.CHAN_CLOSE: self._channel_closed,
+        }
+        node.vhosts["/"].add_system_exchange(NAME)
+        for vhost in node.vhosts.values():
+            self._exchanges.update({(vhost.name, name): None for name in vhost.exchanges})
+        self._next = node.hooks.tap
+        node.hooks.tap = self.tap
+
+    def tap(self, raw: RawEvent) -> None:
+        """Pass an event of the core on, and tell it if it is one that RabbitMQ tells."""
+        if self._next is not None:
+            self._next(raw)
+        tell = self._told.get(str(raw[0]))
+        if tell is not None:
+            tell(Event(raw))
+
+    def emit(self, event: str, details: Mapping[str, object]) -> None:
+        """Publish an event; who did it is an operator unless the details say so."""
+        host = self._node.vhosts.get("/")
+        exchange = None if host is None else host.exchanges.get(NAME)
+        if host is None or exchange is None:
+            return
+        now = self._node.now
+        told = {**details, "timestamp_in_ms": now // 1000}
+        if event not in _BY_NOBODY:
+            told.setdefault("user_who_performed_action", OPERATOR)
+        headers = Table(tuple((name, _field(told[name])) for name in sorted(told)))
+        properties = Properties(headers=headers, delivery_mode=PERSISTENT, timestamp=now // 1_000_000)
+        message = Message(self._node.new_message_id(), NAME, event, properties, properties.encode(), b"", (event,))
+
+        def put() -> None:
+            host.put(message, host.route(exchange, message))
+
+        self._node.work.append(put)
+
+    def vhost_created(self, vhost: VirtualHost) -> None:
+        """Tell of a virtual host and of the exchanges it comes with."""
+        for exchange in vhost.exchanges.values():
+            self._tell_exchange(vhost.name, exchange.name, OPERATOR)
+        self.emit(
+            "vhost.created",
+            {
+                "name": vhost.name,
+                "description": vhost.description,
+                "tags": vhost.tags,
+                "default_queue_type": vhost.default_queue_type,
+                "cluster_state": {NODE_NAME: "running"},
+                "protected_from_deletion": False,
+                "tracing": False,
+            },
+        )
+
+    def vhost_deleted(self, name: str) -> None:
+        """Tell of the end of a virtual host and of what it still had."""
+        self._forget_links(lambda link: link[0] == name)
+        for place in [place for place in self._exchanges if place[0] == name]:
+            del self._exchanges[place]
+            self.emit("exchange.deleted", {"name": place[1], "vhost": name})
+        self.emit("vhost.deleted", {"name": name})
+        self.emit("vhost.down", {"name": name, "node": NODE_NAME, "user_who_performed_action": BROKER})
+
+    def _queue_declared(self, event: Event) -> None:
+        place = (event.vhost, str(event.queue))
+        if place in self._queues:
+            return
+        queue = self._node.vhosts[event.vhost].queues[place[1]]
+        self._queues[place] = queue.type.erlang_name
+        self.emit(
+            "queue.created",
+            {
+                "name": queue.name,
+                "vhost": event.vhost,
+                "type": queue.type.erlang_name,
+                "durable": queue.durable,
+                "auto_delete": queue.auto_delete,
+                "exclusive": queue.exclusive_owner is not None,
+                "arguments": _terms(queue.arguments),
+                "owner_pid": "" if queue.exclusive_owner is None else _pid(queue.exclusive_owner.number),
+                "leader": NODE_NAME,
+                "members": (NODE_NAME,),
+                "user_who_performed_action": self._user_of(event),
+            },
+        )
+
+    def _queue_deleted(self, event: Event) -> None:
+        kind = self._queues.pop((event.vhost, str(event.queue)), "")
+        self._forget_links(lambda link: link[0] == event.vhost and link[2:4] == ("queue", event.queue))
+        user = self._user_of(event)
+        details = {"name": event.queue, "vhost": event.vhost, "type": kind, "user_who_performed_action": user}
+        self.emit("queue.deleted", details)
+
+    def _exchange_declared(self, event: Event) -> None:
+        if (event.vhost, event.exchange) not in self._exchanges:
+            self._tell_exchange(event.vhost, event.exchange, self._user_of(event))
+
+    def _tell_exchange(self, vhost: str, name: str, user: str) -> None:
+        self._exchanges[vhost, name] = None
+        exchange = self._node.vhosts[vhost].exchanges[name]
+        self.emit(
+            "exchange.created",
+            {
+                "name": name,
+                "vhost": vhost,
+                "type": exchange.TYPE,
+                "durable": exchange.durable,
+                "auto_delete": exchange.auto_delete,
+                "internal": exchange.internal,
+                "arguments": _terms(exchange.arguments),
+                "policy": "",
+                "user_who_performed_action": user,
+            },
+        )
+
+    def _exchange_deleted(self, event: Event) -> None:
+        self._exchanges.pop((event.vhost, event.exchange), None)
+        user, name = self._user_of(event), event.exchange
+        details = {"name": name, "vhost": event.vhost, "user_who_performed_action": user}
+        progress = {**details, "component": "exchange-delete-in-progress"}
+        self.emit("parameter.set", {**progress, "value": True})
+        self._forget_links(lambda link: link[0] == event.vhost and (link[1] == name or link[2:4] == ("exchange", name)))
+        self.emit("exchange.deleted", details)
+        self.emit("parameter.cleared", progress)
+
+    def _bound(self, event: Event) -> None:
+        link = _link(event)
+        if link not in self._links:
+            self._links[link] = None
+            self._tell_link("binding.created", link, self._user_of(event))
+
+    def _unbound(self, event: Event) -> None:
+        link = _link(event)
+        if self._links.pop(link, link) is None:
+            self._tell_link("binding.deleted", link, self._user_of(event))
+
+    def _forget_links(self, is_gone: Callable[[_Link], bool]) -> None:
+        for link in [link for link in self._links if is_gone(link)]:
+            del self._links[link]
+            self._tell_link("binding.deleted", link, BROKER)
+
+    def _tell_link(self, event: str, link: _Link, user: str) -> None:
+        vhost, source, kind, destination, routing_key, arguments = link
+        details = {
+            "vhost": vhost,
+            "source_name": source,
+            "source_kind": "exchange",
+            "destination_name": destination,
+            "destination_kind": kind,
+            "routing_key": routing_key,
+            "arguments": _terms(arguments),
+            "user_who_performed_action": user,
+        }
+        self.emit(event, details)
+
+    def _consumer_created(self, event: Event) -> None:
+        if event.conn is None:
+            # A consumer of the test itself has no connection to tell of.
+            return
+        self._consumers.setdefault(_channel(event), {})[event.consumer] = str(event.queue)
+        details = {
+            **self._consumer(_channel(event), event.consumer, str(event.queue)),
+            "ack_required": not event.no_ack,
+            "exclusive": event.exclusive,
+            "prefetch_count": event.prefetch_count,
+            "arguments": _terms(_table(event)),
+        }
+        self.emit("consumer.created", details)
+
+    def _consumer_deleted(self, event: Event) -> None:
+        if event.conn is None:
+            return
+        self._end_consumer(_channel(event), event.consumer)
+
+    def _end_consumer(self, channel: _Channel, tag: str) -> None:
+        queue = self._consumers.get(channel, {}).pop(tag, None)
+        if queue is not None:
+            self.emit("consumer.deleted", self._consumer(channel, tag, queue))
+
+    def _consumer(self, channel: _Channel, tag: str, queue: str) -> dict[str, object]:
+        session = self._sessions[channel[0]]
+        return {
+            "consumer_tag": tag,
+            "queue": queue,
+            "vhost": session.vhost_name,
+            "channel": _pid(*channel),
+            "user_who_performed_action": session.user,
+        }
+
+    def _connection_created(self, event: Event) -> None:
+        session = self._node.connections[_connection(event)]
+        self._sessions[session.number] = session
+        details = {
+            **described(session),
+            "pid": _pid(session.number),
+            "node": NODE_NAME,
+            "user": session.user,
+            "vhost": event.vhost,
+            "type": "network",
+            "port": session.local[1],
+            "channel_max": session.channel_max,
+            "frame_max": session.frame_max,
+            "timeout": session.heartbeat_s,
+            "connected_at": event.at // 1000,
+            "client_properties": _terms(session.client_properties),
+            **dict.fromkeys(_OF_TLS, ""),
+            "user_provided_name": _given_name(session),
+            "user_who_performed_action": session.user,
+        }
+        # Here the name is the connection's own; whose it is stands under "user".
+        details["name"] = details.pop("connection_name")
+        del details["connection_type"]
+        self.emit("connection.created", details)
+
+    def _connection_closed(self, event: Event) -> None:
+        number = _connection(event)
+        session = self._sessions[number]
+        for channel in [channel for channel in self._consumers if channel[0] == number]:
+            self._end_channel(channel)
+        del self._sessions[number]
+        details = {
+            "name": session.address_name,
+            "pid": _pid(number),
+            "node": NODE_NAME,
+            "client_properties": _terms(session.client_properties),
+            "user_provided_name": _given_name(session),
+        }
+        self.emit("connection.closed", details)
+
+    def _channel_created(self, event: Event) -> None:
+        number, channel = _channel(event)
+        session = self._sessions[number]
+        self._consumers[number, channel] = {}
+        details = {
+            "name": f"{session.address_name} ({channel})",
+            "number": channel,
+            "pid": _pid(number, channel),
+            "connection": _pid(number),
+            "user": session.user,
+            "vhost": event.vhost,
+            "user_who_performed_action": session.user,
+        }
+        self.emit("channel.created", details)
+
+    def _channel_closed(self, event: Event) -> None:
+        self._end_channel(_channel(event))
+
+    def _end_channel(self, channel: _Channel) -> None:
+        for tag in list(self._consumers.get(channel, {})):
+            self._end_consumer(channel, tag)
+        if self._consumers.pop(channel, None) is not None:
+            user = self._sessions[channel[0]].user
+            details = {"pid": _pid(*channel), "consumer_count": 0, "user_who_performed_action": user}
+            self.emit("channel.closed", details)
+
+    def _user_of(self, event: Event) -> str:
+        session = None if event.conn is None else self._sessions.get(event.conn)
+        return BROKER if session is None else session.user
+
+
+def described(session: Session) -> dict[str, object]:
+    """A connection, as the events about it and about its login have it."""
+    return {
+        "connection_name": session.address_name,
+        "connection_type": "network",
+        "protocol": "{0,9,1}",
+        "host": _address(session.local[0]),
+        "peer_host": _address(session.peer[0]),
+        "peer_port": session.peer[1],
+        "auth_mechanism": session.mechanism,
+        "ssl": session.is_secure,
+    }
+
+
+def _given_name(session: Session) -> str:
+    field = session.client_properties.get("connection_name")
+    return field.value.decode("utf-8", "surrogateescape") if field and isinstance(field.value, bytes) else ""
+
+
+def _connection(event: Event) -> int:
+    assert event.conn is not None
+    return event.conn
+
+
+def _channel(event: Event) -> _Channel:
+    assert event.chan is not None
+    return _connection(event), event.chan
+
+
+def _link(event: Event) -> _Link:
+    kind, name = event.destination_kind, event.destination
+    return event.vhost, event.exchange, kind, name, event.routing_key, _table(event)
+
+
+def _table(event: Event) -> Table:
+    assert isinstance(event.arguments, Table)
+    return event.arguments
+
+
+def _pid(connection: int, channel: int = 0) -> str:
+    return f"<{NODE_NAME}.{connection}.{channel}>"
+
+
+def _address(host: str) -> str:
+    # Erlang's tuple of numbers; an IPv6 address stays as it is.
+    return f"{{{host.replace('.', ',')}}}" if host.count(".") == 3 else host
+
+
+def _terms(table: Table) -> tuple[str, ...]:
+    """Each entry as Erlang prints it."""
+    return tuple(term(Table((entry,)))[1:-1] for entry in table)
+
+
+def _field(value: object) -> Field:
+    if isinstance(value, bool):
+        return Field("t", value)
+    if isinstance(value, int):
+        return Field("l", value)
+    if isinstance(value, (list, tuple)):
+        return Field("A", tuple(_field(item) for item in value))
+    if isinstance(value, Mapping):
+        return Field("F", Table(tuple((str(name), _field(item)) for name, item in value.items())))
+    return Field("S", erlang.text(str(value)))

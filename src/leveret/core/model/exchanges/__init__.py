@@ -1,0 +1,111 @@
+"""The exchange types: one row each in `EXCHANGE_TYPES`. A new type is a file beside this one and its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, cast
+
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Destination
+from leveret.core.model.errors import CommandInvalid, PreconditionFailed
+from leveret.core.model.exchanges.default import DefaultExchange
+from leveret.core.model.exchanges.direct import DirectExchange
+from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable, refuse_invalid_alternate_exchange
+from leveret.core.model.exchanges.fanout import FanoutExchange
+from leveret.core.model.exchanges.headers import HeadersExchange
+from leveret.core.model.exchanges.topic import TopicExchange
+from leveret.core.wire.values import Table
+
+# Every type, and its class in a module beside this one.
+EXCHANGE_TYPES: Final[dict[str, str]] = {
+    "direct": "direct.DirectExchange",
+    "fanout": "fanout.FanoutExchange",
+    "topic": "topic.TopicExchange",
+    "headers": "headers.HeadersExchange",
+    "x-consistent-hash": "x_consistent_hash.ConsistentHashExchange",
+    "x-random": "x_random.RandomExchange",
+    "x-local-random": "x_local_random.LocalRandomExchange",
+    "x-modulus-hash": "x_modulus_hash.ModulusHashExchange",
+    "x-recent-history": "x_recent_history.RecentHistoryExchange",
+    "x-delayed-message": "x_delayed_message.DelayedMessageExchange",
+}
+# Those that every vhost begins with; another is imported when one of its type is declared.
+_CLASSES: Final[dict[str, type[Exchange]]] = {
+    each.TYPE: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
+}
+
+# Every vhost begins with these: name, type, internal.
+PREDECLARED: Final[tuple[tuple[str, str, bool], ...]] = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+__all__ = [
+    "EXCHANGE_TYPES",
+    "PREDECLARED",
+    "Dice",
+    "Exchange",
+    "Routable",
+    "exchange_class",
+    "exchange_type",
+    "make_default_exchange",
+    "make_exchange",
+    "refuse_invalid_alternate_exchange",
+]
+
+
+def exchange_class(type_name: str) -> type[Exchange]:
+    """The class of a type that exists."""
+    known = _CLASSES.get(type_name)
+    if known is None:
+        module_name, _, class_name = EXCHANGE_TYPES[type_name].partition(".")
+        known = cast("type[Exchange]", getattr(import_module(f"{__name__}.{module_name}"), class_name))
+        _CLASSES[type_name] = known
+    return known
+
+
+def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
+    """The class of a type; refuses a name that this version of RabbitMQ does not know."""
+    if type_name in EXCHANGE_TYPES and type_name not in compat.missing_exchange_types:
+        return exchange_class(type_name)
+    from leveret.core.model import absent
+
+    absent.refuse_exchange_type(type_name)
+    # RabbitMQ says "invalid" for any word its runtime has met before; the empty one is the only word sure to be.
+    explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
+    if compat.unknown_exchange_type_is_hard:
+        raise CommandInvalid(explanation)
+    raise PreconditionFailed(explanation)
+
+
+def make_exchange(
+    type_name: str,
+    name: str,
+    *,
+    durable: bool,
+    auto_delete: bool = False,
+    internal: bool = False,
+    arguments: Table = Table.EMPTY,
+    dice: Dice,
+    compat: Compat,
+) -> Exchange:
+    """Make an exchange whose type and arguments were checked: `exchange_type`, then its `check_arguments`."""
+    return exchange_class(type_name)(
+        name,
+        durable=durable,
+        auto_delete=auto_delete,
+        internal=internal,
+        arguments=arguments,
+        dice=dice,
+        compat=compat,
+    )
+
+
+def make_default_exchange(queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> DefaultExchange:
+    """Make the exchange with the empty name, over a vhost's queues."""
+    return DefaultExchange(queues, dice=dice, compat=compat)

@@ -1,0 +1,32 @@
+"""The default exchange: every queue is bound to it under its own name, and nothing else can be.
+
+It keeps no bindings; it looks the queue up in the vhost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Destination
+from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable
+from leveret.core.wire.values import Table
+
+
+class DefaultExchange(Exchange):
+    """The exchange with the empty name; `queues` is the vhost's own mapping."""
+
+    __slots__ = ("_queues",)
+
+    TYPE = "direct"
+
+    def __init__(self, queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> None:
+        super().__init__(
+            "", durable=True, auto_delete=False, internal=False, arguments=Table.EMPTY, dice=dice, compat=compat
+        )
+        self._queues = queues
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """The queues named by the message's routing keys."""
+        queues = self._queues
+        return [queues[key] for key in message.routing_keys if key in queues]

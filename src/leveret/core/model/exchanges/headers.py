@@ -1,0 +1,125 @@
+"""The headers exchange: a binding's arguments are conditions on the message's headers; the routing key means nothing.
+
+RabbitMQ compares a header's value with an argument's after both have lost their wire types, except inside arrays and
+tables. `comparable` is that loss. Timestamps are the odd ones: 4.x turns a header's into milliseconds and leaves the
+binding's in seconds (rabbit mc_amqpl, routing_headers; seen on 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding, BindingKey, Destination
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.terms import binary, term
+from leveret.core.wire.values import TYPE_NAMES, Field, Table
+
+X_MATCH: Final = "x-match"
+MATCHES: Final = (b"all", b"any", b"all-with-x", b"any-with-x")
+
+# Equal exactly when RabbitMQ finds the values equal. Booleans are words, which no other value is.
+Comparable = str | int | bytes | tuple[object, ...] | float | None
+
+
+class Conditions(NamedTuple):
+    """What one binding asks of the headers."""
+
+    destination: Destination
+    # Whether one fulfilled condition is enough.
+    is_any: bool
+    # Names whose presence is asked for and nothing more (void arguments), and names with the value asked for.
+    present: tuple[str, ...]
+    equal: tuple[tuple[str, Comparable], ...]
+
+    def match(self, headers: dict[str, Comparable]) -> bool:
+        """Whether a message with these headers fulfils them."""
+        if self.is_any:
+            return any(name in headers for name in self.present) or any(
+                name in headers and headers[name] == value for name, value in self.equal
+            )
+        return all(name in headers for name in self.present) and all(
+            name in headers and headers[name] == value for name, value in self.equal
+        )
+
+
+class HeadersExchange(Exchange):
+    """Routes by header values."""
+
+    __slots__ = ("_conditions",)
+
+    TYPE = "headers"
+    routes_by_key_alone = False
+
+    _conditions: dict[BindingKey, Conditions]
+
+    def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
+        """Refuse an x-match that is none of the four words."""
+        field = arguments.get(X_MATCH)
+        if field is None:
+            return
+        if field.tag != "S" or not isinstance(field.value, bytes):
+            raise PreconditionFailed(
+                f"Invalid x-match field type {TYPE_NAMES[field.tag]} (value {term(field.value)}); expected longstr"
+            )
+        if field.value not in MATCHES:
+            raise PreconditionFailed(
+                f"Invalid x-match field value {binary(field.value)}; expected all, any, all-with-x, or any-with-x"
+            )
+
+    def _prepare(self) -> None:
+        self._conditions = {}
+
+    def _add(self, binding: Binding) -> None:
+        self._conditions[binding.key] = conditions_of(binding, self.compat)
+
+    def _remove(self, binding: Binding) -> None:
+        del self._conditions[binding.key]
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """The destinations whose conditions the headers fulfil."""
+        headers = comparable_headers(message.headers, self.compat)
+        return [conditions.destination for conditions in self._conditions.values() if conditions.match(headers)]
+
+
+def conditions_of(binding: Binding, compat: Compat) -> Conditions:
+    """The conditions in a binding's arguments; every pair counts, also of a name given twice."""
+    field = binding.arguments.get(X_MATCH)
+    word = b"all" if field is None else field.value
+    has_x_conditions = word in (b"all-with-x", b"any-with-x")
+    asked = [
+        (name, field)
+        for name, field in binding.arguments
+        if name != X_MATCH and (has_x_conditions or not name.startswith("x-"))
+    ]
+    return Conditions(
+        destination=binding.destination,
+        is_any=word in (b"any", b"any-with-x"),
+        present=tuple(name for name, field in asked if field.tag == "V"),
+        equal=tuple((name, comparable(field, compat)) for name, field in asked if field.tag != "V"),
+    )
+
+
+def comparable_headers(headers: Table | None, compat: Compat) -> dict[str, Comparable]:
+    """The values of a message's headers by name."""
+    if headers is None:
+        return {}
+    if not compat.headers_compare_timestamps_in_ms:
+        return {name: comparable(field, compat) for name, field in headers}
+    return {
+        name: field.value * 1000 if field.tag == "T" and isinstance(field.value, int) else comparable(field, compat)
+        for name, field in headers
+    }
+
+
+def comparable(field: Field, compat: Compat) -> Comparable:
+    """A value without its wire type; what lies inside arrays and tables keeps it."""
+    value = field.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return value if compat.integer_equals_float_in_headers else ("float", value)
+    # To RabbitMQ an empty table and an empty array are the same empty list (seen on 4.3).
+    return value.entries if isinstance(value, Table) else value

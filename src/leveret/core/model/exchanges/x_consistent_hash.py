@@ -1,0 +1,117 @@
+"""The consistent-hash exchange: each message to one destination, chosen by a hash, in proportion to weights.
+
+A binding's key is its weight. Which destination a value falls to is RabbitMQ's own hash and not copied; it is stable
+and proportional here as there.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Binding, Destination
+from leveret.core.model.errors import InternalRefusal, PreconditionFailed
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.hashing import hash_keys, jump_bucket
+from leveret.core.model.terms import binary, term
+from leveret.core.wire import erlang
+from leveret.core.wire.values import Table
+
+HASH_HEADER: Final = "hash-header"
+HASH_PROPERTY: Final = "hash-property"
+HASHED_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+# What a message without the hashed value is hashed as.
+_NO_VALUE: Final = 0
+
+
+class ConsistentHashExchange(Exchange):
+    """Routes by a hash of the routing key, of a header or of a property."""
+
+    __slots__ = ("_bucket_ends", "_owners")
+
+    TYPE = "x-consistent-hash"
+    routes_by_key_alone = False
+
+    # The ring: owner i has the buckets up to, not including, bucket_ends[i].
+    _owners: list[Destination]
+    _bucket_ends: list[int]
+
+    @classmethod
+    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+        """Refuse two things to hash, and a property that cannot be hashed."""
+        super().check_arguments(name, vhost_name, arguments, compat)
+        header, hashed_property = arguments.get(HASH_HEADER), arguments.get(HASH_PROPERTY)
+        if any(field is not None and field.tag != "S" for field in (header, hashed_property)):
+            raise InternalRefusal
+        if header is not None and hashed_property is not None:
+            raise PreconditionFailed("hash-header and hash-property are mutually exclusive")
+        if hashed_property is None or not isinstance(hashed_property.value, bytes):
+            return
+        word = hashed_property.value.decode("utf-8", "surrogateescape")
+        if word not in HASHED_PROPERTIES:
+            raise PreconditionFailed(f"Unsupported property: {word}")
+
+    def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
+        """Refuse a key that is no weight."""
+        if not _INTEGER.fullmatch(routing_key):
+            raise PreconditionFailed(f"The binding key must be an integer: {binary(erlang.text(routing_key))}")
+        if int(routing_key) < 1:
+            raise PreconditionFailed("The binding key must be greater than 0")
+        if compat.max_hash_weight is not None and int(routing_key) > compat.max_hash_weight:
+            raise PreconditionFailed(f"The binding key must not exceed {compat.max_hash_weight}")
+
+    def _prepare(self) -> None:
+        self._owners = []
+        self._bucket_ends = []
+
+    def _add(self, binding: Binding) -> None:
+        # A second weight for the same destination is a binding without effect on the ring (seen on 4.3).
+        if binding.destination in self._owners:
+            return
+        self._owners.append(binding.destination)
+        self._bucket_ends.append(self._bucket_count + int(binding.routing_key))
+
+    def _remove(self, binding: Binding) -> None:
+        if binding.destination not in self._owners:
+            return
+        place = self._owners.index(binding.destination)
+        end = self._bucket_ends[place]
+        start = self._bucket_ends[place - 1] if place else 0
+        del self._owners[place], self._bucket_ends[place]
+        for later in range(place, len(self._bucket_ends)):
+            self._bucket_ends[later] -= end - start
+
+    @property
+    def _bucket_count(self) -> int:
+        return self._bucket_ends[-1] if self._bucket_ends else 0
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """The one destination whose bucket the hash falls into."""
+        if not self._owners:
+            return NOWHERE
+        bucket = jump_bucket(self._hash(message), self._bucket_count)
+        return (self._owners[bisect_right(self._bucket_ends, bucket)],)
+
+    def _hash(self, message: Routable) -> int:
+        header, hashed_property = self.arguments.get(HASH_HEADER), self.arguments.get(HASH_PROPERTY)
+        if header is not None and isinstance(header.value, bytes):
+            field = None if message.headers is None else message.headers.get(header.value.decode("utf-8"))
+            return _NO_VALUE if field is None else zlib.crc32(erlang.text(term(field.value)))
+        if hashed_property is not None:
+            value = _property_value(message, hashed_property.value)
+            return _NO_VALUE if value is None else zlib.crc32(erlang.text(value))
+        return hash_keys(message.routing_keys)
+
+
+def _property_value(message: Routable, name: object) -> str | None:
+    properties = message.properties
+    if name == b"message_id":
+        return properties.message_id
+    if name == b"correlation_id":
+        return properties.correlation_id
+    return None if properties.timestamp is None else str(properties.timestamp)

@@ -1,0 +1,108 @@
+"""The delayed-message exchange: holds a message for the time in its `x-delay` header, then routes it as another type.
+
+It is RabbitMQ's community plugin, written after its documentation. The exchange only says how long; whoever publishes
+waits that long and then routes a copy with the headers of `headers_after_delay`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from leveret.core.compat import Compat
+from leveret.core.model import exchanges
+from leveret.core.model.arguments import INTEGER_TAGS, string_of
+from leveret.core.model.binding import Binding, Destination
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.wire.values import Field, Table
+
+DELAYED_TYPE: Final = "x-delayed-type"
+DELAY: Final = "x-delay"
+MAX_DELAY_MS: Final = 4_294_967_295
+_INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
+
+
+class DelayedMessageExchange(Exchange):
+    """Routes as the type named by `x-delayed-type`, later."""
+
+    __slots__ = ("_inner",)
+
+    TYPE = "x-delayed-message"
+    routes_by_key_alone = False
+    can_delay = True
+
+    # Has the same bindings and does the routing.
+    _inner: Exchange
+
+    @classmethod
+    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+        """Refuse a missing or unknown type behind it, and what that type refuses."""
+        super().check_arguments(name, vhost_name, arguments, compat)
+        word = string_of(arguments, DELAYED_TYPE)
+        if word == cls.TYPE:
+            raise PreconditionFailed("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")
+        if word not in exchanges.EXCHANGE_TYPES or word in compat.missing_exchange_types:
+            raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
+        exchanges.exchange_class(word).check_arguments(name, vhost_name, arguments, compat)
+
+    def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
+        """Refuse what the type behind it refuses."""
+        self._inner.check_binding(destination, routing_key, arguments, compat)
+
+    def _prepare(self) -> None:
+        word = string_of(self.arguments, DELAYED_TYPE)
+        assert word is not None, "check_arguments lets no delayed exchange without a type pass"
+        self._inner = exchanges.exchange_class(word)(
+            self.name,
+            durable=self.durable,
+            auto_delete=self.auto_delete,
+            internal=self.internal,
+            arguments=self.arguments,
+            dice=self.dice,
+            compat=self.compat,
+        )
+
+    def _add(self, binding: Binding) -> None:
+        self._inner.bind(binding)
+
+    def _remove(self, binding: Binding) -> None:
+        self._inner.unbind(binding.key)
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """Where the type behind it sends the message."""
+        return self._inner.route(message)
+
+    def on_bound(self, binding: Binding) -> Sequence[Routable]:
+        """What the type behind it has for a new binding."""
+        return self._inner.on_bound(binding)
+
+    def delay_us(self, message: Routable) -> int:
+        """The delay the message asks for; 0 when it asks for none that can be given."""
+        field = None if message.headers is None else message.headers.get(DELAY)
+        delay_ms = None if field is None else _integer(field)
+        if delay_ms is None or not 0 < delay_ms <= MAX_DELAY_MS:
+            return 0
+        return delay_ms * 1000
+
+
+def headers_after_delay(headers: Table) -> Table:
+    """The headers a delayed message arrives with: `x-delay` negated."""
+    field = headers.get(DELAY)
+    delay_ms = None if field is None else _integer(field)
+    assert delay_ms is not None, "only a message with a delay was delayed"
+    tag = "I" if delay_ms <= 2**31 else "l"
+    return headers.with_entry(DELAY, Field(tag, -delay_ms))
+
+
+def _integer(field: Field) -> int | None:
+    """A number in any of the shapes the plugin takes."""
+    value = field.value
+    if field.tag in INTEGER_TAGS and isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return round(value)
+    if isinstance(value, bytes) and _INTEGER.fullmatch(value):
+        return int(value)
+    return None

@@ -1,0 +1,40 @@
+"""The local random exchange: as the random one, for classic queues bound with an empty key.
+
+Local means the queues of the node the publisher is connected to; with one node that is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leveret.core.compat import Compat
+from leveret.core.model.binding import Destination
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.wire.values import Table
+
+
+class LocalRandomExchange(Exchange):
+    """Routes to one of its queues, all equally likely."""
+
+    __slots__ = ()
+
+    TYPE = "x-local-random"
+    routes_by_key_alone = False
+
+    def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
+        """Refuse a key, an exchange, and a queue that is not classic."""
+        if routing_key:
+            raise PreconditionFailed(f"Non empty binding '{routing_key}' key not permitted")
+        if not destination.is_queue:
+            raise PreconditionFailed("Destination not found")
+        if destination.type_name != "classic":
+            raise PreconditionFailed(
+                f"Queue type rabbit_{destination.type_name}_queue not valid for this exchange type"
+            )
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """One queue."""
+        if not self.bindings:
+            return NOWHERE
+        return (self.dice.choice(list(self.bindings.values())).destination,)

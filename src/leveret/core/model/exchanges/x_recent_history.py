@@ -1,0 +1,55 @@
+"""The recent-history exchange: a fanout that keeps the last messages for those who bind later."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from leveret.core.compat import Compat
+from leveret.core.model.arguments import INTEGER_TAGS, integer_of, is_true
+from leveret.core.model.binding import Binding, Destination
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.terms import term
+from leveret.core.wire.values import Table
+
+LENGTH: Final = "x-recent-history-length"
+NO_STORE: Final = "x-recent-history-no-store"
+DEFAULT_LENGTH: Final = 20
+
+
+class RecentHistoryExchange(Exchange):
+    """Routes to all its bindings and remembers what it routed."""
+
+    __slots__ = ("_kept",)
+
+    TYPE = "x-recent-history"
+    routes_by_key_alone = False
+
+    # Oldest first.
+    _kept: deque[Routable]
+
+    @classmethod
+    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+        """Refuse a length that is not a positive integer."""
+        super().check_arguments(name, vhost_name, arguments, compat)
+        field = arguments.get(LENGTH)
+        if field is None:
+            return
+        if field.tag not in INTEGER_TAGS or not isinstance(field.value, int) or field.value < 1:
+            raise PreconditionFailed(f"Invalid argument {term(field.value)}, '{LENGTH}' must be a positive integer")
+
+    def _prepare(self) -> None:
+        self._kept = deque(maxlen=integer_of(self.arguments, LENGTH) or DEFAULT_LENGTH)
+
+    def route(self, message: Routable) -> Sequence[Destination]:
+        """All destinations; the message is kept, also when there are none."""
+        headers = message.headers
+        if headers is None or not is_true(headers, NO_STORE):
+            self._kept.append(message)
+        return [binding.destination for binding in self.bindings.values()]
+
+    def on_bound(self, binding: Binding) -> Sequence[Routable]:
+        """The messages kept, for the one who just bound."""
+        return tuple(self._kept)

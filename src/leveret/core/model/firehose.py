@@ -1,0 +1,134 @@
+"""The firehose: a copy of what is published and delivered in a virtual host, for whoever binds to amq.rabbitmq.trace.
+
+A virtual host has one while tracing is on and None otherwise, so that it costs nothing when it is off. A copy carries
+the message's body; what the message was, and what became of it, stands in its headers (rabbit_trace, 4.3). Messages
+published to the trace exchange are not copied, so a trace never traces itself. Copies are put into their queues
+as work that is left to do: the queue that is delivering just now may be one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.wire import erlang
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.core.wire.values import Field, Table, Value
+
+if TYPE_CHECKING:
+    from leveret.core.model.routing import AnyQueue
+    from leveret.core.model.vhost import VirtualHost
+
+NAME: Final = "amq.rabbitmq.trace"
+
+
+class Actor(NamedTuple):
+    """Who published, or is delivered to."""
+
+    connection: str
+    channel: int
+    user: str
+
+
+# The test itself, which has no connection.
+TEST: Final = Actor("leveret", 0, "guest")
+
+
+class Client(Protocol):
+    """A channel, as far as a copy tells of it."""
+
+    def actor(self) -> Actor:
+        """Whose channel it is."""
+
+
+class Firehose:
+    """The tracing of one virtual host."""
+
+    __slots__ = ("_vhost",)
+
+    def __init__(self, vhost: VirtualHost) -> None:
+        self._vhost = vhost
+
+    def published(self, message: Message, queues: Sequence[AnyQueue], publisher: Client | None) -> None:
+        """Copy a publish, routed or not."""
+        # The default exchange routes to its key whether such a queue exists or not.
+        names = message.routing_keys if not message.exchange else [queue.name for queue in queues]
+        routed = ("routed_queues", _texts(names))
+        self._copy(message, f"publish.{message.exchange}", publisher, last=(routed,))
+
+    def delivered(
+        self, entry: QueueEntry, queue_name: str, *, receiver: Client, properties_octets: bytes | None = None
+    ) -> None:
+        """Copy a delivery, or a message that was fetched; with the properties it was sent with, if not its own."""
+        message, properties = entry.message, None
+        if properties_octets is not None:
+            properties = Properties.decode(properties_octets)
+        flag = ("redelivered", Field("I", int(entry.redelivered)))
+        self._copy(message, f"deliver.{queue_name}", receiver, properties, after_node=(flag,))
+
+    def _copy(
+        self,
+        message: Message,
+        routing_key: str,
+        client: Client | None,
+        properties: Properties | None = None,
+        *,
+        after_node: tuple[tuple[str, Field], ...] = (),
+        last: tuple[tuple[str, Field], ...] = (),
+    ) -> None:
+        if message.exchange == NAME:
+            return
+        vhost, actor = self._vhost, TEST if client is None else client.actor()
+        headers = (
+            ("exchange_name", _text(message.exchange)),
+            ("routing_keys", _texts(message.routing_keys)),
+            ("properties", Field("F", _properties(properties or message.properties))),
+            ("node", _text(NODE_NAME)),
+            *after_node,
+            ("vhost", _text(vhost.name)),
+            ("connection", _text(actor.connection)),
+            ("channel", Field("I", actor.channel)),
+            ("user", _text(actor.user)),
+            *last,
+        )
+        table = Table(headers)
+        told = Properties(headers=table.sorted_unique() if vhost.node.compat.sorts_header_keys else table)
+        copy = Message(
+            vhost.node.new_message_id(),
+            NAME,
+            routing_key,
+            told,
+            told.encode(),
+            message.body,
+            (routing_key,),
+        )
+        vhost.node.work.append(lambda: self._put(copy))
+
+    def _put(self, copy: Message) -> None:
+        self._vhost.put(copy, self._vhost.route(self._vhost.exchanges[NAME], copy))
+
+
+def _properties(properties: Properties) -> Table:
+    # rabbit_trace collects them from the first to the last and puts each in front.
+    values = ((name, getattr(properties, name)) for name in reversed(PROPERTY_NAMES))
+    return Table(tuple((name, _field(value)) for name, value in values if value is not None))
+
+
+def _field(value: Value | str) -> Field:
+    if isinstance(value, Table):
+        return Field("F", value)
+    if isinstance(value, int):
+        # Sent as a signed integer of 32 bits, whatever it was.
+        return Field("I", (value + 2**31) % 2**32 - 2**31)
+    assert isinstance(value, str)
+    return _text(value)
+
+
+def _text(text: str) -> Field:
+    return Field("S", erlang.text(text))
+
+
+def _texts(texts: Sequence[str]) -> Field:
+    return Field("A", tuple(_text(text) for text in texts))

@@ -1,0 +1,213 @@
+"""The keys of a policy's definition: what may stand there, whose value counts, and what RabbitMQ says of any other.
+
+Texts and merge rules are those seen on RabbitMQ 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from leveret.core.model import mirroring
+from leveret.core.model.policy import APPLY_TO, Definition, Policy, PolicyInvalid
+from leveret.core.model.terms import binary
+from leveret.core.wire import erlang
+
+
+class _PolicyKey(NamedTuple):
+    """One key of a definition: what may stand there, and whose value counts when an operator policy has it too."""
+
+    name: str
+    is_valid: Callable[[object], bool]
+    # What RabbitMQ calls it: "{value} is not a valid {title}".
+    title: str
+    # None: operators cannot set it.
+    operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
+
+
+def _integer_from(lowest: int, highest: int | None = None) -> Callable[[object], bool]:
+    def is_valid(value: object) -> bool:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return value >= lowest and (highest is None or value <= highest)
+
+    return is_valid
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_string(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*words: object) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, bool) and value in words
+
+
+def _is_age(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"0*[1-9][0-9]*[YMDhms]", value) is not None
+
+
+_KEYS: Final[dict[str, _PolicyKey]] = {
+    row.name: row
+    for row in (
+        _PolicyKey("alternate-exchange", _is_string, "alternate exchange name"),
+        _PolicyKey("consumer-disconnected-timeout", _integer_from(0), "consumer disconnected timeout"),
+        _PolicyKey("consumer-timeout", _integer_from(0), "consumer timeout"),
+        _PolicyKey("dead-letter-exchange", _is_string, "dead letter exchange name"),
+        _PolicyKey("dead-letter-routing-key", _is_string, "dead letter routing key"),
+        _PolicyKey("dead-letter-strategy", _one_of("at-most-once", "at-least-once"), "dead letter strategy"),
+        _PolicyKey(
+            "delayed-retry-max",
+            _integer_from(1),
+            "delayed retry maximum delay. Must be a positive integer",
+            "lower",
+        ),
+        _PolicyKey(
+            "delayed-retry-min",
+            _integer_from(1),
+            "delayed retry minimum delay. Must be a positive integer",
+            "higher",
+        ),
+        _PolicyKey(
+            "delayed-retry-type",
+            _one_of("all", "failed", "returned", "disabled"),
+            "delayed retry type. Must be one of: all, failed, returned, disabled",
+            "operator",
+        ),
+        _PolicyKey("delivery-limit", _is_integer, "delivery limit", "limit"),
+        _PolicyKey("expires", _integer_from(1), "queue expiry", "lower"),
+        _PolicyKey("initial-cluster-size", _integer_from(0), "cluster size"),
+        _PolicyKey("max-age", _is_age, "max age"),
+        _PolicyKey("max-in-memory-bytes", _integer_from(0), "maximum memory in bytes", "lower"),
+        _PolicyKey("max-in-memory-length", _integer_from(0), "maximum memory in bytes", "lower"),
+        _PolicyKey("max-length", _integer_from(0), "maximum length", "lower"),
+        _PolicyKey("max-length-bytes", _integer_from(0), "maximum length in bytes", "lower"),
+        _PolicyKey("message-ttl", _integer_from(0), "message TTL", "lower"),
+        _PolicyKey(
+            "overflow", _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "overflow value", "operator"
+        ),
+        _PolicyKey(
+            "queue-leader-locator",
+            _one_of("client-local", "balanced", "random", "least-leaders"),
+            "queue leader locator value",
+        ),
+        _PolicyKey("queue-mode", _one_of("default", "lazy"), "queue-mode value"),
+        _PolicyKey("queue-version", _one_of(1, 2), "queue-version value", "operator"),
+        _PolicyKey("stream-filter-size-bytes", _integer_from(16, 255), "filter size. Valid range is 16-255"),
+        _PolicyKey("stream-max-segment-size-bytes", _integer_from(0, 3_000_000_000), "segment size"),
+        _PolicyKey("target-group-size", _integer_from(1), "qq target count value", "higher"),
+    )
+}
+_USER_KEYS: Final = frozenset(_KEYS)
+_OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
+
+
+def merged(key: str, ours: object, theirs: object) -> object:
+    """What holds where a user's policy and an operator's both have a key: the stricter, or the operator's."""
+    rule = _KEYS[key].operator_merge
+    if rule == "operator" or not isinstance(ours, int) or not isinstance(theirs, int):
+        return theirs
+    # A negative delivery limit is none at all, so the other one is the stricter.
+    if rule == "higher" or (rule == "limit" and min(ours, theirs) < 0):
+        return max(ours, theirs)
+    return min(ours, theirs)
+
+
+def refuse_invalid(policy: Policy, *, has_mirroring: bool) -> None:
+    """Raise PolicyInvalid with every fault RabbitMQ names, one a line."""
+    _refuse_invalid(policy, _USER_KEYS | set(mirroring.KEYS) if has_mirroring else _USER_KEYS)
+
+
+def refuse_invalid_operator_policy(policy: Policy) -> None:
+    """The same for a policy of operators, who may set less."""
+    _refuse_invalid(policy, _OPERATOR_KEYS)
+
+
+def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
+    faults = (
+        _priority_fault(policy.priority),
+        _pattern_fault(policy.pattern),
+        _target_fault(policy.apply_to),
+        _definition_fault(policy.definition, keys),
+    )
+    if any(faults):
+        raise PolicyInvalid("\n".join(fault for fault in faults if fault))
+
+
+def _priority_fault(priority: object) -> str:
+    if isinstance(priority, (int, float)) and not isinstance(priority, bool):
+        return ""
+    return f"priority should be a number, actually was {printed(priority)}"
+
+
+def _pattern_fault(pattern: object) -> str:
+    if not isinstance(pattern, str):
+        return f"pattern should be a binary but was {printed(pattern)}"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f'pattern should be regular expression but is invalid: {{"{error.msg}",{error.pos}}}'
+    return ""
+
+
+def _target_fault(target: object) -> str:
+    if target in APPLY_TO:
+        return ""
+    # RabbitMQ writes two blanks there.
+    words = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
+    return f"apply-to '{target}' unrecognised; should be one of: {words}"
+
+
+def _definition_fault(definition: object, keys: frozenset[str]) -> str:
+    if not isinstance(definition, Mapping):
+        return f"definition must be a dictionary: {printed(definition)}"
+    if not definition:
+        return "no policy provided"
+    for key in sorted(keys & _USER_KEYS & definition.keys()):
+        if not _KEYS[key].is_valid(definition[key]):
+            return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
+    mirroring_fault = mirroring.fault(definition) if "ha-mode" in keys else ""
+    if mirroring_fault:
+        return mirroring_fault
+    if "queue-master-locator" in definition:
+        return "use of deprecated queue-master-locator argument is not permitted"
+    unknown = sorted(key for key in definition if key not in keys)
+    if unknown:
+        pairs = ",".join(f"{{{printed(key)},{printed(definition[key])}}}" for key in unknown)
+        return f"[{pairs}] are not recognised policy settings"
+    return _retry_fault(definition)
+
+
+def _retry_fault(definition: Definition) -> str:
+    kind = definition.get("delayed-retry-type", "disabled")
+    lowest, highest = definition.get("delayed-retry-min"), definition.get("delayed-retry-max")
+    if lowest is None and kind != "disabled":
+        return f"delayed-retry-min is required when delayed-retry-type is {kind}"
+    if isinstance(lowest, int) and isinstance(highest, int) and highest < lowest:
+        return f"delayed-retry-max ({highest}) must not be smaller than delayed-retry-min ({lowest})"
+    return ""
+
+
+def printed(value: object) -> str:
+    """A JSON value as RabbitMQ prints it in these texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return binary(erlang.text(value))
+    if isinstance(value, float):
+        return erlang.float_text(value)
+    if isinstance(value, Mapping):
+        return f"#{{{_joined(f'{printed(key)} => {printed(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{_joined(printed(item) for item in value)}]"
+    return str(value)
+
+
+def _joined(items: Iterable[str]) -> str:
+    return ",".join(items)

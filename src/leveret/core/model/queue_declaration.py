@@ -1,0 +1,141 @@
+"""What a queue.declare asks for, and everything RabbitMQ checks about it before there is a queue.
+
+The checks come in RabbitMQ's order: the dead-letter exchange and the rights on it, the queue type, the arguments,
+denied features, what the type cannot be, and the limit of the vhost. A queue that is there already is only compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.core.model import arguments as checks
+from leveret.core.model.errors import InternalRefusal, PreconditionFailed, ResourceLocked
+from leveret.core.model.queue_types import QUEUE_TYPES, QueueType
+from leveret.core.wire.values import Field, Table
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import Rights
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
+
+TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
+QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
+# The arguments of a declaration without any, once its type is filled in.
+_SAID: Final = {name: Table((("x-queue-type", Field("S", name.encode())),)) for name in QUEUE_TYPES}
+
+
+class QueueDeclaration(NamedTuple):
+    """The fields of one queue.declare. An empty name asks for one of the server's."""
+
+    name: str
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    arguments: Table
+
+    def typed(self, vhost: VirtualHost) -> QueueDeclaration:
+        """The same with the queue type filled in: the vhost's default where the flags allow it, else classic."""
+        if not self._leaves_type_open(vhost):
+            return self
+        name = self._default_type(vhost)
+        said = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _SAID[name]
+        return self._replace(arguments=said)
+
+    def type_in(self, vhost: VirtualHost) -> str:
+        """The type that is asked for there, said or not; it need not exist."""
+        return self._default_type(vhost) if self._leaves_type_open(vhost) else self.type_name
+
+    def _leaves_type_open(self, vhost: VirtualHost) -> bool:
+        compat = vhost.node.compat
+        field = self.arguments.get("x-queue-type")
+        return compat.fills_in_queue_type if field is None else field.value in compat.default_queue_type_words
+
+    def _default_type(self, vhost: VirtualHost) -> str:
+        default = QUEUE_TYPES[vhost.default_queue_type]
+        fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
+        return default.name if fits else "classic"
+
+    @property
+    def type_name(self) -> str:
+        """The type asked for; it need not exist."""
+        return checks.string_of(self.arguments, "x-queue-type") or "classic"
+
+    def refuse_unless_equivalent(self, queue: StoredQueue) -> None:
+        """Refuse a declaration that differs from the queue that is there; the first difference is named."""
+        if queue.is_exclusive != self.exclusive:
+            raise ResourceLocked(locked_text(queue.place))
+        flags = [("auto_delete", self.auto_delete, queue.auto_delete)]
+        if not self.exclusive:
+            flags.insert(0, ("durable", self.durable, queue.durable))
+        for flag, new, old in flags:
+            if new is not old:
+                shown = f"received '{str(new).lower()}' but current is '{str(old).lower()}'"
+                raise PreconditionFailed(f"inequivalent arg '{flag}' for {queue.place}: {shown}")
+        compat = queue.node.compat
+        received, current = self.arguments, queue.arguments
+        if compat.compares_ages_in_ms:
+            received, current = checks.with_age_in_ms(received), checks.with_age_in_ms(current)
+        names = queue.type.known_arguments(compat)
+        if self.type_name == queue.type.name == "classic":
+            # Said or not said: 3.x does not fill the type in, and takes the one for the other.
+            names = tuple(name for name in names if name != "x-queue-type")
+        checks.refuse_inequivalent(queue.place, names, received, current)
+
+    def checked_type(self, vhost: VirtualHost, rights: Rights | None) -> QueueType:
+        """The type of the new queue; raises AmqpError where RabbitMQ refuses to make it."""
+        compat, place = vhost.node.compat, f"queue '{self.name}' in vhost '{vhost.name}'"
+        checks.refuse_invalid_dead_letter_exchange(self.arguments, place)
+        dead_letter_exchange = checks.string_of(self.arguments, "x-dead-letter-exchange")
+        if rights is not None and dead_letter_exchange is not None:
+            rights("read", "queue", self.name)
+            rights("write", "exchange", dead_letter_exchange)
+        checks.refuse_invalid_type(self.arguments, place)
+        queue_type = QUEUE_TYPES[self.type_name]
+        known = queue_type.known_arguments(compat)
+        checks.refuse_invalid_values(self.arguments, place, known, compat)
+        checks.refuse_unknown_to_type(self.arguments, place, known, queue_type.erlang_name, compat)
+        self._refuse_denied_features(vhost, queue_type)
+        queue_type.refuse_flags(self, place)
+        vhost.refuse_another_queue(self.name)
+        return queue_type
+
+    def _refuse_denied_features(self, vhost: VirtualHost, queue_type: QueueType) -> None:
+        if queue_type.is_always_durable:
+            return
+        compat = vhost.node.compat
+        if "x-queue-master-locator" in self.arguments and compat.denies_queue_master_locator:
+            raise InternalRefusal(denied_feature_text(QUEUE_MASTER_LOCATOR))
+        if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
+            text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
+            raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES))
+
+
+def locked_text(place: str) -> str:
+    """RabbitMQ's explanation for the use of somebody else's exclusive queue."""
+    return (
+        f"cannot obtain exclusive access to locked {place}. It could be originally declared on another connection "
+        "or the exclusive property value does not match that of the original declaration."
+    )
+
+
+def configured_denial_text(feature: str) -> str:
+    """RabbitMQ's explanation when a deprecated feature is used that it permits, and its configuration does not."""
+    return (
+        f"Feature `{feature}` is deprecated.\n"
+        "Its use is not permitted per the configuration (overriding the default, which is permitted):\n"
+        f'    "deprecated_features.permit.{feature} = false"\n'
+        "Its use will not be permitted by default in a future minor RabbitMQ version and the feature will be removed "
+        "from a future major RabbitMQ version; actual versions to be determined."
+    )
+
+
+def denied_feature_text(feature: str) -> str:
+    """RabbitMQ's explanation when a deprecated feature is used that it denies by default."""
+    return (
+        f"Feature `{feature}` is deprecated.\n"
+        "By default, this feature is not permitted anymore.\n"
+        "The feature will be removed from a future major RabbitMQ version, regardless of the configuration; "
+        "actual version to be determined.\n"
+        "To continue using this feature when it is not permitted by default, set the following parameter in your "
+        f'configuration:\n    "deprecated_features.permit.{feature} = true"'
+    )

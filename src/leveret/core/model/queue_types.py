@@ -1,0 +1,147 @@
+"""The queue types: one row each, with what a type knows and where it differs.
+
+A row's `arguments` are the ones the type knows, in the order in which a redeclaration compares them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.core.compat import Compat
+from leveret.core.model.errors import NotImplementedByBroker, PreconditionFailed
+
+if TYPE_CHECKING:
+    from leveret.core.model.queue_declaration import QueueDeclaration
+
+
+class QueueType(NamedTuple):
+    """What one type of queue is."""
+
+    name: str
+    # The name of RabbitMQ's module, which its texts carry.
+    erlang_name: str
+    arguments: tuple[str, ...]
+    consumer_arguments: tuple[str, ...]
+    # Classic queues may be exclusive, auto-delete, transient and named by the server; the others are none of it.
+    is_always_durable: bool = True
+    # Whether queue.delete heeds if-unused and if-empty.
+    has_delete_conditions: bool = False
+    # Who wins where both an argument and a policy set the overflow mode.
+    overflow_by: str = "policy"
+    # Whether what a full queue refuses may be dead-lettered; a type that cannot drops from its head instead.
+    has_reject_publish_dlx: bool = False
+
+    def known_arguments(self, compat: Compat) -> tuple[str, ...]:
+        """The arguments this type knows in one version, in order of comparison."""
+        hidden = compat.unknown_queue_arguments
+        if self.name == "classic" and not compat.classic_knows_leader_locator:
+            hidden = (*hidden, "x-queue-leader-locator")
+        return tuple([name for name in self.arguments if name not in hidden]) if hidden else self.arguments
+
+    def refuse_flags(self, wanted: QueueDeclaration, place: str) -> None:
+        """Refuse what a queue of this type cannot be; raises PreconditionFailed."""
+        if not self.is_always_durable:
+            return
+        if not wanted.name:
+            raise PreconditionFailed(f"Cannot declare a server-named queue for type {self.erlang_name}")
+        flaws = (
+            ("auto-delete", wanted.auto_delete),
+            ("exclusive-owner", wanted.exclusive),
+            ("non-durable", not wanted.durable),
+        )
+        for flaw, is_there in flaws:
+            if is_there:
+                raise PreconditionFailed(f"invalid property '{flaw}' for {place}")
+
+    def refuse_delete_conditions(self, place: str, *, if_unused: bool, if_empty: bool) -> None:
+        """Refuse the conditions of queue.delete that the type does not support, whatever its state."""
+        if self.name != "quorum":
+            return
+        for flag, is_there in (("if-unused", if_unused), ("if-empty", if_empty)):
+            if is_there:
+                text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
+                raise NotImplementedByBroker(f"cannot delete {place}. {text}")
+
+    def refuse_shared_prefetch(self, place: str, compat: Compat) -> None:
+        """Refuse a consumer on a channel with one prefetch limit for all, where the type does not support it."""
+        is_told = self.name == "quorum" or compat.stream_under_global_qos == "not_implemented"
+        if self.is_always_durable and is_told:
+            raise NotImplementedByBroker(f"{place} does not support global qos")
+
+    def shows_failed_deaths(self, compat: Compat) -> bool:
+        """Whether a message that died by failing says `redelivered` at its first delivery from this type."""
+        return compat.redelivered_after_rejected_death in ("everywhere", f"in_{self.name}")
+
+
+CLASSIC: Final = QueueType(
+    name="classic",
+    erlang_name="rabbit_classic_queue",
+    arguments=(
+        "x-expires",
+        "x-message-ttl",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-overflow",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+    ),
+    consumer_arguments=("x-priority",),
+    is_always_durable=False,
+    has_delete_conditions=True,
+    overflow_by="argument",
+    has_reject_publish_dlx=True,
+)
+
+QUORUM: Final = QueueType(
+    name="quorum",
+    erlang_name="rabbit_quorum_queue",
+    arguments=(
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-overflow",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-quorum-initial-group-size",
+        "x-delivery-limit",
+        "x-message-ttl",
+        "x-queue-leader-locator",
+        "x-consumer-disconnected-timeout",
+        "x-consumer-timeout",
+        "x-delayed-retry-type",
+        "x-delayed-retry-min",
+        "x-delayed-retry-max",
+    ),
+    consumer_arguments=("x-priority", "x-consumer-timeout"),
+)
+
+STREAM: Final = QueueType(
+    name="stream",
+    erlang_name="rabbit_stream_queue",
+    arguments=(
+        "x-max-length-bytes",
+        "x-queue-type",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-stream-filter-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+    ),
+    consumer_arguments=("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
+)
+
+QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, QUORUM, STREAM)}
+# Every consumer argument any type knows: one of these on a wrong type is refused, any other is ignored.
+CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)

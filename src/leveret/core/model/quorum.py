@@ -1,0 +1,252 @@
+"""A quorum queue, where it differs from a classic one.
+
+What comes back goes to the front in the order of its return and has lost its priority; failed deliveries are counted,
+shown and limited; a return may be delayed; the highest priority decides who is the single active consumer. On one node
+a majority is this node, so confirms need no waiting. All of it was seen on RabbitMQ 4.3 unless the line says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model import dead_letter, expiry, limits
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.errors import ResourceLocked
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.publishers import Publishers
+from leveret.core.model.queue import Queue
+from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.model.sure_letter import SureLetter
+from leveret.core.wire.values import Field, Table
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.timers import Timer
+
+LEVEL_COUNT: Final = 32
+DEFAULT_PRIORITY: Final = 4
+# Before 4.3: normal and high, and what is high.
+HIGH_PRIORITY: Final = 5
+
+
+class QuorumQueue(Queue):
+    """A queue of type quorum."""
+
+    edits_deliveries = True
+    returns_by_consumer = True
+    chooses_publishers = True
+    # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
+    settles_first_at_commit = True
+    acks_overtake_at_commit = False
+
+    __slots__ = ("__weakref__", "delayed", "dying", "publishers")
+
+    def make_ready(self) -> Ready:
+        """Returned ones first, then by priority."""
+        # What waits to be retried, by copy.
+        self.delayed: dict[int, tuple[QueueEntry, Timer]] = {}
+        # What has died and not reached all its targets, by copy (at-least-once dead-lettering).
+        self.dying: dict[int, SureLetter] = {}
+        self.publishers = Publishers(self)
+        compat = self.node.compat
+        level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
+        are_counted = not compat.quorum_bytes_are_body_only
+        arrived: ReadyFifo | ReadyByPriority = ReadyFifo(counts_properties=are_counted)
+        if level_count > 1:
+            arrived = ReadyByPriority(level_count, counts_properties=are_counted)
+        return ReadyReturnsFirst(arrived, counts_properties=are_counted)
+
+    def size_of(self, message: Message) -> int:
+        """What a message counts towards a limit in bytes: its body, and in 4.3 its properties."""
+        size = len(message.body)
+        return size if self.node.compat.quorum_bytes_are_body_only else size + message.counted_properties_size
+
+    def priority_of(self, message: Message) -> int:
+        """The level a message waits on."""
+        priority = message.properties.priority
+        priorities = self.node.compat.quorum_priorities
+        if priorities == "levels":
+            return DEFAULT_PRIORITY if priority is None else min(priority, LEVEL_COUNT - 1)
+        return int(priorities == "two_classes" and priority is not None and priority >= HIGH_PRIORITY)
+
+    def new_entry(self, message: Message) -> QueueEntry:
+        """Give a message its place; failures in the queues it died in count here too."""
+        entry = super().new_entry(message)
+        if self.node.compat.redelivered_after_rejected_death == "nowhere":
+            entry.delivery_count = 0
+        return entry
+
+    def refuses(self, message: Message) -> bool:
+        """Take every message: it is publishers that a full queue refuses."""
+        return False
+
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Whether whoever publishes has been told to stop."""
+        return self.settings.is_refusing and self.publishers.is_stopped(publisher)
+
+    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
+        """Take a message in, and look whether that was too much."""
+        is_taken = super().enqueue(message, src_copy)
+        if self.settings.is_refusing:
+            self.publishers.stop_if_full()
+        return is_taken
+
+    def forget_failed_deaths(self, entry: QueueEntry) -> None:
+        """Keep the flag: a quorum queue has written the message before anybody gets it."""
+
+    def delivered_octets(self, entry: QueueEntry, *, is_get: bool) -> bytes | None:
+        """The message's properties with the counts of this queue in the headers."""
+        compat = self.node.compat
+        counts: list[tuple[str, Field]] = []
+        # Failures in other queues stand in for acquisitions until there is one here (seen on 4.3).
+        acquired_count = entry.acquired_count or entry.delivery_count
+        if compat.has_acquired_count and acquired_count:
+            counts.append(("x-acquired-count", Field("l", acquired_count)))
+        if entry.delivery_count or (is_get and compat.get_shows_zero_delivery_count):
+            counts.append(("x-delivery-count", Field("l", entry.delivery_count)))
+        if not counts:
+            return None
+        names = [name for name, _ in counts]
+        published = (entry.message.headers or Table.EMPTY).without(*names)
+        # A header that the broker adds puts all of them in order, in every version.
+        headers = Table((*published, *counts)).sorted_unique()
+        return entry.message.properties.replace(headers=headers).encode()
+
+    def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
+        """Give an entry to a consumer; one that is full queues up again when it has room."""
+        super().hand_out(entry, consumer)
+        if not consumer.has_room():
+            self.ring.remove(consumer)
+
+    def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+        """Give up what failed too often; hold back what is to be retried later."""
+        self.publishers.let_go_on()
+        limit = self.delivery_limit
+        if limit is not None and entry.delivery_count > limit:
+            if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
+                self.tap_dropped(entry, dead_letter.DELIVERY_LIMIT)
+            return False
+        self.tap_copy(events.REQUEUED, entry, reason)
+        if self._goes_to_the_back(reason):
+            self.ready.append(entry)
+            return False
+        delay_us = self._retry_delay_us(entry, is_failure=is_failure)
+        if not delay_us:
+            return True
+        timer = self.node.timers.add(self.node.now + delay_us, lambda: self._retry(entry))
+        self.delayed[entry.copy] = (entry, timer)
+        return False
+
+    def tidy_returns(self) -> None:
+        """Hand out what came back before the limits look at what is left (seen on 4.3; a classic queue drops first)."""
+        expiry.expire_heads(self)
+        self.deliver_ready()
+        if self.settings.is_dropping and limits.drop_from_head(self):
+            expiry.expire_heads(self)
+        if self.settings.is_refusing:
+            self.publishers.stop_if_full()
+
+    def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
+        """Keep a dying message until its targets have it: with that strategy, and only beside reject-publish."""
+        settings = self.settings
+        if settings.dead_letter_strategy != "at-least-once" or settings.overflow != "reject-publish":
+            return False
+        letter = self.dying[entry.copy] = SureLetter(self, entry, reason, exchange_name)
+        self.node.work.append(letter.attempt)
+        return True
+
+    @property
+    def delivery_limit(self) -> int | None:
+        """How many failed deliveries a message survives; None is any number."""
+        limit = self.settings.delivery_limit
+        if limit is None:
+            limit = self.node.compat.default_delivery_limit
+        return None if limit is None or limit < 0 else limit
+
+    def _goes_to_the_back(self, reason: str) -> bool:
+        """Whether a returned entry queues up anew, as in 3.x where no delivery limit is set."""
+        is_settled = reason in (events.NACKED, events.REJECTED, "recovered")
+        return is_settled and self.delivery_limit is None and not self.node.compat.quorum_requeues_to_front
+
+    def _retry_delay_us(self, entry: QueueEntry, *, is_failure: bool) -> int:
+        settings = self.settings
+        wanted = settings.delayed_retry_type
+        is_wanted = wanted == "all" or (wanted == "failed" and is_failure) or (wanted == "returned" and not is_failure)
+        if not is_wanted or not self.node.compat.has_delayed_retry:
+            return 0
+        return min(settings.delayed_retry_min_us * max(1, entry.delivery_count), settings.delayed_retry_max_us)
+
+    def _retry(self, entry: QueueEntry) -> None:
+        del self.delayed[entry.copy]
+        self.publishers.let_go_on()
+        self.ready.put_back([entry])
+        self.tidy_returns()
+
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Let a consumer in: one that its channel and tag make known, and that still holds something, goes on."""
+        assert self.consumer_timeout is not None
+        known = self.consumer_timeout.cancelled_holder(consumer.subscriber, consumer.tag)
+        if known is None:
+            return super().add_consumer(consumer)
+        known.revive(consumer)
+        return super().add_consumer(known)
+
+    def refuse_consumer(self, consumer: Consumer) -> None:
+        """Take every consumer: the exclusive flag means nothing here."""
+
+    def refuse_get(self) -> None:
+        """Refuse basic.get beside a single active consumer."""
+        if self.settings.is_single_active:
+            quoted = '<<"quorum">>' if self.node.compat.get_refusal_quotes_queue_type else "quorum"
+            raise ResourceLocked(
+                f"cannot obtain access to locked {self.place}. "
+                f"basic.get operations are not supported by {quoted} queues with single active consumer"
+            )
+
+    def place_single_active(self, consumer: Consumer) -> None:
+        """Let a new consumer be the active one, or wait; a higher priority takes over once nothing is outstanding."""
+        active = self.active_consumer
+        if active is None or not self.node.compat.has_priority_among_single_active:
+            super().place_single_active(consumer)
+            return
+        consumer.is_active = False
+        if consumer.priority > active.priority:
+            # Until then nobody is given anything new.
+            active.is_active = False
+            self.ring.remove(active)
+            self.replace_active(active)
+
+    def replace_active(self, consumer: Consumer) -> None:
+        """Hand over to the highest priority when the consumer that has to go holds nothing any more."""
+        if consumer is self.active_consumer and not consumer.is_active and not consumer.unacked_count:
+            self.activate_next()
+
+    @property
+    def declared_consumer_count(self) -> int:
+        """How many consumers queue.declare-ok tells of (seen on 3.10, 4.0 and 4.3).
+
+        Whoever holds something is one; with a single active consumer those that wait are none.
+        """
+        assert self.consumer_timeout is not None
+        count = self.active_consumer is not None if self.settings.is_single_active else len(self.consumers)
+        return count + self.consumer_timeout.further_holder_count
+
+    def purge(self) -> int:
+        """Forget what is ready and what waits to be retried; both are counted (seen on 4.3)."""
+        return super().purge() + self._forget_delayed("purged")
+
+    def _forget_delayed(self, reason: str) -> int:
+        count = len(self.delayed)
+        for entry, timer in self.delayed.values():
+            timer.cancel()
+            self.tap_copy(events.PURGED, entry, reason)
+        self.delayed.clear()
+        return count
+
+    def closed(self) -> int:
+        """End of the queue: also of what waits to be retried, which delete-ok does not count (seen on 4.3)."""
+        self._forget_delayed("queue_deleted")
+        for letter in self.dying.values():
+            letter.give_up()
+        self.dying.clear()
+        return super().closed()

@@ -1,0 +1,441 @@
+"""The order behind a queue: which waiting entry is next, and where a returned one goes.
+
+What has never been handed out waits as a tuple of atoms, whose layout is known here alone: the garbage collector stops
+tracking such tuples, so that a long queue costs it nothing, and a message that waits in many queues is one tuple. Their
+numbers as copies lie beside them, eight octets each. `pop` makes the entry. What comes back is kept as the entry it has
+become, as is a message that brings failed deliveries along.
+
+These classes know no consumers, limits or time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final, Protocol, cast
+
+from leveret.core.model.message import Head, Message, QueueEntry
+
+# Message id, body, when it was enqueued, head, when it expires.
+Waiting = tuple[int, bytes, int, Head, int | None]
+_BODY: Final = 1
+_ENQUEUED_AT: Final = 2
+_EXPIRES_AT: Final = 4
+
+# Numbers of copies that were taken out are dropped from so many on, and when they are half of all.
+_TRIM: Final = 512
+
+
+class Ready(Protocol):
+    """What waits in a queue, next first."""
+
+    # How many wait: a field, since it is read for every message.
+    count: int
+    # Whether anything that waits has a deadline: true at least as long as something has.
+    has_deadlines: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """What all waiting entries count towards a limit in bytes."""
+
+    def append_message(self, message: Message, copy: int, now: int) -> None:
+        """Add an arriving message without a deadline, priority or failed deliveries."""
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arriving entry."""
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Add returned entries, given in the order of their return."""
+
+    def pop(self) -> QueueEntry:
+        """Take the next entry out; raises IndexError when empty."""
+
+    def head_deadline(self) -> int | None:
+        """The deadline of the entry that `pop` takes."""
+
+    def next_deadline(self) -> int | None:
+        """The nearest deadline of the entries whose age is looked at: of the head, or of the head of every level."""
+
+    def pop_expired(self, now: int) -> list[QueueEntry]:
+        """Take those of these entries out that are past their deadline; whatever is behind them is looked at next."""
+
+    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take out whatever is wanted, wherever it stands."""
+
+    def clear(self) -> list[QueueEntry]:
+        """Take everything out."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[QueueEntry]: ...
+
+
+class ReadyFifo:
+    """First in, first out; a returned entry goes back to its place by position (classic queues).
+
+    What comes back is older than everything that was never taken out, so it stands in front of it, in an order of its
+    own.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_copies",
+        "_counts_properties",
+        "_first",
+        "_priority",
+        "_returned",
+        "count",
+        "has_deadlines",
+        "size_bytes",
+    )
+
+    def __init__(self, *, priority: int = 0, counts_properties: bool = False) -> None:
+        """All entries have one priority; their properties may count towards a limit in bytes, beside the body."""
+        self._priority = priority
+        self._counts_properties = counts_properties
+        self._returned: deque[QueueEntry] = deque()
+        self._arrived: deque[Waiting | QueueEntry] = deque()
+        # The copy of what arrived, from `_first` on.
+        self._copies: array[int] = array("q")
+        self._first = 0
+        self.count = 0
+        self.has_deadlines = False
+        self.size_bytes = 0
+
+    def append_message(self, message: Message, copy: int, now: int) -> None:
+        """Add an arriving message. Hot: once per message that waits."""
+        waiting = message.waiting
+        if waiting is None or waiting[_ENQUEUED_AT] != now:
+            # One tuple for all queues.
+            message.waiting = waiting = (message.id, message.body, now, message.head, None)
+        self._arrived.append(waiting)
+        self._copies.append(copy)
+        self.count += 1
+        self.size_bytes += self._size_of(message) if self._counts_properties else len(message.body)
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arriving entry."""
+        message = entry.message
+        item: Waiting | QueueEntry = entry
+        if not (entry.acquired_count or entry.delivery_count or entry.redelivered):
+            item = (message.id, message.body, entry.enqueued_at, message.head, entry.expires_at)
+        self._arrived.append(item)
+        self._copies.append(entry.copy)
+        self._count_in(entry)
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Put returned entries where they came from."""
+        returning = sorted(entries, key=_position)
+        if not returning:
+            return
+        # Everything older than the youngest returned entry stands at the front: merge that part only.
+        returned = self._returned
+        youngest = returning[-1].position
+        older = []
+        while returned and returned[0].position < youngest:
+            older.append(returned.popleft())
+        returned.extendleft(sorted([*older, *returning], key=_position, reverse=True))
+        for entry in returning:
+            self._count_in(entry)
+
+    def put_behind(self, entry: QueueEntry) -> None:
+        """Put a returned entry behind those returned before, whatever its position."""
+        self._returned.append(entry)
+        self._count_in(entry)
+
+    def pop(self) -> QueueEntry:
+        """Take the oldest entry out. Hot: once per message that waited."""
+        if self._returned:
+            entry = self._returned.popleft()
+        else:
+            item = self._arrived.popleft()
+            first = self._first
+            copy = self._copies[first]
+            self._first = first + 1
+            if first >= _TRIM and 2 * first >= len(self._copies):
+                del self._copies[: first + 1]
+                self._first = 0
+            entry = self._entry(item, copy)
+        self.count -= 1
+        message = entry.message
+        self.size_bytes -= self._size_of(message) if self._counts_properties else len(message.body)
+        if not self.count:
+            self.has_deadlines = False
+        return entry
+
+    def pop_unseen(self, limit: int) -> tuple[list[Waiting], Sequence[int]]:
+        """Take the oldest out as they wait here, with their copies: at most `limit`, none that was ever handed out.
+
+        Hot: once per run of messages that waited.
+        """
+        if self._returned:
+            return [], ()
+        take = self._arrived.popleft
+        taken = [take() for _ in range(min(limit, self.count))]
+        if QueueEntry in map(type, taken):
+            end = next(index for index, item in enumerate(taken) if isinstance(item, QueueEntry))
+            self._arrived.extendleft(reversed(taken[end:]))
+            del taken[end:]
+        unseen = cast("list[Waiting]", taken)
+        first = self._first
+        self._first = end_of_run = first + len(unseen)
+        copies = self._copies[first:end_of_run]
+        if end_of_run > _TRIM and 2 * end_of_run >= len(self._copies):
+            del self._copies[:end_of_run]
+            self._first = 0
+        self.count -= len(unseen)
+        self.size_bytes -= sum([len(item[_BODY]) for item in unseen])
+        if not self.count:
+            self.has_deadlines = False
+        return unseen, copies
+
+    def next_deadline(self) -> int | None:
+        """The deadline of the oldest entry alone: messages expire at the head only."""
+        if not self.has_deadlines:
+            return None
+        if self._returned:
+            return self._returned[0].expires_at
+        item = self._arrived[0]
+        return item.expires_at if isinstance(item, QueueEntry) else item[_EXPIRES_AT]
+
+    def pop_expired(self, now: int) -> list[QueueEntry]:
+        """Take the oldest entry out if it is past its deadline."""
+        deadline = self.next_deadline()
+        return [self.pop()] if deadline is not None and deadline <= now else []
+
+    head_deadline = next_deadline
+    next_deadline_of_levels = next_deadline
+    pop_expired_of_levels = pop_expired
+
+    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take out whatever is wanted, wherever it stands."""
+        returned, arrived = list(self._returned), list(self._arrived_entries())
+        taken = [entry for entry in (*returned, *arrived) if wanted(entry)]
+        gone = {entry.copy: entry for entry in taken}
+        self.clear()
+        self.put_back([entry for entry in returned if entry.copy not in gone])
+        for entry in arrived:
+            if entry.copy not in gone:
+                self.append(entry)
+        return taken
+
+    def clear(self) -> list[QueueEntry]:
+        """Take everything out."""
+        entries = list(self)
+        self._returned.clear()
+        self._arrived.clear()
+        del self._copies[:]
+        self._first = self.count = self.size_bytes = 0
+        self.has_deadlines = False
+        return entries
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        return chain(self._returned, self._arrived_entries())
+
+    def _arrived_entries(self) -> Iterator[QueueEntry]:
+        copies = self._copies
+        for index, item in enumerate(self._arrived, self._first):
+            yield self._entry(item, copies[index])
+
+    def _entry(self, item: Waiting | QueueEntry, copy: int) -> QueueEntry:
+        # Hot: once per message that waited.
+        if isinstance(item, QueueEntry):
+            return item
+        message_id, body, enqueued_at, head, expires_at = item
+        entry = QueueEntry(Message.of(message_id, head, body), copy, copy, enqueued_at)
+        entry.expires_at = expires_at
+        entry.priority = self._priority
+        return entry
+
+    def _size_of(self, message: Message) -> int:
+        size = len(message.body)
+        return size + message.counted_properties_size if self._counts_properties else size
+
+    def _count_in(self, entry: QueueEntry) -> None:
+        self.count += 1
+        self.size_bytes += self._size_of(entry.message)
+        if entry.expires_at is not None:
+            self.has_deadlines = True
+
+
+class ReadyByPriority:
+    """Highest priority first, first in, first out within one; a returned entry goes back within its priority."""
+
+    __slots__ = ("_levels", "count", "has_deadlines")
+
+    def __init__(self, level_count: int, *, counts_properties: bool = False) -> None:
+        """Priorities are 0 to `level_count - 1`; properties may count towards a limit in bytes, beside the body."""
+        # Highest first, so that walking it is walking the queue.
+        self._levels = [
+            ReadyFifo(priority=priority, counts_properties=counts_properties)
+            for priority in reversed(range(level_count))
+        ]
+        self.count = 0
+        self.has_deadlines = False
+
+    @property
+    def size_bytes(self) -> int:
+        """What all waiting entries count towards a limit in bytes."""
+        return sum(level.size_bytes for level in self._levels)
+
+    def append_message(self, message: Message, copy: int, now: int) -> None:
+        """Add an arriving message to the lowest level."""
+        self._levels[-1].append_message(message, copy, now)
+        self.count += 1
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arriving entry to its level."""
+        self._level_of(entry).append(entry)
+        self.count += 1
+        self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Put returned entries where they came from."""
+        for entry in entries:
+            self._level_of(entry).put_back([entry])
+            self.count += 1
+            self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+
+    def pop(self) -> QueueEntry:
+        """Take the oldest entry of the highest level that has one out."""
+        entry = self._first_level().pop()
+        self.count -= 1
+        self.has_deadlines = self.has_deadlines and self.count > 0
+        return entry
+
+    def next_deadline(self) -> int | None:
+        """The deadline of the head alone: a low entry behind a live high one does not expire (seen on 4.3)."""
+        return self._first_level().next_deadline()
+
+    head_deadline = next_deadline
+
+    def pop_expired(self, now: int) -> list[QueueEntry]:
+        """Take the head out if it is past its deadline."""
+        return self._counted_out(self._first_level().pop_expired(now))
+
+    def next_deadline_of_levels(self) -> int | None:
+        """The nearest deadline of the oldest entries of all levels."""
+        return _nearest(level.next_deadline() for level in self._levels)
+
+    def pop_expired_of_levels(self, now: int) -> list[QueueEntry]:
+        """Take the oldest entry of every level out that is past its deadline."""
+        return self._counted_out([entry for level in self._levels for entry in level.pop_expired(now)])
+
+    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take out whatever is wanted, wherever it stands."""
+        return self._counted_out([entry for level in self._levels for entry in level.take_out(wanted)])
+
+    def clear(self) -> list[QueueEntry]:
+        """Take everything out."""
+        self.count = 0
+        return [entry for level in self._levels for entry in level.clear()]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        return (entry for level in self._levels for entry in level)
+
+    def _counted_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        self.count -= len(entries)
+        return entries
+
+    def _level_of(self, entry: QueueEntry) -> ReadyFifo:
+        return self._levels[len(self._levels) - 1 - entry.priority]
+
+    def _first_level(self) -> ReadyFifo:
+        for level in self._levels:
+            if level.count:
+                return level
+        return self._levels[-1]
+
+
+class ReadyReturnsFirst:
+    """Returned entries first, in order of their return; then by priority, or in order of arrival (quorum queues)."""
+
+    __slots__ = ("_arrived", "_returned", "count", "has_deadlines")
+
+    def __init__(self, arrived: ReadyFifo | ReadyByPriority, *, counts_properties: bool = False) -> None:
+        self._returned = ReadyFifo(counts_properties=counts_properties)
+        self._arrived = arrived
+        self.count = 0
+        self.has_deadlines = False
+
+    @property
+    def size_bytes(self) -> int:
+        """What all waiting entries count towards a limit in bytes."""
+        return self._returned.size_bytes + self._arrived.size_bytes
+
+    def append_message(self, message: Message, copy: int, now: int) -> None:
+        """Add an arriving message without priority."""
+        self._arrived.append_message(message, copy, now)
+        self.count += 1
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arriving entry."""
+        self._arrived.append(entry)
+        self.count += 1
+        self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Add returned entries behind those returned before; their priority means nothing any more."""
+        for entry in entries:
+            self._returned.put_behind(entry)
+            self.count += 1
+            self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+
+    def pop(self) -> QueueEntry:
+        """Take the first returned entry out, else the first that arrived."""
+        entry = self._returned.pop() if self._returned.count else self._arrived.pop()
+        self.count -= 1
+        self.has_deadlines = self.has_deadlines and self.count > 0
+        return entry
+
+    def head_deadline(self) -> int | None:
+        """The deadline of the first returned entry, else of the first that arrived."""
+        return self._returned.next_deadline() if self._returned.count else self._arrived.head_deadline()
+
+    def next_deadline(self) -> int | None:
+        """The nearest of the first returned one and the first of every level: all may expire (seen on 4.3)."""
+        return _nearest((self._returned.next_deadline(), self._arrived.next_deadline_of_levels()))
+
+    def pop_expired(self, now: int) -> list[QueueEntry]:
+        """Take those of them out that are past their deadline."""
+        return self._counted_out([*self._returned.pop_expired(now), *self._arrived.pop_expired_of_levels(now)])
+
+    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take out whatever is wanted, wherever it stands."""
+        taken = []
+        for entry in self._returned.clear():
+            if wanted(entry):
+                taken.append(entry)
+            else:
+                self._returned.put_behind(entry)
+        return self._counted_out([*taken, *self._arrived.take_out(wanted)])
+
+    def clear(self) -> list[QueueEntry]:
+        """Take everything out."""
+        self.count = 0
+        return self._returned.clear() + self._arrived.clear()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        return chain(self._returned, self._arrived)
+
+    def _counted_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        self.count -= len(entries)
+        return entries
+
+
+def _nearest(deadlines: Iterable[int | None]) -> int | None:
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+def _position(entry: QueueEntry) -> int:
+    return entry.position

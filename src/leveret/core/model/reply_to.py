@@ -1,0 +1,73 @@
+"""Direct reply-to: names that lead straight to a requester's channel, without a queue in between.
+
+A requester consumes from `amq.rabbitmq.reply-to`; its requests then carry a generated name that replies are published
+to through the default exchange. A generated name counts as a route even when its requester has gone (seen on 4.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.message import Message
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.core.model.session import ReplyTarget
+    from leveret.core.model.vhost import VirtualHost
+
+NAME: Final = "amq.rabbitmq.reply-to"
+PREFIX: Final = NAME + "."
+
+
+class ReplyQueue:
+    """Where replies to one requester go; what arrives after it has gone is lost."""
+
+    is_queue = True
+    type_name = "volatile"
+    chooses_publishers = False
+    settles_first_at_commit = False
+
+    __slots__ = ("_vhost", "name", "target")
+
+    def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHost) -> None:
+        self.name = name
+        # The requester's.
+        self._vhost = vhost
+        # None once the requester has cancelled or its channel has ended.
+        self.target: ReplyTarget | None = target
+
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Refuse nobody."""
+        return False
+
+    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
+        """Send a reply to the requester; replies are never stored and never refused."""
+        if self.target is not None:
+            self.target.deliver_reply(message)
+        else:
+            self._vhost.lost(message, "no requester", self.name)
+        return True
+
+
+class ReplyQueues:
+    """The generated names of one node, also those whose requester has gone."""
+
+    __slots__ = ("_by_name", "_node")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._by_name: dict[str, ReplyQueue] = {}
+
+    def open(self, target: ReplyTarget, vhost: VirtualHost) -> ReplyQueue:
+        """Make a name for a requester: a token for its channel, a dot, and a random key."""
+        from base64 import b64encode
+
+        channel = b64encode(self._node.random_octets(33)).decode()
+        key = b64encode(self._node.random_octets(16)).decode()
+        queue = ReplyQueue(f"{PREFIX}{channel}.{key}", target, vhost)
+        self._by_name[queue.name] = queue
+        return queue
+
+    def find(self, name: str) -> ReplyQueue | None:
+        """The queue of a generated name, None for a name this node never made."""
+        return self._by_name.get(name)

@@ -1,0 +1,47 @@
+"""The walk of a message from its exchange to its queues, through bound and alternate exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leveret.core.model import reply_to
+from leveret.core.model.binding import Destination
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
+from leveret.core.model.reply_to import ReplyQueue
+from leveret.core.model.stored_queue import StoredQueue
+
+if TYPE_CHECKING:
+    from leveret.core.model.vhost import VirtualHost
+
+AnyQueue = StoredQueue | ReplyQueue
+
+
+def walk(vhost: VirtualHost, exchange: Exchange, found: Sequence[Destination], message: Message) -> list[AnyQueue]:
+    """The queues of a message, each once; `found` is what the first exchange's own bindings say.
+
+    Every exchange is visited once, so cycles end.
+    """
+    queues: dict[AnyQueue, None] = {}
+    visited: dict[str, None] = {exchange.name: None}
+    pending = [(exchange, found)]
+    for source, destinations in pending:
+        if source is vhost.default_exchange:
+            queues.update(dict.fromkeys(_reply_queues(vhost, message)))
+        # An alternate of the empty name leads nowhere: the default exchange is none (seen on 4.3).
+        if not destinations and source.alternate_exchange:
+            alternate = vhost.exchanges.get(source.alternate_exchange)
+            destinations = () if alternate is None else (alternate,)
+        for destination in destinations:
+            if isinstance(destination, StoredQueue):
+                queues[destination] = None
+            elif isinstance(destination, Exchange) and destination.name not in visited:
+                visited[destination.name] = None
+                pending.append((destination, destination.route(message)))
+    return list(queues)
+
+
+def _reply_queues(vhost: VirtualHost, message: Message) -> list[ReplyQueue]:
+    keys = [key for key in message.routing_keys if key.startswith(reply_to.PREFIX)]
+    return [queue for key in keys if (queue := vhost.node.reply_queues.find(key)) is not None]

@@ -1,0 +1,141 @@
+"""What a queue's arguments and its policy come to: the numbers its behaviour reads.
+
+Made anew whenever the policy changes; the merge rule of each key stands in its row of `arguments.QUEUE_ARGUMENTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, overload
+
+from leveret.core.model.age import age_us
+from leveret.core.model.arguments import QUEUE_ARGUMENTS, is_true
+from leveret.core.wire.values import Field, Table
+
+if TYPE_CHECKING:
+    from leveret.core.model.queue_types import QueueType
+
+DEFAULT_DELIVERY_LIMIT = 20
+
+
+class QueueSettings(NamedTuple):
+    """The effective settings of one queue. None means "not set"."""
+
+    message_ttl_us: int | None = None
+    expires_us: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: str = "drop-head"
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    dead_letter_strategy: str = "at-most-once"
+    # Classic only: 0 is a plain queue.
+    max_priority: int = 0
+    is_single_active: bool = False
+    # Quorum only.
+    delivery_limit: int | None = None
+    consumer_timeout_us: int | None = None
+    delayed_retry_type: str = "disabled"
+    delayed_retry_min_us: int = 0
+    delayed_retry_max_us: int = 0
+    # Stream only.
+    max_age_us: int | None = None
+    max_segment_bytes: int | None = None
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether a full queue refuses what comes, rather than dropping what is there."""
+        return self.overflow != "drop-head" and self.is_limited
+
+    @property
+    def is_dropping(self) -> bool:
+        """Whether a full queue drops from its head; one that refuses keeps even what comes back to it."""
+        return self.overflow == "drop-head" and self.is_limited
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the length is limited at all."""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+    @classmethod
+    def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType) -> QueueSettings:
+        """Merge a queue's arguments with the effective definition of its policies."""
+        if not policy and all(name == "x-queue-type" for name, _ in arguments):
+            return _PLAIN
+
+        def merged(name: str, winner: str = "") -> object:
+            row = QUEUE_ARGUMENTS[name]
+            return _winner(_plain(arguments.get(name)), policy.get(row.policy_key), winner or row.winner)
+
+        def span_us(name: str) -> int | None:
+            span_ms = merged(name)
+            return span_ms * 1000 if _is_integer(span_ms) else None
+
+        overflow = _string_or(merged("x-overflow", queue_type.overflow_by), "drop-head")
+        if overflow == "reject-publish-dlx" and not queue_type.has_reject_publish_dlx:
+            overflow = "drop-head"
+        retry_min_us = span_us("x-delayed-retry-min") or 0
+        return cls(
+            message_ttl_us=span_us("x-message-ttl"),
+            expires_us=span_us("x-expires"),
+            max_length=_integer_or_none(merged("x-max-length")),
+            max_length_bytes=_integer_or_none(merged("x-max-length-bytes")),
+            overflow=overflow,
+            dead_letter_exchange=_string_or(merged("x-dead-letter-exchange"), None),
+            dead_letter_routing_key=_string_or(merged("x-dead-letter-routing-key"), None),
+            dead_letter_strategy=_string_or(merged("x-dead-letter-strategy"), "at-most-once"),
+            max_priority=_integer_or_none(merged("x-max-priority")) or 0,
+            is_single_active=is_true(arguments, "x-single-active-consumer"),
+            delivery_limit=_integer_or_none(merged("x-delivery-limit")),
+            consumer_timeout_us=span_us("x-consumer-timeout"),
+            max_age_us=_lower_age(arguments.get("x-max-age"), policy.get("max-age")),
+            max_segment_bytes=_integer_or_none(merged("x-stream-max-segment-size-bytes")),
+            delayed_retry_type=_string_or(merged("x-delayed-retry-type"), "disabled"),
+            delayed_retry_min_us=max(0, retry_min_us),
+            delayed_retry_max_us=max(0, span_us("x-delayed-retry-max") or retry_min_us),
+        )
+
+
+# Of a queue with neither arguments nor policy, as most are.
+_PLAIN = QueueSettings()
+
+
+def _winner(argument: object, policy: object, winner: str) -> object:
+    if argument is None or policy is None:
+        return policy if argument is None else argument
+    if winner == "argument":
+        return argument
+    if winner == "policy":
+        return policy
+    if not _is_integer(argument) or not _is_integer(policy):
+        return policy if _is_integer(policy) else argument
+    if winner == "delivery_limit" and min(argument, policy) < 0:
+        return max(argument, policy)
+    return min(argument, policy)
+
+
+def _lower_age(argument: Field | None, policy: object) -> int | None:
+    texts = [text for text in (_plain(argument), policy) if isinstance(text, str)]
+    return min((age for age in map(age_us, texts) if age is not None), default=None)
+
+
+def _plain(field: Field | None) -> object:
+    if field is None:
+        return None
+    return field.value.decode("utf-8", "surrogateescape") if isinstance(field.value, bytes) else field.value
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _integer_or_none(value: object) -> int | None:
+    return value if _is_integer(value) else None
+
+
+@overload
+def _string_or(value: object, default: str) -> str: ...
+@overload
+def _string_or(value: object, default: None) -> str | None: ...
+def _string_or(value: object, default: str | None) -> str | None:
+    return value if isinstance(value, str) else default

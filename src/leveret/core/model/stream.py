@@ -1,0 +1,258 @@
+"""A stream: a log that consumers read, each from an offset of its own.
+
+Nothing is ever taken out: a delivery moves its reader on, and settling one, in whatever way, makes room for another.
+The rule kept throughout: a reader with room has read to the end of the log. Only those wait for the next message; the
+others read on from the log when they have room again, so a publish never walks the log nor past readers that are full.
+
+`ready` is the whole log: what a new consumer could get, each message as it would get it. queue.declare-ok counts it at
+once, where RabbitMQ lags by some seconds, and shows no consumers, as RabbitMQ does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leveret.core.model import stream_offset
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.errors import InternalRefusal, NotImplementedByBroker, PreconditionFailed
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.queue_types import QueueType
+from leveret.core.model.settings import QueueSettings
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.stream_filter import StreamFilter, refuse_invalid_value
+from leveret.core.model.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
+from leveret.core.model.stream_message import refuse_unstorable, stored
+from leveret.core.wire.values import Table
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.session import Session, Subscriber
+    from leveret.core.model.vhost import VirtualHost
+
+# Why a message left the log.
+RETENTION = "retention"
+# A return that nobody asked for: the channel has ended.
+_CHANNEL_CLOSED = "channel_closed"
+
+
+class _Reader:
+    """A consumer's place in the log."""
+
+    __slots__ = ("consumer", "filter", "next_offset")
+
+    def __init__(self, consumer: Consumer, next_offset: int, wanted: StreamFilter | None) -> None:
+        self.consumer = consumer
+        # May lie beyond the end: then the consumer waits for it.
+        self.next_offset = next_offset
+        self.filter = wanted
+
+    def read(self, log: StreamLog) -> QueueEntry | None:
+        """The next entry it wants, None at the end of the log."""
+        while (entry := log.at(self.next_offset)) is not None:
+            self.next_offset = entry.position + 1
+            if self.filter is None or self.filter.takes(entry.message):
+                return entry
+        return None
+
+
+class Stream(StoredQueue):
+    """A queue of type stream."""
+
+    recovers_at_once = True
+
+    __slots__ = ("_held", "_log", "_readers", "_waiting")
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        queue_type: QueueType,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        exclusive_owner: Session | None,
+        arguments: Table,
+        settings: QueueSettings,
+    ) -> None:
+        super().__init__(
+            vhost,
+            name,
+            queue_type,
+            durable=durable,
+            auto_delete=auto_delete,
+            exclusive_owner=exclusive_owner,
+            arguments=arguments,
+            settings=settings,
+        )
+        self._log = StreamLog()
+        self._readers: dict[Consumer, _Reader] = {}
+        # The readers with room; all of them have read everything.
+        self._waiting: dict[Consumer, _Reader] = {}
+        # Deliveries not settled; several consumers may hold the same copy.
+        self._held: dict[tuple[Consumer, int], QueueEntry] = {}
+
+    @property
+    def ready(self) -> StreamLog:
+        """Every message in the log, oldest first."""
+        return self._log
+
+    @property
+    def unacked(self) -> Sequence[QueueEntry]:
+        """What is handed out and not settled, once for each consumer that holds it."""
+        return list(self._held.values())
+
+    @property
+    def declared_consumer_count(self) -> int:
+        """None: RabbitMQ does not count a stream's consumers there (seen on 3.10, 4.0 and 4.3)."""
+        return 0
+
+    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
+        """Append a message; raises InternalRefusal for one RabbitMQ cannot store. Hot: once per message and stream.
+
+        A dead letter is never refused, for nobody is there to be told; it arrives without what cannot be stored.
+        """
+        node = self.node
+        if src_copy is None:
+            self._refuse_unstorable(message)
+        log = self._log
+        if log.is_segment_full(self._segment_bytes):
+            log.open_segment()
+            self._drop_outdated()
+        node.last_copy += 1
+        message = stored(message, log.next_offset, node.compat)
+        entry = QueueEntry(message, log.next_offset, node.last_copy, node.now)
+        log.append(entry)
+        self.tap_copy(events.ENQUEUED, entry, src_copy, None)
+        for reader in list(self._waiting.values()):
+            self._read_on(reader)
+        return True
+
+    def _refuse_unstorable(self, message: Message) -> None:
+        refuse_unstorable(message)
+        if self.node.compat.has_stream_filters:
+            refuse_invalid_value(message)
+
+    def _read_on(self, reader: _Reader) -> None:
+        """Deliver until the reader is full or has read everything."""
+        consumer = reader.consumer
+        while consumer.has_room():
+            entry = reader.read(self._log)
+            if entry is None:
+                self._waiting[consumer] = reader
+                return
+            self._held[consumer, entry.copy] = entry
+            consumer.unacked_count += 1
+            consumer.subscriber.deliver(consumer, entry)
+        self._waiting.pop(consumer, None)
+
+    def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
+        """Refuse: a stream has consumers only."""
+        raise NotImplementedByBroker(f"basic.get not supported by stream queues {self.place}")
+
+    def purge(self) -> int:
+        """Refuse: a stream forgets by retention only."""
+        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self.place}")
+
+    def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
+        """Refuse what a stream's consumer cannot have, in RabbitMQ's order."""
+        compat = self.node.compat
+        if not prefetch_count:
+            shown = f"'{self.place}'" if compat.has_first_stream_texts else f"stream {self.place}"
+            raise PreconditionFailed(f"consumer prefetch count is not set for {shown}")
+        if no_ack:
+            kind = "stream queues" if compat.has_first_stream_texts else "stream"
+            raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
+
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Let a consumer in, at its offset; the exclusive flag means nothing here. Raises InternalRefusal."""
+        start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
+        wanted = StreamFilter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
+        self.consumers.append(consumer)
+        self._readers[consumer] = _Reader(consumer, start, wanted)
+        return consumer
+
+    def start_consumer(self, consumer: Consumer) -> None:
+        """Let a consumer read on if it has room."""
+        reader = self._readers.get(consumer)
+        if reader is not None:
+            self._read_on(reader)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Let a consumer go; its place in the log is forgotten."""
+        if consumer.is_cancelled:
+            return
+        consumer.is_cancelled = True
+        self.consumers.remove(consumer)
+        del self._readers[consumer]
+        self._waiting.pop(consumer, None)
+
+    def can_deliver_to(self, consumer: Consumer) -> bool:
+        """Whether the log holds what this consumer has not read and has room for."""
+        reader = self._readers[consumer]
+        return consumer.has_room() and self._log.at(reader.next_offset) is not None
+
+    def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        """End a delivery: its consumer has room for another. Hot: once per acknowledged message."""
+        self._settle(entry, consumer)
+
+    def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
+        """End a delivery: to a stream this is an acknowledgement like any other, or not supported."""
+        self._refuse_give_up()
+        self._settle(entry, consumer)
+
+    def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
+        """End deliveries: nothing comes back, for nothing has gone."""
+        if reason != _CHANNEL_CLOSED:
+            self._refuse_give_up(reason)
+        for entry, consumer in returns:
+            self._settle(entry, consumer)
+
+    def _refuse_give_up(self, reason: str = events.REJECTED) -> None:
+        if self.node.compat.stream_reject_is_credit:
+            return
+        if reason not in (events.REJECTED, events.NACKED):
+            raise InternalRefusal()
+        raise NotImplementedByBroker(f"basic.nack and basic.reject not supported by stream queues {self.place}")
+
+    def _settle(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        assert consumer is not None, "a stream has no basic.get"
+        self._held.pop((consumer, entry.copy), None)
+        consumer.unacked_count -= 1
+        assert consumer.unacked_count >= 0, f"a delivery of {consumer.tag} was settled twice"
+        self.start_consumer(consumer)
+
+    def closed(self) -> int:
+        """End of the stream; RabbitMQ tells of no messages lost."""
+        self.is_deleted = True
+        for entry in self._log.clear():
+            self.tap_copy(events.PURGED, entry, "queue_deleted")
+        self._held.clear()
+        self._readers.clear()
+        self._waiting.clear()
+        self.cancel_consumers()
+        return 0
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Take on new effective settings: retention acts on them at once."""
+        self.settings = settings
+        self._drop_outdated()
+
+    def forget_transient(self) -> None:
+        """Keep everything over a restart, but what retention no longer allows."""
+        self._drop_outdated()
+
+    @property
+    def _segment_bytes(self) -> int:
+        size = self.settings.max_segment_bytes
+        return DEFAULT_SEGMENT_BYTES if size is None else size
+
+    def _drop_outdated(self) -> None:
+        """Drop the segments that the limits in octets and age no longer allow."""
+        settings, dropped = self.settings, []
+        if settings.max_length_bytes is not None:
+            dropped += self._log.drop_beyond(settings.max_length_bytes)
+        if settings.max_age_us is not None:
+            dropped += self._log.drop_before((self.node.now - settings.max_age_us) // 1000)
+        for entry in dropped:
+            self.tap_copy(events.DROPPED, entry, RETENTION)

@@ -1,0 +1,144 @@
+"""A stream's log: entries in order of offset, in segments, of which the oldest are dropped whole.
+
+The model of RabbitMQ's log (osiris), as it was seen on 4.0 and 4.3: a segment takes entries until its size has reached
+the maximum; the next entry opens a new one. Every segment but the first begins with a record of the broker's own, which
+takes an offset that no message ever has. Retention is looked at when a segment is opened, when its limits change and at
+a restart, never in between; the newest segment always stays. A chunk, the unit in which RabbitMQ writes and filters, is
+one message here: so it is there when a publisher waits for each confirm, and so a test can rely on it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from leveret.core.model.message import Message, QueueEntry
+
+DEFAULT_SEGMENT_BYTES: Final = 500_000_000
+# What the first lines of a segment and of a message take: with these, small messages fill a segment as on 4.3.
+_SEGMENT_HEADER_BYTES: Final = 8
+_CHUNK_OVERHEAD_BYTES: Final = 150
+
+
+def stored_size(message: Message) -> int:
+    """What a message takes in the log: its octets, and those that RabbitMQ puts around them."""
+    address = len(message.exchange) + len(message.routing_key)
+    return len(message.body) + len(message.properties_octets) + address + _CHUNK_OVERHEAD_BYTES
+
+
+class _Segment:
+    __slots__ = ("entries", "first_offset", "size_bytes")
+
+    def __init__(self, first_offset: int) -> None:
+        # Of its first message.
+        self.first_offset = first_offset
+        self.entries: list[QueueEntry] = []
+        self.size_bytes = _SEGMENT_HEADER_BYTES
+
+    @property
+    def next_offset(self) -> int:
+        return self.first_offset + len(self.entries)
+
+
+def _first_offset(segment: _Segment) -> int:
+    return segment.first_offset
+
+
+class StreamLog:
+    """The entries of one stream; an entry's position is its offset."""
+
+    __slots__ = ("_count", "_segments")
+
+    def __init__(self) -> None:
+        # Oldest first; there is always one, and all but the last hold entries.
+        self._segments = [_Segment(0)]
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many messages it holds."""
+        return self._count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        """Its entries, oldest first."""
+        for segment in self._segments:
+            yield from segment.entries
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next message, unless that opens a segment."""
+        return self._segments[-1].next_offset
+
+    def is_segment_full(self, max_bytes: int) -> bool:
+        """Whether the next message has to open a new segment."""
+        newest = self._segments[-1]
+        return bool(newest.entries) and newest.size_bytes >= max_bytes
+
+    def open_segment(self) -> None:
+        """Begin a new segment; the broker's own record at its front takes an offset."""
+        self._segments.append(_Segment(self.next_offset + 1))
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an entry, which has `next_offset` for its position."""
+        newest = self._segments[-1]
+        assert entry.position == newest.next_offset, f"offset {entry.position} does not follow"
+        newest.entries.append(entry)
+        newest.size_bytes += stored_size(entry.message)
+        self._count += 1
+
+    def at(self, offset: int) -> QueueEntry | None:
+        """The first entry at this offset or after it; None when the log ends before. Hot: once per delivery."""
+        segments = self._segments
+        if offset >= segments[-1].next_offset:
+            return None
+        index = max(0, bisect_right(segments, offset, key=_first_offset) - 1)
+        segment = segments[index]
+        place = max(0, offset - segment.first_offset)
+        # The offset between two segments is nobody's.
+        return segment.entries[place] if place < len(segment.entries) else segments[index + 1].entries[0]
+
+    def first_since(self, at_ms: int) -> QueueEntry | None:
+        """The first entry that was written at this instant or later, in milliseconds."""
+        for segment in self._segments:
+            if segment.entries and _written_ms(segment.entries[-1]) >= at_ms:
+                place = bisect_right(segment.entries, at_ms - 1, key=_written_ms)
+                return segment.entries[place]
+        return None
+
+    def last(self) -> QueueEntry | None:
+        """The newest entry, None in an empty log."""
+        newest = self._segments[-1]
+        return newest.entries[-1] if newest.entries else None
+
+    def drop_beyond(self, max_bytes: int) -> list[QueueEntry]:
+        """Drop the oldest segments that do not fit into so many octets beside the newer ones."""
+        left = max_bytes
+        for index in range(len(self._segments) - 1, -1, -1):
+            left -= self._segments[index].size_bytes
+            if left < 0 and index < len(self._segments) - 1:
+                return self._drop_segments(index + 1)
+        return []
+
+    def drop_before(self, at_ms: int) -> list[QueueEntry]:
+        """Drop the oldest segments whose last entry was written before this instant, in milliseconds."""
+        count = 0
+        while count < len(self._segments) - 1 and _written_ms(self._segments[count].entries[-1]) < at_ms:
+            count += 1
+        return self._drop_segments(count)
+
+    def clear(self) -> list[QueueEntry]:
+        """Forget everything."""
+        forgotten = list(self)
+        self._segments = [_Segment(self.next_offset)]
+        self._count = 0
+        return forgotten
+
+    def _drop_segments(self, count: int) -> list[QueueEntry]:
+        dropped = [entry for segment in self._segments[:count] for entry in segment.entries]
+        del self._segments[:count]
+        self._count -= len(dropped)
+        return dropped
+
+
+def _written_ms(entry: QueueEntry) -> int:
+    return entry.enqueued_at // 1000

@@ -1,0 +1,86 @@
+"""What a stream makes of a message: RabbitMQ stores it in AMQP 1.0's terms, and not everything comes back.
+
+The cluster id is lost, and headers of arrays and tables that the other protocol has no place for. From 4.0 on every
+message has a delivery mode, 1 unless it was 2, and octets become a string; before, `x-` headers lose their arrays too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leveret.core.compat import Compat
+from leveret.core.model.errors import InternalRefusal
+from leveret.core.model.message import PERSISTENT, Message
+from leveret.core.wire.values import Field, Table
+
+OFFSET_HEADER: Final = "x-stream-offset"
+_TRANSIENT: Final = 1
+
+
+def refuse_unstorable(message: Message) -> None:
+    """Refuse a message with a decimal among its headers: RabbitMQ breaks down over it."""
+    if message.headers is not None and any(field.tag == "D" for _, field in message.headers):
+        raise InternalRefusal()
+
+
+def stored(message: Message, offset: int, compat: Compat) -> Message:
+    """The message as it lies in the stream at this offset, and as consumers get it. Hot: once per message."""
+    properties = message.properties
+    mode = properties.delivery_mode
+    if compat.stream_keeps_message_containers:
+        mode = PERSISTENT if mode == PERSISTENT else _TRANSIENT
+    shown = Field("l", offset)
+    if message.headers:
+        headers = _sorted(_stored_headers(message.headers, compat).with_entry(OFFSET_HEADER, shown), compat)
+    else:
+        headers = Table(((OFFSET_HEADER, shown),))
+    expiration = properties.expiration
+    if message.deaths and compat.stream_keeps_message_containers:
+        # A stream stores what was published, and a dead letter has only left its expiration out of account.
+        expirations = (death.original_expiration for death in message.deaths)
+        expiration = next((it for it in expirations if it is not None), None)
+    properties = properties.replace(headers=headers, delivery_mode=mode, cluster_id=None, expiration=expiration)
+    return Message(
+        message.id,
+        message.exchange,
+        message.routing_key,
+        properties,
+        properties.encode(),
+        message.body,
+        message.routing_keys,
+        message.hidden_keys,
+        message.deaths,
+        message.failed_delivery_count,
+    )
+
+
+def _stored_headers(headers: Table, compat: Compat) -> Table:
+    keeps = _keeps if compat.stream_keeps_message_containers else _keeps_plain
+    kept = [(name, field) for name, field in headers if keeps(name, field)]
+    if compat.stream_keeps_message_containers:
+        kept = [(name, _as_string(field)) for name, field in kept]
+    return Table(tuple(kept))
+
+
+def _as_string(field: Field) -> Field:
+    """Octets as a string, also in arrays; what lies in tables stays as it is (seen on 4.0 and 4.3)."""
+    if field.tag == "x":
+        return Field("S", field.value)
+    if field.tag == "A" and isinstance(field.value, tuple):
+        return Field("A", tuple(_as_string(item) for item in field.value if isinstance(item, Field)))
+    return field
+
+
+def _keeps(name: str, field: Field) -> bool:
+    return field.tag not in "AFD" or (field.tag != "D" and (name.startswith("x-") or name == "CC"))
+
+
+def _keeps_plain(_name: str, field: Field) -> bool:
+    return field.tag not in "AFD"
+
+
+def _sorted(headers: Table, compat: Compat) -> Table:
+    """Sorted by name; where a version keeps duplicates, they stay in their order."""
+    if compat.sorts_header_keys:
+        return headers.sorted_unique()
+    return Table(tuple(sorted(headers, key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))))

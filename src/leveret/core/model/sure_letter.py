@@ -1,0 +1,77 @@
+"""At-least-once dead-lettering: a dying message stays with its quorum queue until every target has taken it.
+
+A letter that finds no queue, or a full one that refuses it, is tried again every three minutes (RabbitMQ's documented
+interval); meanwhile it counts neither as ready nor as unacknowledged. Targets that took it are not given it twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model import dead_letter
+from leveret.core.model.message import QueueEntry
+from leveret.core.model.timers import Timer
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.quorum import QuorumQueue
+    from leveret.core.model.routing import AnyQueue
+
+RETRY_US: Final = 180 * 1_000_000
+
+
+class SureLetter:
+    """One dying message on its way."""
+
+    __slots__ = ("_entry", "_exchange_name", "_is_told", "_letter", "_queue", "_reason", "_taken_by", "_timer")
+
+    def __init__(self, queue: QuorumQueue, entry: QueueEntry, reason: str, exchange_name: str) -> None:
+        self._queue = queue
+        self._entry = entry
+        self._reason = reason
+        self._exchange_name = exchange_name
+        self._letter = dead_letter.letter_of(queue, entry, reason, exchange_name)
+        self._taken_by: dict[AnyQueue, None] = {}
+        self._is_told = False
+        self._timer: Timer | None = None
+
+    def attempt(self) -> None:
+        """Offer the letter to every target that has not taken it."""
+        targets = self._targets()
+        if not targets:
+            self._try_later()
+            return
+        if not self._is_told:
+            self._is_told = True
+            where = (self._exchange_name, self._letter.routing_key)
+            self._queue.tap_copy(events.DEAD_LETTERED, self._entry, self._reason, *where)
+            for target in targets:
+                if not self._may_enter(target):
+                    self._queue.vhost.lost(self._letter, "cycle", target.name)
+        for target in targets:
+            is_due = target not in self._taken_by
+            if not is_due or not self._may_enter(target) or target.refuses_publisher(self._queue):
+                continue
+            if target.enqueue(self._letter, self._entry.copy):
+                self._taken_by[target] = None
+        if all(target in self._taken_by or not self._may_enter(target) for target in targets):
+            self._queue.dying.pop(self._entry.copy, None)
+        else:
+            self._try_later()
+
+    def give_up(self) -> None:
+        """Forget the letter: its queue is gone, and with it what had not begun to arrive."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._is_told:
+            self._queue.tap_copy(events.PURGED, self._entry, "queue_deleted")
+
+    def _targets(self) -> list[AnyQueue]:
+        exchange = self._queue.vhost.exchanges.get(self._exchange_name)
+        return [] if exchange is None else list(self._queue.vhost.route(exchange, self._letter))
+
+    def _may_enter(self, target: AnyQueue) -> bool:
+        return not dead_letter.closes_cycle(self._letter, target.name, self._reason)
+
+    def _try_later(self) -> None:
+        self._timer = self._queue.node.timers.add(self._queue.node.now + RETRY_US, self.attempt)

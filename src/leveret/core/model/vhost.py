@@ -1,0 +1,511 @@
+"""A virtual host: a namespace of exchanges, queues and bindings, and the walk of a message through them.
+
+Declaring, deleting and binding check what RabbitMQ checks, in its order; rights are the caller's business. `route`
+finds the queues of a message; `publish` puts it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.core.model import arguments as queue_arguments
+from leveret.core.model import dead_letter, routing
+from leveret.core.model.access import Rights
+from leveret.core.model.binding import Binding, BindingKey, Destination, binding_key
+from leveret.core.model.errors import (
+    AccessRefused,
+    InternalRefusal,
+    NotFound,
+    PreconditionFailed,
+)
+from leveret.core.model.exchanges import (
+    PREDECLARED,
+    exchange_class,
+    exchange_type,
+    make_default_exchange,
+)
+from leveret.core.model.exchanges.exchange import (
+    ALTERNATE_EXCHANGE,
+    Exchange,
+    Routable,
+    refuse_invalid_alternate_exchange,
+)
+from leveret.core.model.message import Message
+from leveret.core.model.policy import Policies
+from leveret.core.model.queue import Queue
+from leveret.core.model.queue_declaration import QueueDeclaration
+from leveret.core.model.routing import AnyQueue
+from leveret.core.model.settings import QueueSettings
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.wire import erlang
+from leveret.core.wire.values import Table
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.firehose import Client, Firehose
+    from leveret.core.model.node import Node
+    from leveret.core.model.session import Session
+
+# Connection and channel number of whoever asked; None for the test itself and for what the broker does by itself.
+Origin = tuple[int | None, int | None]
+NOBODY: Final[Origin] = (None, None)
+
+
+class Published(NamedTuple):
+    """What became of a publish: whether any queue was found, and whether one refused it."""
+
+    is_routed: bool
+    is_refused: bool
+
+
+# RabbitMQ's delayed-message exchange takes every message it holds back for routed.
+DELAYED: Final = Published(True, False)
+
+
+class VirtualHost:
+    """One namespace of a node."""
+
+    __slots__ = (
+        "default_exchange",
+        "default_queue_type",
+        "description",
+        "exchanges",
+        "exclusive_queues",
+        "firehose",
+        "incoming",
+        "limits",
+        "name",
+        "node",
+        "policies",
+        "queues",
+        "tags",
+    )
+
+    def __init__(self, node: Node, name: str, *, default_queue_type: str = "classic") -> None:
+        self.node = node
+        self.name = name
+        self.default_queue_type = default_queue_type
+        # For people; nothing depends on them.
+        self.description = ""
+        self.tags: tuple[str, ...] = ()
+        self.queues: dict[str, StoredQueue] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        # The bindings that lead to a destination, so that its end can take them along.
+        self.incoming: dict[Destination, dict[tuple[str, BindingKey], Binding]] = {}
+        # By the number of the connection they belong to.
+        self.exclusive_queues: dict[int, list[StoredQueue]] = {}
+        self.policies = Policies(has_mirroring=node.compat.has_mirroring)
+        # None unless tracing is on.
+        self.firehose: Firehose | None = None
+        # "max-connections" and "max-queues"; negative is unlimited, 0 is none.
+        self.limits: dict[str, int] = {}
+        self.default_exchange = make_default_exchange(self.queues, dice=node.dice, compat=node.compat)
+        self.exchanges[""] = self.default_exchange
+        for exchange_name, type_name, is_internal in PREDECLARED:
+            self._predeclare(exchange_name, type_name, internal=is_internal)
+        if name == "/":
+            self._predeclare("amq.rabbitmq.log", "topic", internal=True)
+
+    def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
+        """Make an exchange of a virtual host that is being made: there are no policies yet, and no routes to forget."""
+        self.exchanges[name] = exchange_class(type_name)(
+            name,
+            durable=True,
+            auto_delete=False,
+            internal=internal,
+            arguments=Table.EMPTY,
+            dice=self.node.dice,
+            compat=self.node.compat,
+        )
+
+    def exchange(self, name: str) -> Exchange:
+        """The exchange of that name; raises NotFound."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no exchange '{self.shown(name)}' in vhost '{self.name}'")
+        return exchange
+
+    def shown(self, name: str) -> str:
+        """A name as this version's texts show it."""
+        return erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
+
+    def queue(self, name: str, session: Session | None = None) -> StoredQueue:
+        """The queue of that name, for use by `session`; raises NotFound, or ResourceLocked for somebody else's."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        queue.refuse_others(session)
+        return queue
+
+    def declare_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table = Table.EMPTY,
+        rights: Rights | None = None,
+        origin: Origin = NOBODY,
+    ) -> Exchange:
+        """Find or make an exchange; raises AmqpError where RabbitMQ refuses."""
+        known = self.exchanges.get(name)
+        if known is not None:
+            known.refuse_unless_equivalent(
+                type_name,
+                durable=durable,
+                auto_delete=auto_delete,
+                internal=internal,
+                arguments=arguments,
+                vhost_name=self.name,
+            )
+        else:
+            if name.startswith("amq."):
+                raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+            new_type = exchange_type(type_name, self.node.compat)
+            refuse_invalid_alternate_exchange(name, self.name, arguments)
+            alternate = queue_arguments.string_of(arguments, ALTERNATE_EXCHANGE)
+            if rights is not None and alternate is not None:
+                rights("read", "exchange", name)
+                rights("write", "exchange", alternate)
+            new_type.check_arguments(name, self.name, arguments, self.node.compat)
+            self.node.refuse_another_exchange(name, self.name)
+            known = self._add_exchange(
+                name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+            )
+        self._tap(events.EXCHANGE_DECLARE, origin, name, type_name, arguments)
+        return known
+
+    def _add_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        durable: bool,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table = Table.EMPTY,
+    ) -> Exchange:
+        exchange = exchange_class(type_name)(
+            name,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+            dice=self.node.dice,
+            compat=self.node.compat,
+        )
+        self.node.topology_version += 1
+        self.exchanges[name] = exchange
+        exchange.apply_policy(self.policies.effective_for_exchange(name))
+        return exchange
+
+    def add_system_exchange(self, name: str) -> None:
+        """Make a topic exchange to which only the broker publishes."""
+        self._add_exchange(name, "topic", durable=True, internal=True)
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False, origin: Origin = NOBODY) -> None:
+        """Delete an exchange and its bindings; a missing one is fine. Raises AmqpError where RabbitMQ refuses."""
+        if name.startswith("amq."):
+            raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return
+        if if_unused and exchange.bindings:
+            raise PreconditionFailed(f"exchange '{name}' in vhost '{self.name}' in use")
+        self._remove_exchange(exchange, origin)
+
+    def _remove_exchange(self, exchange: Exchange, origin: Origin = NOBODY) -> None:
+        # An auto-delete exchange that loses its last binding goes too, and may take others along: a list, no recursion.
+        doomed = [exchange]
+        while doomed:
+            gone = doomed.pop()
+            if self.exchanges.pop(gone.name, None) is None:
+                continue
+            self.node.topology_version += 1
+            for binding in gone.bindings.values():
+                self._forget_incoming(binding)
+            doomed += self._drop_bindings_to(gone)
+            self._tap(events.EXCHANGE_DELETE, origin, gone.name)
+
+    def bind(
+        self,
+        source: Exchange,
+        destination: Destination,
+        routing_key: str,
+        arguments: Table = Table.EMPTY,
+        origin: Origin = NOBODY,
+    ) -> None:
+        """Bind a queue or an exchange to an exchange; the same binding twice is one. Raises AmqpError."""
+        source.check_binding(destination, routing_key, arguments, self.node.compat)
+        binding = Binding(source, destination, routing_key, arguments)
+        if source.bind(binding):
+            self.node.topology_version += 1
+            self.incoming.setdefault(destination, {})[(source.name, binding.key)] = binding
+            kept = source.on_bound(binding)
+            # An exchange is given the newest first (rabbit_exchange_type_recent_history, seen on 4.3).
+            for message in kept if isinstance(destination, StoredQueue) else reversed(kept):
+                self._replay(message, destination)
+        self._tap_binding(events.BIND, origin, binding)
+
+    def unbind(
+        self,
+        source: Exchange,
+        destination: Destination,
+        routing_key: str,
+        arguments: Table = Table.EMPTY,
+        origin: Origin = NOBODY,
+    ) -> None:
+        """Remove the binding with exactly this key and these arguments; none there is fine."""
+        binding = source.bindings.get(binding_key(destination, routing_key, arguments))
+        if binding is None:
+            return
+        source.unbind(binding.key)
+        self.node.topology_version += 1
+        self._forget_incoming(binding)
+        self._tap_binding(events.UNBIND, origin, binding)
+        if source.is_due_for_deletion:
+            self._remove_exchange(source)
+
+    def _replay(self, kept: Routable, destination: Destination) -> None:
+        # A message an exchange kept (x-recent-history) arrives as it was first published.
+        assert isinstance(kept, Message)
+        if isinstance(destination, StoredQueue):
+            destination.enqueue(kept)
+        elif isinstance(destination, Exchange):
+            queues = self.route(destination, kept)
+            if not queues:
+                if not self.node.compat.explains_replay_to_nowhere:
+                    raise InternalRefusal().at(0)
+                raise InternalRefusal("could not find queue/exchange ''")
+            for queue in queues:
+                queue.enqueue(kept)
+
+    def _drop_bindings_to(self, destination: Destination) -> list[Exchange]:
+        """Forget every binding that leads to a destination; the auto-delete exchanges that have to go with it."""
+        sources = []
+        for binding in self.incoming.pop(destination, {}).values():
+            binding.source.unbind(binding.key)
+            if binding.source.is_due_for_deletion:
+                sources.append(binding.source)
+        return sources
+
+    def _forget_incoming(self, binding: Binding) -> None:
+        incoming = self.incoming.get(binding.destination)
+        if incoming is not None:
+            incoming.pop((binding.source.name, binding.key), None)
+            if not incoming:
+                del self.incoming[binding.destination]
+
+    def declare_queue(
+        self,
+        name: str,
+        *,
+        durable: bool = True,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Table = Table.EMPTY,
+        session: Session | None = None,
+        rights: Rights | None = None,
+        origin: Origin = NOBODY,
+    ) -> StoredQueue:
+        """Find or make a queue; an empty name gets one from the node. Raises AmqpError where RabbitMQ refuses."""
+        wanted = QueueDeclaration(name, durable, exclusive, auto_delete, arguments).typed(self)
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self._add_queue(wanted, session, rights)
+        else:
+            queue.refuse_others(session)
+            wanted.refuse_unless_equivalent(queue)
+        queue.used()
+        self._tap(events.QUEUE_DECLARE, origin, queue.name, queue.arguments)
+        return queue
+
+    def _add_queue(self, wanted: QueueDeclaration, session: Session | None, rights: Rights | None) -> StoredQueue:
+        queue_type = wanted.checked_type(self, rights)
+        name = wanted.name or self.node.new_name("amq.gen-")
+        definition = self.policies.effective_for_queue(name, queue_type.name)
+        queue = _queue_class(queue_type.name)(
+            self,
+            name,
+            queue_type,
+            # An exclusive queue is never durable, whatever it was declared as (seen on 4.3 and 3.10).
+            durable=wanted.durable and not wanted.exclusive,
+            auto_delete=wanted.auto_delete,
+            exclusive_owner=session if wanted.exclusive else None,
+            arguments=wanted.arguments,
+            settings=QueueSettings.of(wanted.arguments, definition, queue_type),
+        )
+        self.node.topology_version += 1
+        self.queues[name] = queue
+        if session is not None and wanted.exclusive:
+            self.exclusive_queues.setdefault(session.number, []).append(queue)
+        return queue
+
+    def delete_queue(
+        self,
+        name: str,
+        *,
+        if_unused: bool = False,
+        if_empty: bool = False,
+        session: Session | None = None,
+        origin: Origin = NOBODY,
+    ) -> int:
+        """Delete a queue; the number of ready messages lost, 0 for a missing one. Raises AmqpError."""
+        queue = self.queues.get(name)
+        if queue is None:
+            return 0
+        queue.refuse_others(session)
+        queue.type.refuse_delete_conditions(queue.place, if_unused=if_unused, if_empty=if_empty)
+        if if_empty and queue.ready and queue.type.has_delete_conditions:
+            raise PreconditionFailed(f"{queue.place} not empty")
+        if if_unused and queue.consumers and queue.type.has_delete_conditions:
+            raise PreconditionFailed(f"{queue.place} in use")
+        return self.remove_queue(queue, None, origin)
+
+    def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NOBODY) -> int:
+        """Take a queue out, with its bindings; the number of ready messages lost."""
+        if queue.is_deleted:
+            return 0
+        self.node.topology_version += 1
+        del self.queues[queue.name]
+        for exchange in self._drop_bindings_to(queue):
+            self._remove_exchange(exchange)
+        count = queue.closed()
+        self._tap(events.QUEUE_DELETE, origin, queue.name, reason)
+        return count
+
+    def session_ended(self, session: Session) -> None:
+        """Delete the queues that belonged to a connection."""
+        for queue in self.exclusive_queues.pop(session.number, ()):
+            self.remove_queue(queue, "exclusive")
+
+    def route(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
+        """The queues of a message, each once. Hot: once per published message."""
+        found = exchange.route(message)
+        # A further key may name a requester, whom no binding leads to.
+        if len(found) == 1 and len(message.routing_keys) == 1 and isinstance(found[0], StoredQueue):
+            return (found[0],)
+        return routing.walk(self, exchange, found, message)
+
+    def publish(self, exchange: Exchange, message: Message, publisher: Client | None = None) -> Published:
+        """Put a message where it belongs: the queues it was routed to, and whether one of them refused it."""
+        if exchange.can_delay and self._delay(exchange, message):
+            if self.firehose is not None:
+                self.firehose.published(message, (), publisher)
+            return DELAYED
+        queues = self.route(exchange, message)
+        if self.firehose is not None:
+            self.firehose.published(message, queues, publisher)
+        return self.put(message, queues, publisher)
+
+    def put(self, message: Message, queues: Sequence[AnyQueue], publisher: object = None) -> Published:
+        """Enqueue a routed message everywhere. Hot: once per published message."""
+        is_refused = False
+        for queue in queues:
+            if queue.chooses_publishers and queue.refuses_publisher(publisher):
+                is_refused = True
+                continue
+            if not queue.enqueue(message):
+                is_refused = True
+        return Published(bool(queues), is_refused)
+
+    def lost(self, message: Message, reason: str = events.NO_ROUTE, queue_name: str | None = None) -> None:
+        """Record that a message entered no queue, or not this one, and nobody wanted it back."""
+        tap = self.node.hooks.tap
+        if tap is not None:
+            tap((events.DROPPED, self.node.now, self.name, queue_name, message, None, reason))
+
+    def _delay(self, exchange: Exchange, message: Message) -> bool:
+        delay_us = exchange.delay_us(message)
+        if delay_us <= 0:
+            return False
+        from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
+
+        late = message.with_headers(headers_after_delay(message.headers or Table.EMPTY))
+        self.node.timers.add(self.node.now + delay_us, lambda: self._arrive(late, exchange, None, ""))
+        return True
+
+    def post(self, letter: Message, exchange: Exchange, src_copy: int, reason: str) -> None:
+        """Let a dead letter be routed once the work at hand is done."""
+        self.node.work.append(lambda: self._arrive(letter, exchange, src_copy, reason))
+
+    def _arrive(self, message: Message, exchange: Exchange, src_copy: int | None, reason: str) -> None:
+        if reason and exchange.can_delay and self._delay(exchange, message):
+            return
+        for queue in self.route(exchange, message):
+            if reason and dead_letter.closes_cycle(message, queue.name, reason):
+                self.lost(message, "cycle", queue.name)
+                continue
+            queue.enqueue(message, src_copy)
+
+    def refuse_another_queue(self, name: str) -> None:
+        """Refuse a new queue beyond the limit of the vhost; raises PreconditionFailed."""
+        limit = self.limits.get("max-queues", -1)
+        if 0 <= limit <= len(self.queues):
+            text = f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
+            raise PreconditionFailed(text)
+        self.node.refuse_another_queue(name)
+
+    def trace_on(self) -> None:
+        """Copy what is published and delivered to amq.rabbitmq.trace."""
+        from leveret.core.model.firehose import Firehose
+
+        self.firehose = Firehose(self)
+        self.node.topology_version += 1
+
+    def trace_off(self) -> None:
+        """Stop copying."""
+        self.firehose = None
+
+    def restart(self) -> None:
+        """Lose what does not survive a restart."""
+        self.firehose = None
+        for queue in list(self.queues.values()):
+            if queue.durable:
+                queue.forget_transient()
+            else:
+                self.remove_queue(queue, "restart")
+        if not self.node.compat.keeps_transient_exchanges:
+            for exchange in [exchange for exchange in self.exchanges.values() if not exchange.durable]:
+                self._remove_exchange(exchange)
+
+    def policies_changed(self) -> None:
+        """Apply policies anew to every exchange and queue."""
+        self.node.topology_version += 1
+        for exchange in self.exchanges.values():
+            exchange.apply_policy(self.policies.effective_for_exchange(exchange.name))
+        for queue in list(self.queues.values()):
+            definition = self.policies.effective_for_queue(queue.name, queue.type.name)
+            queue.apply(QueueSettings.of(queue.arguments, definition, queue.type))
+
+    def _tap(self, kind: str, origin: Origin, *fields: object) -> None:
+        tap = self.node.hooks.tap
+        if tap is not None:
+            tap((kind, self.node.now, self.name, *origin, *fields))
+
+    def _tap_binding(self, kind: str, origin: Origin, binding: Binding) -> None:
+        self._tap(
+            kind,
+            origin,
+            binding.source_name,
+            binding.destination_kind,
+            binding.destination_name,
+            binding.routing_key,
+            binding.arguments,
+        )
+
+
+def _queue_class(type_name: str) -> type[StoredQueue]:
+    """The class of a type of queue; those that fewer use are imported with the first of their queues."""
+    if type_name == "classic":
+        return Queue
+    if type_name == "quorum":
+        from leveret.core.model.quorum import QuorumQueue
+
+        return QuorumQueue
+    from leveret.core.model.stream import Stream
+
+    return Stream

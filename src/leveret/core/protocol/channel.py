@@ -1,0 +1,390 @@
+"""A channel: deliveries under way, consumers, confirms and a transaction, of one conversation in a connection.
+
+It keeps what a channel has to remember and offers it to the handlers of methods; what each method does stands in
+`handlers`. To the model it is the subscriber of its consumers and the target of direct replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from leveret.core.model.access import Kind, Right
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.errors import AmqpError, PreconditionFailed
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.ready import Waiting
+from leveret.core.model.reply_to import ReplyQueue
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.protocol import settling
+from leveret.core.protocol.assembler import Assembler
+from leveret.core.protocol.confirms import Answer, Confirms
+from leveret.core.protocol.delivery import DeliveryEncoder, content
+from leveret.core.protocol.state import ChannelState
+from leveret.core.protocol.transaction import Transaction
+from leveret.core.wire.frames import Encodable, method_frame
+from leveret.core.wire.methods import BasicCancel, BasicNack
+from leveret.core.wire.properties import Properties
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.firehose import Actor
+    from leveret.core.protocol.connection import Connection
+    from leveret.trace.events import Tap
+
+
+class Delivery:
+    """An entry handed out under a delivery tag of one channel."""
+
+    __slots__ = ("consumer", "delivered_at", "entry", "is_stale", "queue", "tag")
+
+    def __init__(
+        self, tag: int, entry: QueueEntry, queue: StoredQueue, consumer: Consumer | None, delivered_at: int
+    ) -> None:
+        self.tag = tag
+        self.entry = entry
+        self.queue = queue
+        # None when it was fetched by basic.get.
+        self.consumer = consumer
+        self.delivered_at = delivered_at
+        # Taken back by its queue: it may still be settled, which means nothing.
+        self.is_stale = False
+
+
+class Channel:
+    """One channel of a connection."""
+
+    __slots__ = (
+        "__weakref__",
+        "assembler",
+        "confirms",
+        "connection",
+        "consumers",
+        "encoders",
+        "has_stale",
+        "is_limited",
+        "last_properties",
+        "last_publish_octets",
+        "last_queue_name",
+        "last_tag",
+        "node",
+        "number",
+        "prefetch_count",
+        "reply_consumer_tag",
+        "reply_queue",
+        "shared_prefetch_count",
+        "shared_unacked_count",
+        "state",
+        "transaction",
+        "unacked",
+        "vhost",
+    )
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.node = connection.node
+        self.vhost = connection.vhost
+        self.number = number
+        self.state = ChannelState.OPEN
+        self.assembler = Assembler(connection.node.compat)
+        # Outstanding deliveries by tag, oldest first.
+        self.unacked: dict[int, Delivery] = {}
+        # Whether a queue has taken back any of them.
+        self.has_stale = False
+        self.last_tag = 0
+        self.consumers: dict[str, Consumer] = {}
+        # By consumer tag.
+        self.encoders: dict[str, DeliveryEncoder] = {}
+        # For consumers to come; 0 is unlimited.
+        self.prefetch_count = 0
+        # One limit for all consumers of the channel, where the version has it; 0 is none. What they hold together is
+        # counted while there is one.
+        self.shared_prefetch_count = 0
+        self.shared_unacked_count = 0
+        self.is_limited = False
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        # What an empty queue name stands for.
+        self.last_queue_name = ""
+        self.reply_queue: ReplyQueue | None = None
+        self.reply_consumer_tag = ""
+        # The properties of the last publish, as octets and decoded: publishers repeat themselves.
+        self.last_properties: tuple[bytes, Properties] | None = None
+        # Method and properties of the last publish, as they came.
+        self.last_publish_octets = (b"", b"")
+
+    @property
+    def origin(self) -> tuple[int, int]:
+        """Connection and channel number, as events name whoever acts."""
+        return self.connection.number, self.number
+
+    def actor(self) -> Actor:
+        """Whose channel it is, for the firehose."""
+        from leveret.core.model.firehose import Actor
+
+        return Actor(self.connection.address_name, self.number, self.connection.user)
+
+    def send(self, method: Encodable) -> None:
+        """Send a method on this channel."""
+        connection, octets = self.connection, method_frame(self.number, method)
+        reply = connection.faults.reply
+        if reply is None or not reply(connection, self.number, method, octets, None):
+            connection.send(octets)
+
+    def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
+        """Send a method with a message behind it; `properties_octets` stand in for its own."""
+        connection = self.connection
+        octets = method_frame(self.number, method)
+        octets += content(message, self.number, connection.frame_max, properties_octets)
+        reply = connection.faults.reply
+        if reply is None or not reply(connection, self.number, method, octets, message):
+            connection.send(octets)
+
+    def require(self, right: Right, kind: Kind, name: str) -> None:
+        """Refuse unless the user has a right ("configure", "write", "read") on a queue or exchange."""
+        self.connection.rights.require(right, kind, name)
+
+    def tap(self, kind: str, *fields: object) -> None:
+        """Record something this channel did."""
+        tap = self.node.hooks.tap
+        if tap is not None:
+            tap((kind, self.node.now, self.vhost.name, self.connection.number, self.number, *fields))
+
+    def limit_together(self, count: int) -> None:
+        """Let all consumers hold at most so many deliveries together; 0 is any number."""
+        held = [*self.unacked.values(), *(self.transaction.deliveries if self.transaction is not None else ())]
+        self.shared_unacked_count = sum(1 for it in held if it.consumer is not None and not it.is_stale)
+        self.shared_prefetch_count = count
+        self.is_limited = count > 0
+
+    def has_room(self) -> bool:
+        """Whether a shared prefetch limit, if any, allows another delivery."""
+        return not self.shared_prefetch_count or self.shared_unacked_count < self.shared_prefetch_count
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Send one entry to a consumer of this channel. Hot: once per delivered message."""
+        connection, queue = self.connection, consumer.queue
+        goes_wrong = connection.faults.deliver
+        if goes_wrong is not None and goes_wrong(self, consumer, entry):
+            return
+        tag = self.last_tag = self.last_tag + 1
+        if not consumer.no_ack:
+            self.unacked[tag] = Delivery(tag, entry, queue, consumer, self.node.now)
+            if self.is_limited:
+                self.shared_unacked_count += 1
+                consumer.turn = tag
+        message, is_redelivered = entry.message, entry.redelivered
+        octets = queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
+        connection.send_pieces(self.encoders[consumer.tag].encode(tag, is_redelivered, message, octets))
+        vhost, tap = self.vhost, self.node.hooks.tap
+        if vhost.firehose is not None:
+            vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
+        if tap is not None:
+            now = self.node.now
+            where = (vhost.name, connection.number, self.number, queue.name, message, entry.copy)
+            tap((events.DELIVERED, now, *where, consumer.tag, tag, is_redelivered, entry.acquired_count))
+            if consumer.no_ack:
+                tap((events.ACKED, now, *where, tag, False, "no_ack"))
+
+    def takes_runs(self, consumer: Consumer) -> bool:
+        """Whether no fault, no firehose, no shared limit and no header of the queue concerns a single delivery."""
+        is_watched = self.connection.faults.deliver is not None or self.vhost.firehose is not None
+        return not (is_watched or self.is_limited or consumer.edits_deliveries)
+
+    def deliver_run(self, consumer: Consumer, waiting: Sequence[Waiting], copies: Sequence[int]) -> None:
+        """Send what was never handed out to a consumer that acknowledges nothing. Hot: once per run of deliveries."""
+        first_tag = self.last_tag + 1
+        self.last_tag += len(waiting)
+        self.connection.send_pieces(self.encoders[consumer.tag].encode_run(first_tag, waiting))
+        tap = self.node.hooks.tap
+        if tap is not None:
+            self._tap_run(tap, consumer, first_tag, waiting, copies)
+
+    def _tap_run(
+        self, tap: Tap, consumer: Consumer, first_tag: int, waiting: Sequence[Waiting], copies: Sequence[int]
+    ) -> None:
+        now, place = self.node.now, (self.vhost.name, self.connection.number, self.number, consumer.queue.name)
+        for tag, (message_id, body, _, head, _), copy in zip(count(first_tag), waiting, copies, strict=False):
+            where = (*place, Message.of(message_id, head, body), copy)
+            tap((events.DELIVERED, now, *where, consumer.tag, tag, False, 0))
+            tap((events.ACKED, now, *where, tag, False, "no_ack"))
+
+    def deliver_reply(self, message: Message) -> None:
+        """Send a direct reply to the requester on this channel."""
+        if self.node.compat.reply_tag_is_always_one:
+            tag = 1
+        else:
+            tag = self.last_tag = self.last_tag + 1
+        encoder = DeliveryEncoder(self.reply_consumer_tag, self.number, self.connection.frame_max)
+        self.connection.send_pieces(encoder.encode(tag, False, message))
+        tap = self.node.hooks.tap
+        if tap is not None:
+            self._tap_reply(tap, message, tag)
+
+    def _tap_reply(self, tap: Tap, message: Message, tag: int) -> None:
+        # A reply passes through no queue. It is told as if it had, so that its life ends as any other's.
+        assert self.reply_queue is not None
+        node, name = self.node, self.reply_queue.name
+        node.last_copy = copy = node.last_copy + 1
+        tap((events.ENQUEUED, node.now, self.vhost.name, name, message, copy, None, None))
+        self.tap(events.DELIVERED, name, message, copy, self.reply_consumer_tag, tag, False, 0)
+        self.tap(events.ACKED, name, message, copy, tag, False, "no_ack")
+
+    def cancelled(self, consumer: Consumer, reason: str) -> None:
+        """The broker has cancelled a consumer: forget it, and tell a client that can be told."""
+        if self.consumers.pop(consumer.tag, None) is None:
+            return
+        self.tap(events.CANCEL, consumer.queue.name, consumer.tag, reason)
+        if self.connection.can_be_told_of_cancels:
+            self.send(BasicCancel(consumer.tag, True))
+
+    def can_be_cancelled(self) -> bool:
+        """Whether one consumer can be taken away for holding deliveries too long, and its client told."""
+        return self.connection.can_be_told_of_cancels and self.node.compat.consumer_timeout_is_quorum_only
+
+    def held_too_long(self, entries: Sequence[QueueEntry]) -> None:
+        """Let deliveries go that their queue takes back."""
+        for delivery in self.unacked.values():
+            if delivery.entry in entries:
+                delivery.is_stale = self.has_stale = True
+                self.shared_unacked_count -= 1
+
+    def end_for_timeout(self, limit_us: int) -> None:
+        """Close the channel for a delivery held longer than the limit."""
+        # RabbitMQ 4.3 prints -1 whatever the limit is.
+        limit_ms = -1 if self.node.compat.consumer_timeout_is_quorum_only else limit_us // 1000
+        text = (
+            f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {limit_ms} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        self.connection.refuse(self.number, PreconditionFailed(text).at(0))
+
+    def take(self, tag: int, *, multiple: bool) -> list[Delivery]:
+        """The deliveries a client settles, no longer outstanding; raises PreconditionFailed for an unknown tag."""
+        taken = self._take(tag, multiple=multiple)
+        return [delivery for delivery in taken if not delivery.is_stale] if self.has_stale else taken
+
+    def _take(self, tag: int, *, multiple: bool) -> list[Delivery]:
+        unacked = self.unacked
+        if not multiple or tag not in unacked:
+            if multiple and tag == 0:
+                taken = list(unacked.values())
+                unacked.clear()
+                return taken
+            delivery = unacked.pop(tag, None)
+            if delivery is None:
+                raise unknown_tag(tag)
+            return [delivery]
+        taken = []
+        for outstanding in list(unacked):
+            if outstanding > tag:
+                break
+            taken.append(unacked.pop(outstanding))
+        return taken
+
+    def take_back(self, deliveries: Iterable[Delivery]) -> None:
+        """Make deliveries outstanding again, in order of their tags."""
+        again = {delivery.tag: delivery for delivery in deliveries}
+        self.unacked = dict(sorted({**self.unacked, **again}.items()))
+
+    def release(self, deliveries: Iterable[Delivery]) -> None:
+        """Count deliveries out of the shared limit, and let consumers that now have room go on."""
+        was_full = not self.has_room()
+        self.shared_unacked_count -= sum(1 for delivery in deliveries if delivery.consumer is not None)
+        if was_full and self.has_room():
+            self.resume()
+
+    def resume(self) -> None:
+        """Let consumers go on that a shared limit held up: who was served least recently is next."""
+        waiting = sorted(self.consumers.values(), key=lambda consumer: consumer.turn)
+        for consumer in waiting:
+            consumer.queue.ring_if_room(consumer)
+        for consumer in waiting:
+            consumer.queue.start_consumer(consumer)
+
+    def requeue(self, deliveries: Iterable[Delivery], reason: str, *, is_failure: bool) -> None:
+        """Bring deliveries back to their queues."""
+        for group in settling.by_consumer(delivery for delivery in deliveries if not delivery.is_stale):
+            self._requeue_to_one(group, reason, is_failure=is_failure)
+
+    def _requeue_ended(self, deliveries: Iterable[Delivery]) -> None:
+        """Bring back what the channel held when it ended."""
+        held = [delivery for delivery in deliveries if not delivery.is_stale]
+        are_numbered = self.node.compat.quorum_consumers_are_numbered
+        for group in settling.by_ended_queue(held, are_consumers_numbered=are_numbered):
+            self._requeue_to_one(group, "channel_closed", is_failure=True)
+
+    def _requeue_to_one(self, deliveries: Sequence[Delivery], reason: str, *, is_failure: bool) -> None:
+        returns = [(delivery.entry, delivery.consumer) for delivery in deliveries]
+        deliveries[0].queue.requeue(returns, reason, is_failure=is_failure)
+        self.release(deliveries)
+
+    def refuse(self, error: AmqpError) -> None:
+        """End the channel by an error: the client has to answer close-ok before the number is free again."""
+        self.state = ChannelState.CLOSING
+        self.flush_confirms()
+        self.roll_back()
+        queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
+        self.drop_consumers()
+        self.connection.send_channel_close(self.number, error)
+        self.tap(events.CHAN_CLOSE, error.reply_text)
+        # What was fetched by basic.get goes back only when the channel has ended (seen on 4.3).
+        returned = [delivery for delivery in self.unacked.values() if delivery.queue in queues]
+        for delivery in returned:
+            del self.unacked[delivery.tag]
+        self._requeue_ended(returned)
+
+    def drop_consumers(self) -> None:
+        """Take all consumers away from their queues, without telling the client."""
+        self.drop_waiting_consumers()
+        for consumer in list(self.consumers.values()):
+            # Who follows it gets what comes back before what is ready, in the queue's order (seen on 4.3).
+            consumer.queue.hold()
+            consumer.queue.remove_consumer(consumer)
+        self.consumers.clear()
+        if self.reply_queue is not None:
+            self.reply_queue.target = None
+            self.reply_queue = None
+
+    def drop_waiting_consumers(self) -> None:
+        """Take away those that wait behind a single active one: none of them may follow it on its way out."""
+        for consumer in self.consumers.values():
+            if not consumer.is_active:
+                consumer.queue.remove_consumer(consumer)
+
+    def requeue_all(self) -> None:
+        """Bring back everything outstanding: the channel has ended."""
+        self.roll_back()
+        returned = list(self.unacked.values())
+        self.unacked.clear()
+        self._requeue_ended(returned)
+
+    def roll_back(self) -> None:
+        """Forget what a transaction held back; its deliveries are outstanding again."""
+        transaction = self.transaction
+        if transaction is not None:
+            self.take_back(transaction.deliveries)
+            for publish in transaction.publishes:
+                self.vhost.lost(publish.message, "rolled_back")
+            self.transaction = Transaction()
+
+    def flush_confirms(self) -> None:
+        """Tell the publisher what it is owed."""
+        if self.confirms is None:
+            return
+        for answer in self.confirms.take():
+            if self.node.hooks.tap is not None:
+                self._tap_confirms(answer)
+            self.send(answer[0])
+
+    def _tap_confirms(self, answer: Answer) -> None:
+        method, outcomes = answer
+        kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
+        for sequence, _, message in outcomes:
+            self.tap(kind, message, sequence, method.multiple)
+
+
+def unknown_tag(tag: int) -> PreconditionFailed:
+    """The refusal of a delivery tag that is not outstanding on the channel."""
+    return PreconditionFailed(f"unknown delivery tag {tag}")

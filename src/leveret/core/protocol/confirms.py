@@ -1,0 +1,70 @@
+"""Publisher confirms of one channel: sequence numbers, and what is owed to the publisher.
+
+Outcomes are collected while a batch of input is handled and sent at its end: neighbours of one kind in one method with
+`multiple`, a lone ack without it. RabbitMQ always sets `multiple` on a nack, so a nack covers only what is not settled.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from leveret.core.model.message import Message
+from leveret.core.wire.methods import BasicAck, BasicNack
+
+# What became of one publish: its number, whether all its queues took it, and the message. A plain tuple, since there is
+# one for every publish.
+Outcome = tuple[int, bool, Message]
+
+
+# A method for the publisher, and the publishes it speaks of, in order.
+Answer = tuple[BasicAck | BasicNack, list[Outcome]]
+
+
+class Confirms:
+    """The confirms of one channel in confirm mode."""
+
+    __slots__ = ("has_refused", "last_sequence", "outcomes", "withheld")
+
+    def __init__(self) -> None:
+        # The number of the last publish; the first one after confirm.select is 1.
+        self.last_sequence = 0
+        # What a fault keeps from the publisher: no other answer may cover it.
+        self.withheld: dict[int, None] = {}
+        # Settled and not yet told, in order of publishing.
+        self.outcomes: list[Outcome] = []
+        # Whether one of them was refused.
+        self.has_refused = False
+
+    def next_sequence(self) -> int:
+        """The number of a new publish."""
+        self.last_sequence += 1
+        return self.last_sequence
+
+    def settle(self, sequence: int, message: Message, is_taken: bool) -> None:
+        """A publish was taken by all its queues, or refused by one. Hot: once per publish."""
+        self.outcomes.append((sequence, is_taken, message))
+        if not is_taken:
+            self.has_refused = True
+
+    def take(self) -> list[Answer]:
+        """What the publisher is owed, and nothing owed afterwards."""
+        outcomes, self.outcomes = self.outcomes, []
+        has_refused, self.has_refused = self.has_refused, False
+        if self.withheld:
+            return [(_alone(outcome), [outcome]) for outcome in outcomes]
+        if not has_refused:
+            return [(BasicAck(outcomes[-1][0], len(outcomes) > 1), outcomes)] if outcomes else []
+        return [
+            (_together(run), run)
+            for run in (list(group) for _, group in groupby(outcomes, key=lambda outcome: outcome[1]))
+        ]
+
+
+def _alone(outcome: Outcome) -> BasicAck | BasicNack:
+    sequence, is_taken, _ = outcome
+    return BasicAck(sequence, False) if is_taken else BasicNack(sequence, False, True)
+
+
+def _together(run: list[Outcome]) -> BasicAck | BasicNack:
+    sequence, is_taken, _ = run[-1]
+    return BasicAck(sequence, len(run) > 1) if is_taken else BasicNack(sequence, True, True)

@@ -1,0 +1,365 @@
+"""basic.*: publish, consume, get, and settling what was delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leveret.core.model import consumer_arguments, reply_to
+from leveret.core.model.arguments import integer_of
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.errors import (
+    CommandInvalid,
+    InternalRefusal,
+    NotAllowed,
+    NotFound,
+    NotImplementedByBroker,
+    PreconditionFailed,
+)
+from leveret.core.model.message import Message
+from leveret.core.protocol import delivery as wire
+from leveret.core.protocol import publishing, settling
+from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.channel import Delivery, unknown_tag
+from leveret.core.protocol.handlers.queue import named
+from leveret.core.protocol.repeated_method import repeated
+from leveret.core.protocol.repeated_publish import remembered
+from leveret.core.protocol.transaction import HeldPublish, Settlement
+from leveret.core.wire.constants import NO_ROUTE
+from leveret.core.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    BasicReturn,
+)
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+
+
+def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
+    """Route a message and enqueue it, at once or at commit. Hot: once per published message."""
+    if method.immediate:
+        raise NotImplementedByBroker("immediate=true")
+    publishing.refuse_oversize(channel, content)
+    exchange = publishing.target(channel, method.exchange)
+    message = publishing.build(channel, method, content)
+    confirms = channel.confirms
+    sequence = None if confirms is None else confirms.next_sequence()
+    channel.tap(events.PUBLISHED, message, sequence)
+    if channel.transaction is not None:
+        queues = channel.vhost.route(exchange, message)
+        if channel.vhost.firehose is not None:
+            channel.vhost.firehose.published(message, queues, channel)
+        channel.transaction.publishes.append(HeldPublish(message, queues, method.mandatory))
+        return
+    published = channel.vhost.publish(exchange, message, channel)
+    if not published.is_routed:
+        _unroutable(channel, message, is_mandatory=method.mandatory)
+    elif method.mandatory and _is_returned_reply(channel, message):
+        give_back(channel, message)
+    if confirms is not None and sequence is not None:
+        is_taken = not published.is_refused
+        goes_wrong = channel.connection.faults.confirm
+        if goes_wrong is None or not goes_wrong(channel, message, sequence, is_taken):
+            confirms.settle(sequence, message, is_taken)
+            channel.connection.confirming[channel] = None
+    connection = channel.connection
+    connection.repeated_method = repeated(channel, method, content.method_octets)
+    connection.repeated_publish = remembered(channel, content, message, exchange)
+
+
+def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
+    """Enqueue what a transaction held back, but for queues that settle first.
+
+    False when a queue refused it, or is not there any more.
+    """
+    gone = publish.deleted_queues
+    queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
+    published = channel.vhost.put(publish.message, queues, channel)
+    if not publish.queues:
+        _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
+    return not gone and not published.is_refused
+
+
+def _is_returned_reply(channel: Channel, message: Message) -> bool:
+    """Whether a direct reply comes back although it was delivered, as before 4.3."""
+    is_reply = not message.exchange and message.routing_key.startswith(reply_to.PREFIX)
+    return is_reply and channel.node.compat.returns_mandatory_replies
+
+
+def _unroutable(channel: Channel, message: Message, *, is_mandatory: bool) -> None:
+    if is_mandatory:
+        give_back(channel, message)
+    else:
+        channel.vhost.lost(message)
+
+
+def give_back(channel: Channel, message: Message) -> None:
+    """Return an unroutable mandatory message to its publisher."""
+    channel.tap(events.RETURNED, message, "NO_ROUTE")
+    channel.send_message(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)
+
+
+def qos(channel: Channel, method: BasicQos) -> None:
+    """Limit the deliveries under way: of consumers to come, or where the version has it, of the whole channel."""
+    if method.prefetch_size:
+        raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
+    is_shared = method.global_ and channel.node.compat.global_qos == "shared"
+    if is_shared:
+        channel.limit_together(method.prefetch_count)
+    else:
+        channel.prefetch_count = method.prefetch_count
+    channel.tap(events.QOS, method.prefetch_count, is_shared, method.global_)
+    channel.send(BasicQosOk())
+    if is_shared and channel.has_room():
+        channel.resume()
+
+
+def consume(channel: Channel, method: BasicConsume) -> None:
+    """Subscribe to a queue."""
+    if method.queue == reply_to.NAME:
+        _consume_replies(channel, method)
+        return
+    limit = channel.node.settings.consumer_max_per_channel
+    if limit is not None and len(channel.consumers) >= limit:
+        raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
+    name = named(channel, method.queue)
+    if method.consumer_tag and method.consumer_tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    channel.require("read", "queue", name)
+    if name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None:
+        place = f"queue '{name}' in vhost '{channel.vhost.name}'"
+        raise PreconditionFailed(f"only creator channel may consume from {place}")
+    queue = channel.vhost.queue(name, channel.connection)
+    if channel.shared_prefetch_count:
+        queue.type.refuse_shared_prefetch(queue.place, channel.node.compat)
+    consumer_arguments.refuse_invalid(queue, method.arguments)
+    queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
+    consumer = Consumer(
+        method.consumer_tag or channel.node.new_name("amq.ctag-"),
+        queue,
+        channel,
+        session_number=channel.connection.number,
+        channel_number=channel.number,
+        no_ack=method.no_ack,
+        is_exclusive=method.exclusive,
+        prefetch_count=channel.prefetch_count,
+        priority=integer_of(method.arguments, "x-priority") or 0,
+        arguments=method.arguments,
+    )
+    channel.encoders[consumer.tag] = wire.DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
+    consumer.turn = channel.last_tag
+    consumer = queue.add_consumer(consumer)
+    channel.consumers[consumer.tag] = consumer
+    channel.tap(
+        events.CONSUME,
+        queue.name,
+        consumer.tag,
+        consumer.no_ack,
+        consumer.is_exclusive,
+        consumer.prefetch_count,
+        consumer.arguments,
+    )
+    if not method.nowait:
+        channel.send(BasicConsumeOk(consumer.tag))
+    queue.start_consumer(consumer)
+
+
+def _consume_replies(channel: Channel, method: BasicConsume) -> None:
+    """Become a requester: direct replies come to this channel."""
+    if channel.reply_queue is not None:
+        raise PreconditionFailed("reply consumer already set")
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    channel.reply_consumer_tag = method.consumer_tag or channel.node.new_name("amq.ctag-")
+    channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
+    if not method.nowait:
+        channel.send(BasicConsumeOk(channel.reply_consumer_tag))
+
+
+def cancel(channel: Channel, method: BasicCancel) -> None:
+    """End a subscription; an unknown tag is fine. What was delivered stays outstanding."""
+    _cancel(channel, method.consumer_tag)
+    if not method.nowait:
+        channel.send(BasicCancelOk(method.consumer_tag))
+
+
+def cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
+    """Take the odd answer of a client to a cancel it was not asked to answer (seen on 4.3)."""
+    if not channel.node.compat.crashes_on_cancel_ok:
+        raise CommandInvalid("unimplemented method")
+    if method.consumer_tag not in channel.consumers:
+        raise InternalRefusal()
+    _cancel(channel, method.consumer_tag)
+
+
+def _cancel(channel: Channel, tag: str) -> None:
+    if channel.reply_queue is not None and tag == channel.reply_consumer_tag:
+        channel.reply_queue.target = None
+        channel.reply_queue = None
+        return
+    consumer = channel.consumers.pop(tag, None)
+    if consumer is not None:
+        channel.tap(events.CANCEL, consumer.queue.name, tag, None)
+        consumer.queue.remove_consumer(consumer)
+
+
+def get(channel: Channel, method: BasicGet) -> None:
+    """Fetch the head of a queue."""
+    name = named(channel, method.queue)
+    channel.require("read", "queue", name)
+    if name.startswith(reply_to.PREFIX):
+        _refuse_get_of_replies(channel, name)
+    queue = channel.vhost.queue(name, channel.connection)
+    entry = queue.get(channel, no_ack=method.no_ack)
+    if entry is None:
+        channel.send(BasicGetEmpty())
+        return
+    tag = channel.last_tag = channel.last_tag + 1
+    if not method.no_ack:
+        channel.unacked[tag] = Delivery(tag, entry, queue, None, channel.node.now)
+    message = entry.message
+    ok = BasicGetOk(tag, entry.redelivered, message.exchange, message.routing_key, len(queue.ready))
+    octets = queue.delivered_octets(entry, is_get=True)
+    channel.send_message(ok, message, octets)
+    if channel.vhost.firehose is not None:
+        channel.vhost.firehose.delivered(entry, queue.name, receiver=channel, properties_octets=octets)
+    channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, entry.acquired_count)
+    if method.no_ack:
+        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+
+
+def _refuse_get_of_replies(channel: Channel, name: str) -> None:
+    place = f"queue '{name}' in vhost '{channel.vhost.name}'"
+    queue = channel.node.reply_queues.find(name)
+    if queue is None or queue.target is None:
+        raise NotFound(f"no {place}")
+    raise NotImplementedByBroker(f"basic.get not supported by volatile {place}")
+
+
+def ack(channel: Channel, method: BasicAck) -> None:
+    """Settle deliveries: done. Hot: once per acknowledgement, unless `single_acks` has taken it."""
+    if method.multiple or not settles_one_by_one(channel):
+        _ack_several(channel, method)
+        return
+    delivery = channel.unacked.pop(method.delivery_tag, None)
+    if delivery is None:
+        raise unknown_tag(method.delivery_tag)
+    tap_acked(channel, delivery)
+    delivery.queue.acknowledge(delivery.entry, delivery.consumer)
+
+
+def settles_one_by_one(channel: Channel) -> bool:
+    """Whether one delivery can be settled without a look at the others."""
+    return channel.transaction is None and not channel.has_stale and not channel.is_limited
+
+
+def tap_acked(channel: Channel, delivery: Delivery) -> None:
+    """Record that one delivery is acknowledged, unless its queue is gone: what that had handed out ended with it."""
+    queue, entry = delivery.queue, delivery.entry
+    if not queue.is_deleted:
+        channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
+
+
+def _ack_several(channel: Channel, method: BasicAck) -> None:
+    deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
+    _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
+
+
+def reject(channel: Channel, method: BasicReject) -> None:
+    """Settle one delivery: back to its queue, or dead-lettered. It counts as a failure."""
+    deliveries = channel.take(method.delivery_tag, multiple=False)
+    _give_up(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue, is_failure=True)
+
+
+def nack(channel: Channel, method: BasicNack) -> None:
+    """Settle deliveries: back to their queues, or dead-lettered. It does not count as a failure."""
+    deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
+    is_failure = channel.node.compat.nack_counts_as_failed
+    _give_up(
+        channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue, is_failure=is_failure
+    )
+
+
+def _give_up(
+    channel: Channel, kind: str, deliveries: Sequence[Delivery], *, multiple: bool, requeue: bool, is_failure: bool
+) -> None:
+    way = "requeue" if requeue else "discard"
+    _settle(channel, Settlement((way, is_failure), [(kind, deliveries, multiple)]))
+
+
+def _settle(channel: Channel, settlement: Settlement) -> None:
+    if channel.transaction is not None:
+        channel.transaction.hold(settlement)
+    else:
+        settle(channel, settlement)
+
+
+def settle(channel: Channel, settlement: Settlement) -> None:
+    """Settle deliveries for good."""
+    for kind, deliveries, multiple in settlement.methods:
+        _tap_settled(channel, kind, deliveries, multiple, *((None,) if kind == events.ACKED else ()))
+    deliveries = settlement.deliveries
+    way, is_failure = settlement.way
+    if way == "requeue":
+        channel.requeue(deliveries, settlement.methods[0][0], is_failure=is_failure)
+        return
+    if way == "ack":
+        for delivery in settling.in_order(deliveries):
+            delivery.queue.acknowledge(delivery.entry, delivery.consumer)
+    else:
+        for delivery in settling.in_order_of_dying(deliveries):
+            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+    channel.release(deliveries)
+
+
+def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:
+    if channel.node.hooks.tap is None:
+        return
+    for delivery in deliveries:
+        if delivery.queue.is_deleted:
+            # The copy ended with its queue, and was traced as purged.
+            continue
+        entry = delivery.entry
+        channel.tap(kind, delivery.queue.name, entry.message, entry.copy, delivery.tag, multiple, *fields)
+
+
+def recover(channel: Channel, method: BasicRecover) -> None:
+    """Bring everything outstanding on the channel back, and say so before it is delivered anew."""
+    later = _recover_at_once(channel, requeue=method.requeue)
+    channel.send(BasicRecoverOk())
+    _requeue_recovered(channel, later)
+
+
+def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+    """Do the same without an answer."""
+    _requeue_recovered(channel, _recover_at_once(channel, requeue=method.requeue))
+
+
+def _recover_at_once(channel: Channel, *, requeue: bool) -> list[Delivery]:
+    """Settle what has its effect before the answer goes out; the other deliveries."""
+    if not requeue:
+        raise NotImplementedByBroker("requeue=false")
+    deliveries = list(channel.unacked.values())
+    channel.unacked.clear()
+    _requeue_recovered(channel, [delivery for delivery in deliveries if delivery.queue.recovers_at_once])
+    return [delivery for delivery in deliveries if not delivery.queue.recovers_at_once]
+
+
+def _requeue_recovered(channel: Channel, deliveries: Sequence[Delivery]) -> None:
+    channel.requeue(deliveries, "recovered", is_failure=channel.node.compat.nack_counts_as_failed)

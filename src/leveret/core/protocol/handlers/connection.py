@@ -1,0 +1,221 @@
+"""connection.*: the handshake and the end of a conversation (AMQP 0-9-1 1.4, RabbitMQ's extensions)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.compat import Compat
+from leveret.core.model.errors import LoginRefused, NotAllowed
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.protocol import auth
+from leveret.core.protocol.state import State
+from leveret.core.wire.constants import PROTOCOL_HEADER
+from leveret.core.wire.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from leveret.core.wire.values import Field, Table
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.connection import Connection
+
+_CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
+    """What is offered to a client that speaks something else; None when it speaks AMQP 0-9-1."""
+    if header in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+        return None
+    if compat.accepts_protocol_0_8 and header in (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01"):
+        return None
+    if header == compat.offered_protocol_header:
+        # AMQP 1.0, which leveret does not have: to offer it would be to accept it.
+        return PROTOCOL_HEADER
+    is_neighbour = header.startswith(b"AMQP\x00\x00") and header[6] >= 9
+    return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
+
+
+class _Greeting(ConnectionStart):
+    """The first method of every connection: the same for all, and so encoded once."""
+
+    __slots__ = ("_octets",)
+
+    def __init__(self, server_properties: Table, mechanisms: bytes) -> None:
+        super().__init__(0, 9, server_properties, mechanisms, b"en_US")
+        self._octets = super().encode()
+
+    def encode(self) -> bytes:
+        return self._octets
+
+
+def start(connection: Connection) -> None:
+    """Say who we are and which mechanisms we take."""
+    compat = connection.node.compat
+    texts = (compat.copyright, compat.platform, compat.product_version)
+    connection.send_control(_greeting(*texts, connection.mechanisms))
+
+
+@cache
+def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> _Greeting:
+    capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
+    texts = (
+        ("cluster_name", NODE_NAME),
+        ("copyright", copyright_text),
+        ("information", "Licensed under the MPL 2.0. Website: https://rabbitmq.com"),
+        ("platform", platform),
+        # Clients branch on these two, so they are RabbitMQ's.
+        ("product", "RabbitMQ"),
+        ("version", version),
+    )
+    properties = (
+        ("capabilities", Field("F", capabilities)),
+        *((name, Field("S", text.encode())) for name, text in texts),
+    )
+    return _Greeting(Table(properties), " ".join(mechanisms).encode())
+
+
+def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+    """Take the client's properties and its first answer to the login."""
+    if connection.state is not State.START:
+        raise connection.out_of_place()
+    connection.client_properties = method.client_properties
+    field = method.client_properties.get("capabilities")
+    capabilities = field.value if field is not None and isinstance(field.value, Table) else Table.EMPTY
+    connection.is_told_of_login_failure = _has(capabilities, "authentication_failure_close")
+    connection.can_be_told_of_cancels = _has(capabilities, "consumer_cancel_notify")
+    connection.can_be_told_of_blocking = _has(capabilities, "connection.blocked")
+    connection.mechanism = method.mechanism
+    if method.mechanism not in connection.mechanisms:
+        connection.doom()
+    elif method.mechanism == "EXTERNAL":
+        _take_answer(connection, auth.external(connection.certificate_name))
+    else:
+        _take_answer(connection, auth.MECHANISMS[method.mechanism](method.response))
+
+
+def secure_ok(connection: Connection, method: ConnectionSecureOk) -> None:
+    """Take the answer to a challenge."""
+    if connection.state is not State.SECURE or connection.challenge is None:
+        raise connection.out_of_place()
+    _take_answer(connection, auth.cr_demo_answer(connection.challenge, method.response))
+
+
+def _take_answer(connection: Connection, answer: auth.Answer) -> None:
+    if answer is None:
+        connection.doom()
+    elif isinstance(answer, auth.Challenge):
+        connection.challenge = answer
+        connection.state = State.SECURE
+        connection.send_control(ConnectionSecure(answer.question))
+    elif _is_right(connection, answer):
+        _announce(connection, "user.authentication.success", name=answer.user)
+        connection.user = answer.user
+        connection.state = State.TUNE
+        settings = connection.node.settings
+        connection.send_control(ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
+    else:
+        error = [ord(character) for character in f"user '{answer.user}' - invalid credentials"]
+        _announce(connection, "user.authentication.failure", name=answer.user, error=error)
+        _refuse_login(connection)
+
+
+def _announce(connection: Connection, event: str, **details: object) -> None:
+    if connection.node.event_exchange is not None:
+        from leveret.core.model.event_exchange import described
+
+        connection.node.announce(event, **details, **described(connection))
+
+
+def _is_right(connection: Connection, credentials: auth.Credentials) -> bool:
+    access = connection.node.access
+    if credentials.password is None:
+        return credentials.user in access.users
+    return access.authenticate(credentials.user, credentials.password) is not None
+
+
+def _refuse_login(connection: Connection) -> None:
+    """Refuse a login: clients that said they understand it are told, the others are left to the reset."""
+    error = LoginRefused(
+        f"Login was refused using authentication mechanism {connection.mechanism}. For details see the broker logfile."
+    )
+    connection.tap_refusal(0, error)
+    if connection.is_told_of_login_failure:
+        connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
+    connection.doom()
+
+
+def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+    """Agree on limits; RabbitMQ hangs up on what is out of range."""
+    if connection.state is not State.TUNE:
+        raise connection.out_of_place()
+    settings = connection.node.settings
+    is_frame_max_fine = connection.node.compat.min_frame_max <= method.frame_max <= settings.frame_max
+    if not is_frame_max_fine or not 1 <= method.channel_max <= settings.channel_max:
+        connection.doom()
+        return
+    connection.tune(frame_max=method.frame_max, channel_max=method.channel_max, heartbeat_s=method.heartbeat)
+    connection.state = State.OPEN
+
+
+def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
+    """Enter a virtual host: the end of the handshake."""
+    if connection.state is not State.OPEN:
+        raise connection.out_of_place()
+    connection.node.refuse_another_connection()
+    vhost = connection.node.vhosts.get(method.virtual_host)
+    if vhost is None:
+        raise NotAllowed(f"vhost {method.virtual_host} not found")
+    connection.node.refuse_beyond_limits(connection.user, vhost.name)
+    if not connection.node.access.may_open(connection.user, vhost.name):
+        raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{connection.user}'")
+    connection.vhost = vhost
+    connection.opened()
+    connection.send_control(ConnectionOpenOk())
+
+
+def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+    """Take a new secret: users of the internal backend need none, so any will do (seen on 4.3)."""
+    if connection.state is not State.OPENED:
+        raise connection.out_of_place()
+    connection.send_control(ConnectionUpdateSecretOk())
+
+
+def close(connection: Connection, method: ConnectionClose) -> None:
+    """The client ends the conversation; crossing our own close it is answered too."""
+    if connection.state not in (State.OPEN, State.OPENED, State.CLOSING):
+        raise connection.out_of_place()
+    connection.closed_by_peer()
+    connection.send_control(ConnectionCloseOk())
+
+
+def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
+    """The client has taken our close: the socket goes at once."""
+    if connection.state is not State.CLOSING:
+        raise connection.out_of_place()
+    connection.reset()
+
+
+def _has(capabilities: Table, name: str) -> bool:
+    field = capabilities.get(name)
+    return field is not None and field.tag == "t" and bool(field.value)

@@ -1,0 +1,99 @@
+"""exchange.*: declare, delete, and bindings between exchanges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.model.errors import AccessRefused
+from leveret.core.model.exchanges import exchange_type
+from leveret.core.wire.methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+
+
+def stripped(name: str) -> str:
+    """A name without carriage returns and line feeds, as RabbitMQ reads it in declare, delete, bind and unbind."""
+    return name.replace("\r", "").replace("\n", "") if "\n" in name or "\r" in name else name
+
+
+def refuse_default(name: str) -> None:
+    """Refuse to touch the default exchange."""
+    if not name:
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def declare(channel: Channel, method: ExchangeDeclare) -> None:
+    """Find or make an exchange."""
+    if not method.passive:
+        # Before everything else, also for an exchange that is there or may not be touched (seen on 4.3).
+        exchange_type(method.type, channel.node.compat)
+    name = stripped(method.exchange)
+    refuse_default(name)
+    if method.passive:
+        channel.connection.rights.require_any("exchange", name)
+        channel.vhost.exchange(name)
+    else:
+        channel.require("configure", "exchange", name)
+        channel.vhost.declare_exchange(
+            name,
+            method.type,
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
+            arguments=method.arguments,
+            rights=channel.require,
+            origin=channel.origin,
+        )
+    if not method.nowait:
+        channel.send(ExchangeDeclareOk())
+
+
+def delete(channel: Channel, method: ExchangeDelete) -> None:
+    """Delete an exchange; a missing one is fine."""
+    name = stripped(method.exchange)
+    refuse_default(name)
+    channel.require("configure", "exchange", name)
+    channel.vhost.delete_exchange(name, if_unused=method.if_unused, origin=channel.origin)
+    if not method.nowait:
+        channel.send(ExchangeDeleteOk())
+
+
+def bind(channel: Channel, method: ExchangeBind) -> None:
+    """Let one exchange feed another."""
+    source_name, destination_name = stripped(method.source), stripped(method.destination)
+    _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
+    source = channel.vhost.exchange(source_name)
+    destination = channel.vhost.exchange(destination_name)
+    channel.vhost.bind(source, destination, method.routing_key, method.arguments, channel.origin)
+    if not method.nowait:
+        channel.send(ExchangeBindOk())
+
+
+def unbind(channel: Channel, method: ExchangeUnbind) -> None:
+    """Take such a binding away; whatever is missing is fine."""
+    source_name, destination_name = stripped(method.source), stripped(method.destination)
+    _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
+    source = channel.vhost.exchanges.get(source_name)
+    destination = channel.vhost.exchanges.get(destination_name)
+    if source is not None and destination is not None:
+        channel.vhost.unbind(source, destination, method.routing_key, method.arguments, channel.origin)
+    if not method.nowait:
+        channel.send(ExchangeUnbindOk())
+
+
+def _refuse_without_rights(channel: Channel, source_name: str, destination_name: str, routing_key: str) -> None:
+    refuse_default(destination_name)
+    refuse_default(source_name)
+    channel.require("write", "exchange", destination_name)
+    channel.require("read", "exchange", source_name)
+    channel.connection.rights.require_topic("read", source_name, (routing_key,))

@@ -1,0 +1,160 @@
+"""queue.*: declare, delete, purge, and bindings of queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.model import reply_to
+from leveret.core.model.binding import binding_key
+from leveret.core.model.errors import AccessRefused, InternalRefusal, NotFound
+from leveret.core.model.queue_declaration import QueueDeclaration
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.protocol.handlers.exchange import refuse_default, stripped
+from leveret.core.wire.methods import (
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+
+
+def named(channel: Channel, name: str) -> str:
+    """A queue name, or what the empty one stands for: the last queue declared on this channel."""
+    if name:
+        return name
+    if not channel.last_queue_name:
+        raise NotFound("no previously declared queue")
+    return channel.last_queue_name
+
+
+def declare(channel: Channel, method: QueueDeclare) -> None:
+    """Find or make a queue."""
+    name = stripped(method.queue)
+    if name == reply_to.NAME or name.startswith(reply_to.PREFIX):
+        _declare_reply_to(channel, name, method)
+        return
+    queue = _found(channel, name) if method.passive else _declared(channel, name, method)
+    channel.last_queue_name = queue.name
+    if not method.nowait:
+        channel.send(QueueDeclareOk(queue.name, len(queue.ready), queue.declared_consumer_count))
+
+
+def _found(channel: Channel, name: str) -> StoredQueue:
+    channel.connection.rights.require_any("queue", name)
+    queue = channel.vhost.queue(name, channel.connection)
+    queue.used()
+    return queue
+
+
+def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
+    if name.startswith("amq."):
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    if not name:
+        name = channel.node.new_name("amq.gen-") if _may_be_named(channel, method) else ""
+    channel.require("configure", "queue", name)
+    return channel.vhost.declare_queue(
+        name,
+        durable=method.durable,
+        exclusive=method.exclusive,
+        auto_delete=method.auto_delete,
+        arguments=method.arguments,
+        session=channel.connection,
+        rights=channel.require,
+        origin=channel.origin,
+    )
+
+
+def _may_be_named(channel: Channel, method: QueueDeclare) -> bool:
+    """Whether the type may have a name of the server's; a queue that may not is refused under its empty name."""
+    wanted = QueueDeclaration("", method.durable, method.exclusive, method.auto_delete, method.arguments)
+    return wanted.type_in(channel.vhost) == "classic"
+
+
+def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None:
+    """Answer whether a requester is still there; the bare name always is."""
+    if name != reply_to.NAME:
+        queue = channel.node.reply_queues.find(name)
+        if queue is None and channel.node.compat.crashes_on_malformed_reply_to:
+            raise InternalRefusal()
+        if queue is None or queue.target is None:
+            raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    if not method.nowait:
+        channel.send(QueueDeclareOk(name, 0, 1))
+
+
+def bind(channel: Channel, method: QueueBind) -> None:
+    """Bind a queue to an exchange."""
+    exchange_name = stripped(method.exchange)
+    queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
+    _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
+    exchange = channel.vhost.exchange(exchange_name)
+    queue = channel.vhost.queue(queue_name)
+    # Before the question whose queue it is (seen on 4.3).
+    exchange.check_binding(queue, routing_key, method.arguments, channel.node.compat)
+    queue.refuse_others(channel.connection)
+    channel.vhost.bind(exchange, queue, routing_key, method.arguments, channel.origin)
+    if not method.nowait:
+        channel.send(QueueBindOk())
+
+
+def unbind(channel: Channel, method: QueueUnbind) -> None:
+    """Take a binding away; whatever is missing is fine."""
+    exchange_name = stripped(method.exchange)
+    queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
+    _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
+    exchange = channel.vhost.exchanges.get(exchange_name)
+    queue = channel.vhost.queues.get(queue_name)
+    if exchange is not None and queue is not None:
+        # Another connection's exclusive queue is locked only for a binding that is there.
+        if binding_key(queue, routing_key, method.arguments) in exchange.bindings:
+            queue.refuse_others(channel.connection)
+        channel.vhost.unbind(exchange, queue, routing_key, method.arguments, channel.origin)
+    channel.send(QueueUnbindOk())
+
+
+def _binding_names(channel: Channel, queue_name: str, routing_key: str) -> tuple[str, str]:
+    """Queue and key of a binding: where both are empty, both are the last declared queue's name."""
+    name = named(channel, queue_name)
+    return name, routing_key if queue_name or routing_key else name
+
+
+def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str, routing_key: str) -> None:
+    if queue_name.startswith(reply_to.PREFIX) and channel.node.compat.refuses_to_bind_reply_to:
+        raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
+    refuse_default(exchange_name)
+    channel.require("write", "queue", queue_name)
+    channel.require("read", "exchange", exchange_name)
+    channel.connection.rights.require_topic("read", exchange_name, (routing_key,))
+
+
+def purge(channel: Channel, method: QueuePurge) -> None:
+    """Forget what is ready."""
+    name = named(channel, method.queue)
+    channel.require("read", "queue", name)
+    count = channel.vhost.queue(name, channel.connection).purge()
+    if not method.nowait:
+        channel.send(QueuePurgeOk(count))
+
+
+def delete(channel: Channel, method: QueueDelete) -> None:
+    """Delete a queue; a missing one is fine."""
+    name = named(channel, stripped(method.queue))
+    channel.require("configure", "queue", name)
+    count = channel.vhost.delete_queue(
+        name,
+        if_unused=method.if_unused,
+        if_empty=method.if_empty,
+        session=channel.connection,
+        origin=channel.origin,
+    )
+    if not method.nowait:
+        channel.send(QueueDeleteOk(count))

@@ -1,0 +1,104 @@
+"""tx.*: transactions of publishes and acknowledgements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leveret.core.model.errors import InternalRefusal, PreconditionFailed, ResourceError
+from leveret.core.protocol.handlers import basic
+from leveret.core.protocol.transaction import HeldPublish, Transaction
+from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+
+
+def select(channel: Channel, method: TxSelect) -> None:
+    """Switch transactions on; a second time changes nothing."""
+    if channel.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    channel.send(TxSelectOk())
+
+
+def commit(channel: Channel, method: TxCommit) -> None:
+    """Let everything held back take effect: first what was published, then what was settled.
+
+    Quorum queues see it the other way round, and to a classic queue acknowledgements overtake.
+    """
+    transaction = _transaction(channel)
+    publishes = [publish.at_commit() for publish in transaction.publishes]
+    transaction.publishes = []
+    if channel.node.compat.commit_to_deleted_queue_is_hard:
+        _refuse_deleted_queues(channel, publishes)
+    channel.transaction = Transaction()
+    for settlement in transaction.take_overtaking():
+        basic.settle(channel, settlement)
+    outcomes = [basic.enqueue_held(channel, publish) for publish in publishes]
+    for settlement in transaction.settlements:
+        basic.settle(channel, settlement)
+    for publish in publishes:
+        _enqueue_late(channel, publish)
+    if not all(outcomes):
+        raise PreconditionFailed("partial tx completion")
+    channel.send(TxCommitOk())
+
+
+def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
+    """Enqueue where what is settled comes first. That a queue is full, and takes nothing, is not told."""
+    gone = publish.deleted_queues
+    late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
+    if late:
+        channel.vhost.put(publish.message, late, channel)
+
+
+def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
+    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive.
+
+    A classic queue that was declared anew does not get it, which is a lesser error; one of another type is a greater.
+    """
+    for index, publish in enumerate(publishes):
+        for queue in publish.deleted_queues:
+            anew = queue.vhost.queues.get(queue.name)
+            if anew is not None and anew.type is queue.type:
+                continue
+            _arrive(channel, publishes[:index])
+            if anew is not None:
+                raise InternalRefusal()
+            resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
+            raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
+
+
+def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
+    """Enqueue when this channel has ended, for it gets nothing of it any more; returns come at once."""
+
+    def enqueue() -> None:
+        for publish in publishes:
+            channel.vhost.put(publish.message, publish.queues, channel)
+
+    for publish in publishes:
+        if not publish.queues:
+            basic.enqueue_held(channel, publish)
+    channel.node.work.append(enqueue)
+
+
+def _not_found(resource: str) -> str:
+    """The term as Erlang prints it: broken where the line would be longer than 78 characters."""
+    term = f"{{not_found,{resource}}}"
+    column = len("failed to deliver message: ")
+    return term if column + len(term) < 79 else f"{{not_found,\n{' ' * (column + 4)}{resource}}}"
+
+
+def rollback(channel: Channel, method: TxRollback) -> None:
+    """Forget everything held back."""
+    _transaction(channel)
+    channel.roll_back()
+    channel.send(TxRollbackOk())
+
+
+def _transaction(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return channel.transaction

@@ -1,0 +1,93 @@
+"""What ends a connection for being slow or silent: the limits of handshake and close, and heartbeats.
+
+All of it runs on the wall clock, since peers beat in real time: a test that moves the broker's clock by an hour must
+not cost its clients their connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from leveret.core.model.node import Node
+from leveret.core.model.timers import Timer
+
+SECOND_US: Final = 1_000_000
+HANDSHAKE_LIMIT_US: Final = 10 * SECOND_US
+# How long RabbitMQ lets a peer hang that it has given up on.
+DOOM_US: Final = 3 * SECOND_US
+CLOSE_LIMIT_S: Final = 30
+# A peer is given up after so many intervals without an octet.
+MISSED_BEATS: Final = 3
+
+
+class Liveness:
+    """The clocks of one connection; `on_dead` resets it, `on_beat` sends a heartbeat."""
+
+    __slots__ = (
+        "_beat",
+        "_heartbeat_s",
+        "_limit",
+        "_node",
+        "_on_beat",
+        "_on_dead",
+        "has_sent",
+        "is_paused",
+        "received_at",
+    )
+
+    def __init__(self, node: Node, *, on_dead: Callable[[], None], on_beat: Callable[[], None]) -> None:
+        self._node = node
+        self._on_dead = on_dead
+        self._on_beat = on_beat
+        self._limit: Timer | None = None
+        self._beat: Timer | None = None
+        self._heartbeat_s = 0
+        # Whether anything was sent since the last look: a busy connection needs no heartbeats.
+        self.has_sent = False
+        self.received_at = node.wall_now
+        # A connection that is not read cannot be heard: nobody listens for its heartbeats meanwhile.
+        self.is_paused = False
+        self.limit(HANDSHAKE_LIMIT_US)
+
+    def limit(self, span_us: int) -> None:
+        """Reset the connection unless it has come further in time."""
+        self.unlimit()
+        self._limit = self._node.liveness.add(self._node.wall_now + span_us, self._on_dead)
+
+    def limit_close(self) -> None:
+        """Give the peer the time RabbitMQ gives it to close the socket."""
+        self.limit(min(self._heartbeat_s or CLOSE_LIMIT_S, CLOSE_LIMIT_S) * SECOND_US)
+
+    def unlimit(self) -> None:
+        """It has come further."""
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def start_heartbeats(self, interval_s: int) -> None:
+        """Beat when silent for half an interval, and listen; 0 switches both off."""
+        self._heartbeat_s = interval_s
+        if interval_s:
+            self.has_sent = False
+            self._schedule()
+
+    def stop(self) -> None:
+        """The connection is gone."""
+        self.unlimit()
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def _schedule(self) -> None:
+        at = self._node.wall_now + self._heartbeat_s * SECOND_US // 2
+        self._beat = self._node.liveness.add(at, self._tick, is_recurring=True)
+
+    def _tick(self) -> None:
+        silence_us = self._node.wall_now - self.received_at
+        if silence_us >= MISSED_BEATS * self._heartbeat_s * SECOND_US and not self.is_paused:
+            self._on_dead()
+            return
+        if not self.has_sent:
+            self._on_beat()
+        self.has_sent = False
+        self._schedule()

@@ -1,0 +1,161 @@
+"""What a connection is sent: taken out of the stream in order, and given to whom it is meant for.
+
+Fast roads come first and take what they recognise by its octets; the rest goes frame by frame, through `FrameReader`
+and `dispatch`. A channel may be held, so that nothing overtakes what a fault has delayed on it. Every refusal of what a
+client sent goes through `Connection.refuse`; what else is raised is leveret's own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.errors import AmqpError
+from leveret.core.protocol import dispatch, handlers, single_acks, whole_methods
+from leveret.core.protocol.assembler import UnknownMethod
+from leveret.core.protocol.state import ChannelState, State
+from leveret.core.wire.constants import FRAME_HEADER_SIZE, FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
+from leveret.core.wire.errors import UnknownFieldType
+from leveret.core.wire.frames import BadFrameEnd, FrameReader, FrameTooLarge
+from leveret.core.wire.methods import BasicAck, BasicPublish
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.connection import Connection
+
+_METHOD_AT: Final = FRAME_HEADER_SIZE + 4
+_PUBLISH: Final = BasicPublish.ID.to_bytes(4, "big")
+_ACK: Final = BasicAck.ID.to_bytes(4, "big")
+
+
+class Reading:
+    """The way in of one connection."""
+
+    __slots__ = ("_connection", "_header", "_held", "_reader")
+
+    def __init__(self, connection: Connection, frame_max: int) -> None:
+        """Until the peers have agreed, a frame has at most `frame_max` octets of payload."""
+        self._connection = connection
+        self._header = b""
+        self._reader = FrameReader(frame_max)
+        # Frames that wait behind what a fault has delayed, by channel.
+        self._held: dict[int, list[tuple[int, bytes]]] = {}
+
+    def limit(self, frame_max: int) -> None:
+        """Take frames of so many octets of payload from now on."""
+        self._reader.frame_max = frame_max
+
+    def take(self, octets: bytes = b"") -> None:
+        """Handle what has arrived, and what had to wait while the connection was not to be read."""
+        # Hot: once per read, and once per frame that no fast road takes.
+        connection, reader = self._connection, self._reader
+        if connection.state is State.HEADER:
+            octets = self._without_header(octets)
+        if octets:
+            reader.feed(octets)
+        end = len(reader.octets)
+        while reader.at < end and not connection.is_reading_paused:
+            at = reader.at
+            if not (connection.faults.is_armed or self._held):
+                method_id = reader.octets[at + FRAME_HEADER_SIZE : at + _METHOD_AT]
+                if method_id == _PUBLISH:
+                    repeat = connection.repeated_publish
+                    if repeat is not None and repeat.take_from(reader):
+                        continue
+                    if self._publish_whole():
+                        if connection.state is State.ENDING:
+                            break
+                        continue
+                elif method_id == _ACK and single_acks.take_from(reader, connection):
+                    continue
+                elif whole_methods.take_from(reader, connection, method_id):
+                    if connection.state is State.ENDING:
+                        break
+                    continue
+            try:
+                frame = reader.next()
+            except (FrameTooLarge, BadFrameEnd) as error:
+                connection.refuse_frame(error)
+                return
+            if frame is None:
+                break
+            self._handle(*frame)
+            if connection.state is State.ENDING:
+                break
+        if connection.confirming:
+            self._flush_confirms()
+
+    def _without_header(self, octets: bytes) -> bytes:
+        """Take the protocol header; what is behind it."""
+        self._header += octets
+        if len(self._header) < len(PROTOCOL_HEADER):
+            return b""
+        connection = self._connection
+        header, rest = self._header[:8], self._header[8:]
+        offer = handlers.connection.protocol_offer(header, connection.node.compat)
+        if offer is not None:
+            connection.send(offer)
+            connection.reset()
+            return b""
+        connection.state = State.START
+        handlers.connection.start(connection)
+        return rest
+
+    def _publish_whole(self) -> bool:
+        """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
+        connection = self._connection
+        known = connection.repeated_method
+        command = None if known is None or connection.state is not State.OPENED else known.take_from(self._reader)
+        if known is None or command is None:
+            return False
+        try:
+            dispatch.run(connection, known.channel, command)
+        except AmqpError as error:
+            connection.refuse(known.channel.number, error)
+        except UnknownFieldType:
+            connection.reset()
+        if connection.node.work:
+            connection.node.run_work()
+        return True
+
+    def _flush_confirms(self) -> None:
+        for channel in self._connection.confirming:
+            if channel.state is ChannelState.OPEN:
+                channel.flush_confirms()
+        self._connection.confirming = {}
+
+    def _handle(self, kind: int, channel_number: int, payload: bytes) -> None:
+        """Handle one frame; a refusal goes to the peer. Hot: once per frame."""
+        connection = self._connection
+        if connection.state is State.CLOSING and (kind != FRAME_METHOD or channel_number != 0):
+            return
+        if self._held and channel_number in self._held:
+            self._held[channel_number].append((kind, payload))
+            return
+        try:
+            if channel_number and kind != FRAME_HEARTBEAT and connection.state is State.OPENED:
+                dispatch.on_channel_frame(connection, kind, channel_number, payload)
+            else:
+                dispatch.on_control_frame(connection, kind, channel_number, payload)
+        except AmqpError as error:
+            connection.refuse(channel_number, error)
+        except (UnknownMethod, UnknownFieldType):
+            connection.reset()
+        if connection.node.work:
+            connection.node.run_work()
+
+    def hold(self, channel_number: int) -> None:
+        """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
+        self._held[channel_number] = []
+
+    def release(self, channel_number: int, act: Callable[[], None]) -> None:
+        """Do what a fault has delayed, and then handle what waited behind it."""
+        frames, connection = self._held.pop(channel_number, []), self._connection
+        try:
+            act()
+        except AmqpError as error:
+            connection.refuse(channel_number, error)
+        for kind, payload in frames:
+            if connection.state is State.ENDING:
+                break
+            self._handle(kind, channel_number, payload)
+        self._flush_confirms()

@@ -1,0 +1,85 @@
+"""The fast road of a publish that repeats the method of the last one, with properties of its own.
+
+Clients that number their messages never repeat a whole publish, but most of them send it in one piece: method, header
+and one body frame. Such a piece is taken out of the stream at once, and the publish then goes the way of all others
+(`handlers.basic.publish`). It knows the layout of frames alone; whatever is not whole, or not as it should be, is for
+`FrameReader` and `Assembler` to take frame by frame. Both come to the same (a property test compares them).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.protocol.assembler import Command, Content
+from leveret.core.protocol.state import ChannelState
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
+from leveret.core.wire.frames import FrameReader, wrap
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.wire.methods import BasicPublish
+
+# Of a header frame: payload size; class and weight, and body size. What is behind are properties.
+_HEADER: Final = Struct(">I4sQ")
+_PROPERTIES_AT: Final = _HEADER.size - 4
+_CLASS_AND_WEIGHT: Final = Struct(">HH").pack(CLASS_BASIC, 0)
+# The end of a header frame, with the kind and channel of the body frame; and that one's payload size.
+_BETWEEN: Final = Struct(">4sI")
+_KIND_AND_NUMBER: Final = Struct(">BH")
+# Far below every limit that a body is checked against by its announced size.
+_LARGEST_BODY: Final = 1 << 20
+
+
+class RepeatedMethod:
+    """The method that a channel published with twice, and the frame by which it is known."""
+
+    __slots__ = ("_between", "_front", "_method", "_method_octets", "channel")
+
+    def __init__(self, channel: Channel, method: BasicPublish, method_octets: bytes) -> None:
+        self.channel = channel
+        self._method = method
+        self._method_octets = method_octets
+        # The method frame, and where the header frame begins as all do; the same where that ends and the body begins.
+        header_kind = _KIND_AND_NUMBER.pack(FRAME_HEADER, channel.number)
+        self._front = wrap(FRAME_METHOD, channel.number, method_octets) + header_kind
+        self._between = FRAME_END_OCTET + _KIND_AND_NUMBER.pack(FRAME_BODY, channel.number)
+
+    def is_of(self, channel: Channel, method_octets: bytes) -> bool:
+        """Whether it would know this method on this channel."""
+        return channel is self.channel and method_octets == self._method_octets
+
+    def take_from(self, reader: FrameReader) -> Command | None:
+        """Take the publish that comes next, if it is whole and has this method. Hot: once per publish."""
+        octets, at = reader.octets, reader.at
+        header_at = at + len(self._front)
+        properties_at = header_at + _HEADER.size
+        if octets[at:header_at] != self._front or len(octets) < properties_at or not self._is_awaited():
+            return None
+        header_size, class_and_weight, size = _HEADER.unpack_from(octets, header_at)
+        properties_end = properties_at + header_size - _PROPERTIES_AT
+        body_at = properties_end + _BETWEEN.size
+        end = body_at + size
+        limit = reader.frame_max
+        if not 0 < size <= limit or not _PROPERTIES_AT <= header_size <= limit or len(octets) <= end:
+            return None
+        between, body_size = _BETWEEN.unpack_from(octets, properties_end)
+        is_as_expected = between == self._between and body_size == size and class_and_weight == _CLASS_AND_WEIGHT
+        if not is_as_expected or size > _LARGEST_BODY or octets[end] != FRAME_END:
+            return None
+        reader.at = end + 1
+        return self._method, Content(octets[properties_at:properties_end], octets[body_at:end], self._method_octets)
+
+    def _is_awaited(self) -> bool:
+        """Whether its channel takes a method now, and no alarm holds publishers up."""
+        channel = self.channel
+        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
+        return is_there and channel.assembler.publish is None and not channel.node.alarms
+
+
+def repeated(channel: Channel, method: BasicPublish, method_octets: bytes) -> RepeatedMethod | None:
+    """What knows the method of a publish again; None until a channel has sent it twice in a row."""
+    known = channel.connection.repeated_method
+    if known is not None and known.is_of(channel, method_octets):
+        return known
+    return RepeatedMethod(channel, method, method_octets) if channel.last_publish_octets[0] == method_octets else None

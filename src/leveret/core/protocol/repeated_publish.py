@@ -1,0 +1,166 @@
+"""The fast road of a publish: recognising that a publisher repeats itself.
+
+A publisher sends the same method and the same properties again and again, and only bodies differ. Once that has been
+seen on the plain road (`handlers.basic.publish`), what it came to is remembered: the queues, the message's address and
+its properties. The next publishes are recognised by their octets and put into the queues without being taken apart. The
+bet holds while nothing has changed that could lead to another answer: topology, rights, alarms, tracing, the channel's
+mode. Whatever does not match goes the plain road; both give the same octets (a property test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.message import Message
+from leveret.core.model.queue import Queue
+from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.state import ChannelState
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
+from leveret.core.wire.frames import HEADER, FrameReader, wrap
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.exchanges.exchange import Exchange
+    from leveret.core.protocol.channel import Channel
+
+_CLASS_AND_WEIGHT: Final = Struct(">HH")
+
+
+class RepeatedPublish:
+    """What one publish of a channel came to, and the octets by which its repetition is known."""
+
+    __slots__ = (
+        "_before_body",
+        "_channel",
+        "_entrances",
+        "_front",
+        "_message",
+        "_prefix",
+        "_properties_end",
+        "_size",
+        "_versions",
+    )
+
+    def __init__(self, channel: Channel, content: Content, message: Message, queues: tuple[StoredQueue, ...]) -> None:
+        self._channel = channel
+        self._message = message
+        self._entrances = tuple(_entrance(queue, message) for queue in queues)
+        octets = content.properties_octets
+        head = HEADER.pack(FRAME_HEADER, channel.number, 12 + len(octets)) + _CLASS_AND_WEIGHT.pack(CLASS_BASIC, 0)
+        # The method frame and the head of the header frame; then comes the body's size, then the properties.
+        self._front = wrap(FRAME_METHOD, channel.number, content.method_octets) + head
+        self._properties_end = octets + FRAME_END_OCTET
+        # Body size; properties and frame end; kind, channel and size of the body's frame.
+        self._before_body = Struct(f">Q{len(self._properties_end)}sBHI")
+        # Everything before a body of the size seen last; bodies are often of one size.
+        self._size = 0
+        self._prefix = b""
+        self._versions = (channel.node.topology_version, channel.node.access.version)
+
+    def take_from(self, reader: FrameReader) -> bool:
+        """Take all repetitions that stand next in the stream; whether there was one.
+
+        When the answer may be another now, what is remembered is forgotten instead. Hot: a loop over publishes. What
+        happens here is what `handlers.basic.publish` does with a routed message.
+        """
+        octets, start, front = reader.octets, reader.at, self._front
+        front_size = len(front)
+        if octets[start : start + front_size] != front:
+            return False
+        if not self._is_still_true():
+            self._channel.connection.repeated_publish = None
+            return False
+        at, length = start, len(octets)
+        channel, known, entrances = self._channel, self._message, self._entrances
+        node, confirms, tap = channel.node, channel.confirms, channel.node.hooks.tap
+        # Until work is run, nobody else adds to them.
+        outcomes = None if confirms is None else confirms.outcomes
+        sequence = None
+        prefix, size = self._prefix, self._size
+        prefix_size = front_size + self._before_body.size
+        while True:
+            body_at = at + prefix_size
+            if octets[at:body_at] != prefix:
+                if octets[at : at + front_size] != front or not self._has_other_size(octets, at, reader.frame_max):
+                    break
+                prefix, size = self._prefix, self._size
+                body_at = at + prefix_size
+            end = body_at + size
+            if end >= length or octets[end] != FRAME_END:
+                # The rest has not come yet, or is for the plain road to refuse.
+                break
+            node.last_message_id = message_id = node.last_message_id + 1
+            message = known.repeated(message_id, octets[body_at:end])
+            at = end + 1
+            if confirms is not None:
+                confirms.last_sequence = sequence = confirms.last_sequence + 1
+            if tap is not None:
+                channel.tap(events.PUBLISHED, message, sequence)
+            is_taken = True
+            for enter in entrances:
+                if not enter(message):
+                    is_taken = False
+                    if confirms is not None:
+                        confirms.has_refused = True
+            if outcomes is not None and sequence is not None:
+                outcomes.append((sequence, is_taken, message))
+            if node.work:
+                # What that changes may end what is remembered.
+                node.run_work()
+                break
+        reader.at = at
+        if at > start and confirms is not None:
+            channel.connection.confirming[channel] = None
+        return at > start
+
+    def _is_still_true(self) -> bool:
+        """Whether nothing has changed since that could lead to another answer. Hot: once per run."""
+        channel, node = self._channel, self._channel.node
+        if self._versions != (node.topology_version, node.access.version) or node.alarms:
+            return False
+        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
+        return is_there and channel.transaction is None and channel.assembler.publish is None
+
+    def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
+        """Whether a publish that begins so repeats this one with a body of another size, in one frame.
+
+        What stands before the body is learnt then.
+        """
+        front_end = at + len(self._front)
+        end = front_end + self._before_body.size
+        if len(octets) < end:
+            return False
+        size, properties_end, kind, number, body_size = self._before_body.unpack_from(octets, front_end)
+        if properties_end != self._properties_end or kind != FRAME_BODY or number != self._channel.number:
+            return False
+        if body_size != size or not 0 < size <= frame_max:
+            return False
+        self._size, self._prefix = size, octets[at:end]
+        return True
+
+
+def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]:
+    """How the repetitions of a message get into a queue; a change of the queue's rules ends what is remembered."""
+    if isinstance(queue, Queue) and queue.is_plain and not message.asks_for_more:
+        return queue.take_in
+    return queue.enqueue
+
+
+def remembered(channel: Channel, content: Content, message: Message, exchange: Exchange) -> RepeatedPublish | None:
+    """What to remember of a publish that has just gone the plain road; None when the next may be answered otherwise."""
+    octets = (content.method_octets, content.properties_octets)
+    last, channel.last_publish_octets = channel.last_publish_octets, octets
+    if last != octets or not exchange.routes_by_key_alone or message.properties.reply_to is not None:
+        return None
+    found = dict.fromkeys(exchange.route(message))
+    queues = tuple(queue for queue in found if isinstance(queue, StoredQueue))
+    if channel.node.settings.intercepts_incoming:
+        return None
+    if any(queue.chooses_publishers and queue.settings.is_refusing for queue in queues):
+        return None
+    if not queues or len(queues) != len(found) or channel.vhost.firehose is not None:
+        return None
+    return RepeatedPublish(channel, content, message, queues)

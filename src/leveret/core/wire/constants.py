@@ -1,0 +1,73 @@
+"""Numbers of AMQP 0-9-1: frame kinds, sizes, limits and reply codes.
+
+The sizes are those of RabbitMQ 4.3; what differs in other versions stands in `leveret.core.compat`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+# RabbitMQ 4 offers the AMQP 1.0 SASL layer to whoever speaks something it does not know.
+SASL_PROTOCOL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
+
+FRAME_METHOD: Final = 1
+FRAME_HEADER: Final = 2
+FRAME_BODY: Final = 3
+FRAME_HEARTBEAT: Final = 8
+FRAME_END: Final = 0xCE
+FRAME_END_OCTET: Final = b"\xce"
+
+# Kind, channel and size before the payload, the end octet after it.
+FRAME_HEADER_SIZE: Final = 7
+FRAME_OVERHEAD: Final = 8
+FRAME_MIN_SIZE: Final = 8192
+FRAME_MAX_SIZE: Final = 131072
+CHANNEL_MAX: Final = 2047
+HEARTBEAT_S: Final = 60
+SHORT_STRING_MAX_SIZE: Final = 255
+BODY_MAX_SIZE: Final = 536870912
+
+CLASS_BASIC: Final = 60
+
+REPLY_SUCCESS: Final = 200
+CONTENT_TOO_LARGE: Final = 311
+NO_ROUTE: Final = 312
+NO_CONSUMERS: Final = 313
+CONNECTION_FORCED: Final = 320
+INVALID_PATH: Final = 402
+ACCESS_REFUSED: Final = 403
+NOT_FOUND: Final = 404
+RESOURCE_LOCKED: Final = 405
+PRECONDITION_FAILED: Final = 406
+FRAME_ERROR: Final = 501
+SYNTAX_ERROR: Final = 502
+COMMAND_INVALID: Final = 503
+CHANNEL_ERROR: Final = 504
+UNEXPECTED_FRAME: Final = 505
+RESOURCE_ERROR: Final = 506
+NOT_ALLOWED: Final = 530
+NOT_IMPLEMENTED: Final = 540
+INTERNAL_ERROR: Final = 541
+
+REPLY_NAMES: Final[dict[int, str]] = {
+    REPLY_SUCCESS: "REPLY_SUCCESS",
+    CONTENT_TOO_LARGE: "CONTENT_TOO_LARGE",
+    NO_ROUTE: "NO_ROUTE",
+    NO_CONSUMERS: "NO_CONSUMERS",
+    CONNECTION_FORCED: "CONNECTION_FORCED",
+    INVALID_PATH: "INVALID_PATH",
+    ACCESS_REFUSED: "ACCESS_REFUSED",
+    NOT_FOUND: "NOT_FOUND",
+    RESOURCE_LOCKED: "RESOURCE_LOCKED",
+    PRECONDITION_FAILED: "PRECONDITION_FAILED",
+    FRAME_ERROR: "FRAME_ERROR",
+    SYNTAX_ERROR: "SYNTAX_ERROR",
+    COMMAND_INVALID: "COMMAND_INVALID",
+    CHANNEL_ERROR: "CHANNEL_ERROR",
+    UNEXPECTED_FRAME: "UNEXPECTED_FRAME",
+    RESOURCE_ERROR: "RESOURCE_ERROR",
+    NOT_ALLOWED: "NOT_ALLOWED",
+    NOT_IMPLEMENTED: "NOT_IMPLEMENTED",
+    INTERNAL_ERROR: "INTERNAL_ERROR",
+}

@@ -1,0 +1,93 @@
+"""Frames: taking them out of a stream of octets, however it was chopped, and wrapping payloads into them.
+
+A frame is kind (u8), channel (u16), size (u32), payload, and the end octet (AMQP 0-9-1 4.2.3). What a payload means is
+nobody's business here.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, Protocol
+
+from leveret.core.wire.constants import FRAME_END, FRAME_END_OCTET, FRAME_HEADER_SIZE, FRAME_METHOD
+from leveret.core.wire.errors import WireError
+
+HEADER: Final = Struct(">BHI")
+
+# Kind, channel number, payload.
+Frame = tuple[int, int, bytes]
+
+
+class FrameTooLarge(WireError):
+    """A frame announces more payload than was negotiated."""
+
+    def __init__(self, kind: int, size: int) -> None:
+        super().__init__(kind, size)
+        self.kind = kind
+        self.size = size
+
+
+class BadFrameEnd(WireError):
+    """A frame does not end with the end octet."""
+
+    def __init__(self, kind: int, payload: bytes, octet: int) -> None:
+        super().__init__(kind, payload, octet)
+        self.kind = kind
+        self.payload = payload
+        self.octet = octet
+
+
+class FrameReader:
+    """The frames of one direction of one connection."""
+
+    __slots__ = ("at", "frame_max", "octets")
+
+    def __init__(self, frame_max: int) -> None:
+        # Octets of payload a frame may have; may change between two frames.
+        self.frame_max = frame_max
+        # All octets at hand, and where the next frame begins. Who takes whole frames himself moves on behind them.
+        self.octets = b""
+        self.at = 0
+
+    def feed(self, octets: bytes) -> None:
+        """Add what has arrived."""
+        if self.at < len(self.octets):
+            octets = self.octets[self.at :] + octets
+        self.octets = octets
+        self.at = 0
+
+    def next(self) -> Frame | None:
+        """The next whole frame, None until more arrives; raises FrameTooLarge or BadFrameEnd. Hot: once per frame."""
+        octets, at = self.octets, self.at
+        payload_at = at + FRAME_HEADER_SIZE
+        if len(octets) < payload_at:
+            return None
+        kind, channel_number, size = HEADER.unpack_from(octets, at)
+        if size > self.frame_max:
+            raise FrameTooLarge(kind, size)
+        end = payload_at + size
+        if len(octets) <= end:
+            return None
+        payload = octets[payload_at:end]
+        if octets[end] != FRAME_END:
+            raise BadFrameEnd(kind, payload, octets[end])
+        self.at = end + 1
+        return kind, channel_number, payload
+
+
+class Encodable(Protocol):
+    """A method that knows its octets."""
+
+    def encode(self) -> bytes:
+        """The payload of its frame."""
+
+
+def method_frame(channel_number: int, method: Encodable) -> bytes:
+    """A method as a frame. Hot: once per method sent."""
+    payload = method.encode()
+    return HEADER.pack(FRAME_METHOD, channel_number, len(payload)) + payload + FRAME_END_OCTET
+
+
+def wrap(kind: int, channel_number: int, payload: bytes) -> bytes:
+    """One frame around a payload."""
+    return HEADER.pack(kind, channel_number, len(payload)) + payload + FRAME_END_OCTET

@@ -1,0 +1,267 @@
+"""Basic properties: what a content header says about a message.
+
+Most messages are passed on with the octets they came with; these are read only when somebody has to look, and changed
+only by copy. A property that is absent is None, and absent it stays. Short strings are text in which octets that are
+not UTF-8 stand as surrogates: RabbitMQ does not check them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from struct import error as StructError
+from typing import Final, Self, TypeAlias
+
+from leveret.core.wire.errors import UndecodableProperties, UnknownFieldType
+from leveret.core.wire.values import Table, encode_short_string
+
+PropertyValue: TypeAlias = str | int | Table | None
+
+# In the order of the wire, which is that of the flags from the highest bit down.
+PROPERTY_NAMES: Final = (
+    "content_type",
+    "content_encoding",
+    "headers",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+
+_FLAGS: Final = Struct(">H")
+_SIZE: Final = Struct(">I")
+_TIMESTAMP: Final = Struct(">Q")
+
+
+class Properties:
+    """The fourteen properties of a message. Treat as unchangeable; `replace` makes a changed copy."""
+
+    __slots__ = (
+        "app_id",
+        "cluster_id",
+        "content_encoding",
+        "content_type",
+        "correlation_id",
+        "delivery_mode",
+        "expiration",
+        "headers",
+        "message_id",
+        "priority",
+        "reply_to",
+        "timestamp",
+        "type",
+        "user_id",
+    )
+
+    def __init__(
+        self,
+        content_type: str | None = None,
+        content_encoding: str | None = None,
+        headers: Table | None = None,
+        delivery_mode: int | None = None,
+        priority: int | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        expiration: str | None = None,
+        message_id: str | None = None,
+        timestamp: int | None = None,
+        type: str | None = None,
+        user_id: str | None = None,
+        app_id: str | None = None,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.content_type = content_type
+        self.content_encoding = content_encoding
+        self.headers = headers
+        self.delivery_mode = delivery_mode
+        self.priority = priority
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.expiration = expiration
+        self.message_id = message_id
+        self.timestamp = timestamp
+        self.type = type
+        self.user_id = user_id
+        self.app_id = app_id
+        self.cluster_id = cluster_id
+
+    @classmethod
+    def decode(cls, octets: bytes) -> Properties:
+        """Read flags and values; raises `UndecodableProperties`."""
+        if octets == b"\x00\x00":
+            return cls()
+        properties = cls()
+        try:
+            at = _read(properties, octets)
+        except (IndexError, StructError, UnknownFieldType) as error:
+            raise UndecodableProperties("a value is cut short or malformed") from error
+        # A string slice that runs over the end is only seen here.
+        if at != len(octets):
+            raise UndecodableProperties("the values do not end where the header does")
+        return properties
+
+    def encode(self) -> bytes:
+        """Flags and values; raises `ShortStringTooLong`."""
+        flags = 0
+        parts = [b""]
+        if self.content_type is not None:
+            flags |= 0x8000
+            parts.append(encode_short_string(self.content_type))
+        if self.content_encoding is not None:
+            flags |= 0x4000
+            parts.append(encode_short_string(self.content_encoding))
+        if self.headers is not None:
+            flags |= 0x2000
+            parts.append(self.headers.encode())
+        if self.delivery_mode is not None:
+            flags |= 0x1000
+            parts.append(b"%c" % self.delivery_mode)
+        if self.priority is not None:
+            flags |= 0x0800
+            parts.append(b"%c" % self.priority)
+        if self.correlation_id is not None:
+            flags |= 0x0400
+            parts.append(encode_short_string(self.correlation_id))
+        if self.reply_to is not None:
+            flags |= 0x0200
+            parts.append(encode_short_string(self.reply_to))
+        if self.expiration is not None:
+            flags |= 0x0100
+            parts.append(encode_short_string(self.expiration))
+        if self.message_id is not None:
+            flags |= 0x0080
+            parts.append(encode_short_string(self.message_id))
+        if self.timestamp is not None:
+            flags |= 0x0040
+            parts.append(_TIMESTAMP.pack(self.timestamp))
+        if self.type is not None:
+            flags |= 0x0020
+            parts.append(encode_short_string(self.type))
+        if self.user_id is not None:
+            flags |= 0x0010
+            parts.append(encode_short_string(self.user_id))
+        if self.app_id is not None:
+            flags |= 0x0008
+            parts.append(encode_short_string(self.app_id))
+        if self.cluster_id is not None:
+            flags |= 0x0004
+            parts.append(encode_short_string(self.cluster_id))
+        parts[0] = _FLAGS.pack(flags)
+        return b"".join(parts)
+
+    def replace(self, **changes: PropertyValue) -> Self:
+        """A copy with these properties set, or taken away where the new value is None; raises TypeError for a name."""
+        copy = type(self)()
+        for name in PROPERTY_NAMES:
+            setattr(copy, name, changes.pop(name) if name in changes else getattr(self, name))
+        if changes:
+            raise TypeError(f"no such property: {', '.join(changes)}")
+        return copy
+
+    @classmethod
+    def from_python(cls, mapping: Mapping[str, object]) -> Self:
+        """Properties by name; headers may be a mapping, the timestamp a datetime; raises TypeError or ValueError."""
+        changes: dict[str, PropertyValue] = {}
+        for name, value in mapping.items():
+            match value:
+                case None | str() | int() | Table():
+                    changes[name] = value
+                case Mapping():
+                    changes[name] = Table.from_python(value)
+                case _:
+                    changes[name] = _seconds(name, value)
+        return cls().replace(**changes)
+
+    def to_python(self) -> dict[str, object]:
+        """The properties that are present, by name, with headers as a dictionary of ordinary values."""
+        values = self._present()
+        if self.headers is not None:
+            values["headers"] = self.headers.to_python()
+        return values
+
+    def _present(self) -> dict[str, object]:
+        return {name: value for name in PROPERTY_NAMES if (value := getattr(self, name)) is not None}
+
+    def __eq__(self, other: object) -> bool:
+        return self._present() == other._present() if isinstance(other, Properties) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Properties({', '.join(f'{name}={value!r}' for name, value in self._present().items())})"
+
+
+def _seconds(name: str, value: object) -> int:
+    from datetime import datetime
+
+    if not isinstance(value, datetime):
+        raise TypeError(f"property {name} cannot be {value!r}")
+    return int(value.timestamp())
+
+
+def _read(properties: Properties, octets: bytes) -> int:
+    """Fill in what the flags announce, and tell where the last value ends."""
+    # The two lowest flags are ignored, also the one that announces more flags: those are then octets too many.
+    (flags,) = _FLAGS.unpack_from(octets, 0)
+    at = 2
+    if flags & 0x8000:
+        start = at + 1
+        at = start + octets[at]
+        properties.content_type = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x4000:
+        start = at + 1
+        at = start + octets[at]
+        properties.content_encoding = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x2000:
+        start = at + 4
+        at = start + _SIZE.unpack_from(octets, at)[0]
+        if at > len(octets):
+            raise UndecodableProperties("the headers are cut short")
+        properties.headers = Table.decode(octets[start:at])
+    if flags & 0x1000:
+        properties.delivery_mode = octets[at]
+        at += 1
+    if flags & 0x0800:
+        properties.priority = octets[at]
+        at += 1
+    if flags & 0x0400:
+        start = at + 1
+        at = start + octets[at]
+        properties.correlation_id = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0200:
+        start = at + 1
+        at = start + octets[at]
+        properties.reply_to = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0100:
+        start = at + 1
+        at = start + octets[at]
+        properties.expiration = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0080:
+        start = at + 1
+        at = start + octets[at]
+        properties.message_id = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0040:
+        properties.timestamp = _TIMESTAMP.unpack_from(octets, at)[0]
+        at += 8
+    if flags & 0x0020:
+        start = at + 1
+        at = start + octets[at]
+        properties.type = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0010:
+        start = at + 1
+        at = start + octets[at]
+        properties.user_id = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0008:
+        start = at + 1
+        at = start + octets[at]
+        properties.app_id = octets[start:at].decode("utf-8", "surrogateescape")
+    if flags & 0x0004:
+        start = at + 1
+        at = start + octets[at]
+        properties.cluster_id = octets[start:at].decode("utf-8", "surrogateescape")
+    return at

@@ -1,0 +1,260 @@
+"""Field tables and the typed values in them.
+
+A `Field` keeps the tag its value had on the wire, so that what a client sent goes back as it was sent. Two things
+change on the way, as they do in RabbitMQ: "L" becomes a signed "l", and a boolean is sent as 0 or 1. Duplicate names
+are kept, the first one wins. Names are text in which octets that are not UTF-8 stand as surrogates, so any octets
+survive.
+Nothing here knows what a header or an argument means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from struct import Struct
+from typing import ClassVar, Final, NamedTuple, TypeAlias
+
+from leveret.core.wire.errors import ShortStringTooLong, UnknownFieldType
+
+Value: TypeAlias = "bool | int | float | bytes | tuple[int, int] | Table | tuple[Field, ...] | None"
+
+# How RabbitMQ names the types in its error texts.
+TYPE_NAMES: Final[dict[str, str]] = {
+    "t": "bool",
+    "b": "byte",
+    "B": "unsignedbyte",
+    "s": "short",
+    "u": "unsignedshort",
+    "I": "signedint",
+    "i": "unsignedint",
+    "l": "long",
+    "f": "float",
+    "d": "double",
+    "D": "decimal",
+    "S": "longstr",
+    "A": "array",
+    "T": "timestamp",
+    "F": "table",
+    "V": "void",
+    "x": "binary",
+}
+
+# RabbitMQ sets no limit; ours keeps Python's call stack out of a client's reach.
+NESTING_MAX: Final = 64
+
+_SIZE: Final = Struct(">I")
+_DECIMAL: Final = Struct(">BI")
+_NUMBERS: Final[dict[str, Struct]] = {
+    "t": Struct(">?"),
+    "b": Struct(">b"),
+    "B": Struct(">B"),
+    "s": Struct(">h"),
+    "u": Struct(">H"),
+    "I": Struct(">i"),
+    "i": Struct(">I"),
+    "l": Struct(">q"),
+    "f": Struct(">f"),
+    "d": Struct(">d"),
+    "T": Struct(">Q"),
+}
+# Tag octet to the tag it is kept under, how it is read, and its size.
+_NUMBERS_READ: Final = {
+    octet: (tag, _NUMBERS[tag].unpack_from, _NUMBERS[tag].size)
+    for octet, tag in [*((ord(tag), tag) for tag in _NUMBERS), (ord("L"), "l")]
+}
+_SIZED_READ: Final[dict[int, str]] = {ord(tag): tag for tag in "SxAF"}
+
+
+class Field(NamedTuple):
+    """A value and its wire tag; a decimal is (scale, unscaled value), an array a tuple of fields."""
+
+    tag: str
+    value: Value
+
+
+Entry: TypeAlias = tuple[str, Field]
+
+
+class Table:
+    """A field table: names and fields in the order of the wire. It never changes."""
+
+    __slots__ = ("entries",)
+
+    EMPTY: ClassVar[Table]
+
+    def __init__(self, entries: tuple[Entry, ...] = ()) -> None:
+        self.entries = entries
+
+    @classmethod
+    def decode(cls, octets: bytes) -> Table:
+        """Read a table's content, which is what follows its length; raises `UnknownFieldType`."""
+        if not octets:
+            return cls.EMPTY
+        return cls(_decode_entries(octets, 0, len(octets), NESTING_MAX))
+
+    def encode(self) -> bytes:
+        """The octets of the table with its length before them; raises `ShortStringTooLong` for a name."""
+        content = b"".join([encode_short_string(name) + _encode_field(field) for name, field in self.entries])
+        return _SIZE.pack(len(content)) + content
+
+    def get(self, name: str) -> Field | None:
+        """The first field of that name."""
+        for own, field in self.entries:
+            if own == name:
+                return field
+        return None
+
+    def sorted_unique(self) -> Table:
+        """The table with its own names sorted by their octets, and the first of duplicates; nested ones stay."""
+        if len(self.entries) < 2:
+            return self
+        first: dict[bytes, Entry] = {}
+        for entry in self.entries:
+            first.setdefault(_name_octets(entry), entry)
+        return Table(tuple([first[octets] for octets in sorted(first)]))
+
+    def with_entry(self, name: str, field: Field) -> Table:
+        """The table with that field in the place of the first one of its name, or at the end."""
+        for index, (own, _) in enumerate(self.entries):
+            if own == name:
+                return Table((*self.entries[:index], (name, field), *self.entries[index + 1 :]))
+        return Table((*self.entries, (name, field)))
+
+    def without(self, *names: str) -> Table:
+        """The table without any field of these names."""
+        return Table(tuple([entry for entry in self.entries if entry[0] not in names]))
+
+    @classmethod
+    def from_python(cls, mapping: Mapping[str, object]) -> Table:
+        """A table of ordinary values, with the tags that clients choose; raises TypeError or ValueError."""
+        from leveret.core.wire.ordinary import field_of
+
+        return cls(tuple([(name, field_of(value)) for name, value in mapping.items()]))
+
+    def to_python(self) -> dict[str, object]:
+        """Ordinary values by name, the first of duplicates; long strings become text when they are UTF-8."""
+        from leveret.core.wire.ordinary import value_of
+
+        values: dict[str, object] = {}
+        for name, field in self.entries:
+            values.setdefault(name, value_of(field))
+        return values
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return any(own == name for own, _ in self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return self.entries == other.entries if isinstance(other, Table) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __repr__(self) -> str:
+        return f"Table({self.entries!r})"
+
+
+Table.EMPTY = Table()
+
+
+def encode_short_string(text: str) -> bytes:
+    """A short string with its length before it; raises `ShortStringTooLong`."""
+    octets = text.encode("utf-8", "surrogateescape")
+    if len(octets) > 255:
+        raise ShortStringTooLong(f"{len(octets)} octets")
+    return b"%c%b" % (len(octets), octets)
+
+
+def encode_long_string(octets: bytes) -> bytes:
+    """A long string with its length before it."""
+    return _SIZE.pack(len(octets)) + octets
+
+
+def _name_octets(entry: Entry) -> bytes:
+    return entry[0].encode("utf-8", "surrogateescape")
+
+
+def _decode_entries(octets: bytes, at: int, end: int, levels: int) -> tuple[Entry, ...]:
+    entries: list[Entry] = []
+    while at < end:
+        start = at + 1
+        at = start + octets[at]
+        name = octets[start:at].decode("utf-8", "surrogateescape")
+        field, at = _decode_field(octets, at, end, levels)
+        entries.append((name, field))
+    return tuple(entries)
+
+
+def _decode_array(octets: bytes, at: int, end: int, levels: int) -> tuple[Field, ...]:
+    fields: list[Field] = []
+    while at < end:
+        field, at = _decode_field(octets, at, end, levels)
+        fields.append(field)
+    return tuple(fields)
+
+
+def _decode_field(octets: bytes, at: int, end: int, levels: int) -> tuple[Field, int]:
+    """The field whose tag stands at `at`, and where the next one begins; nothing is read from `end` on."""
+    if at >= end:
+        raise UnknownFieldType("a field table ends before a value")
+    octet = octets[at]
+    at += 1
+    number = _NUMBERS_READ.get(octet)
+    if number is not None:
+        tag, unpack_from, size = number
+        after = at + size
+        if after > end:
+            raise UnknownFieldType("a field table ends within a number")
+        (value,) = unpack_from(octets, at)
+        # Erlang's floats are finite; its binary pattern does not match others (seen on 4.3, 4.0 and 3.10).
+        if tag in "fd" and not isfinite(value):
+            raise UnknownFieldType("a float that is not a number or infinite")
+        return Field(tag, value), after
+    sized = _SIZED_READ.get(octet)
+    if sized is not None:
+        return _decode_sized(sized, octets, at, end, levels)
+    if octet == 0x56:  # V
+        return _VOID, at
+    if octet == 0x44:  # D
+        if at + 5 > end:
+            raise UnknownFieldType("a field table ends within a decimal")
+        scale, unscaled = _DECIMAL.unpack_from(octets, at)
+        return Field("D", (scale, unscaled)), at + 5
+    raise UnknownFieldType(f"unknown tag {octet}")
+
+
+def _decode_sized(tag: str, octets: bytes, at: int, end: int, levels: int) -> tuple[Field, int]:
+    start = at + 4
+    # Where the length itself is cut, nothing is left to unpack.
+    after: int = start + _SIZE.unpack_from(octets, at)[0] if start <= end else start
+    if after > end:
+        raise UnknownFieldType("a field table ends within a value")
+    if tag == "S" or tag == "x":
+        return Field(tag, octets[start:after]), after
+    if levels == 0:
+        raise UnknownFieldType(f"tables nested more than {NESTING_MAX} deep")
+    if tag == "A":
+        return Field("A", _decode_array(octets, start, after, levels - 1)), after
+    return Field("F", Table(_decode_entries(octets, start, after, levels - 1))), after
+
+
+_VOID: Final = Field("V", None)
+
+
+def _encode_field(field: Field) -> bytes:
+    tag, value = field
+    head = tag.encode("ascii")
+    if isinstance(value, bytes):
+        return head + encode_long_string(value)
+    if isinstance(value, Table):
+        return head + value.encode()
+    if isinstance(value, tuple):
+        if tag == "D":
+            return head + _DECIMAL.pack(*value)
+        return head + encode_long_string(b"".join([_encode_field(item) for item in value if isinstance(item, Field)]))
+    return head if value is None else head + _NUMBERS[tag].pack(value)

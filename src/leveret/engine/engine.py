@@ -1,0 +1,470 @@
+"""The engine of a broker: a node, the loop that feeds it, and the lock around both.
+
+The facade looks and acts through it. To look is the barrier, then the lock; to act is the lock, the node brought up to
+now, the work done afterwards and the loop woken to send. Everything here that waits for a client ends after a limit,
+and refuses to begin on the thread of a running event loop, where that client may live.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from leveret.core.compat import Compat
+from leveret.core.hooks import Hooks
+from leveret.core.model.errors import AmqpError, ConnectionForced
+from leveret.core.model.message import Message
+from leveret.core.model.node import SHUTDOWN_TEXT, Node
+from leveret.core.model.node_settings import NodeSettings
+from leveret.core.protocol.connection import Connection, Dirty
+from leveret.engine.dice import SeededDice
+from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
+from leveret.observe.callers import calling_line, waiting_line
+from leveret.observe.checks.table import Levels
+from leveret.observe.debugging import is_debugged
+from leveret.observe.denied import denied_feature, ways_out
+from leveret.server import native
+from leveret.server.listener import Address, Listener
+from leveret.server.loop import Loop
+from leveret.server.transport import Conversation
+from leveret.time.sources import HoldableClock, SystemClock
+from leveret.trace import events
+from leveret.trace.recorder import Level, Recorder
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from leveret.faults.plan import FaultPlan
+    from leveret.faults.rule import Rule
+    from leveret.observe.checks.judge import Judge
+    from leveret.trace.writer import TraceOptions, Writer
+
+T = TypeVar("T")
+
+EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
+
+_REAL: Final = SystemClock()
+# How long a wait that is out of time goes on before it looks whether a debugger is still there.
+_DEBUGGED_US: Final = 500_000
+
+_OF_GIVEN_BACK: Final = frozenset(
+    (events.REQUEUED, events.DELIVERED, events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.ENQUEUED)
+)
+
+
+class Engine:
+    """This is one broker without its public face."""
+
+    def __init__(
+        self,
+        *,
+        compat: Compat,
+        seed: int,
+        permit: frozenset[str],
+        record: Level,
+        trace: TraceOptions | None = None,
+        users: Mapping[str, str],
+        plugins: frozenset[str] = frozenset(),
+        tls: SSLContext | None = None,
+        settings: NodeSettings | None = None,
+        levels: Levels | None = None,
+    ) -> None:
+        """`users` are added, by name and password, with every right on "/"; with `tls` there is a second port."""
+        self.compat = compat
+        self.seed = seed
+        self.permit = permit
+        self.users = dict(users)
+        self.plugins = plugins
+        self.tls = tls
+        self.settings = settings
+        self._levels = levels
+        # Made when it is needed, which in many a test is never.
+        self._judge: Judge | None = None
+        # The ports in use: the plain one, then that of TLS.
+        self._addresses: list[Address] = []
+        self.lock = native.reentrant_lock()
+        # The broker's clock, which a test may hold, and that of heartbeats, which only skips.
+        self.clock = HoldableClock(_REAL)
+        self.wall = HoldableClock(_REAL)
+        writer = None if trace is None else self._new_writer(trace)
+        self.recorder = Recorder(record, writer=writer, pack=Message.packed, unpack=Message.of)
+        # Why autojump gave up, for whoever waits or moves time next.
+        self.time_error: BrokerError | None = None
+        # What the test's own answering code raised and nobody has been given yet.
+        self.script_errors: list[BaseException] = []
+        # The test it belongs to, if a plugin said so.
+        self.owner: str | None = None
+        # How often the test called: it looked, acted or began to wait.
+        self.call_count = 0
+        self._connection_count = 0
+        self._faults: FaultPlan | None = None
+        self.node = self._new_node()
+        self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
+        if self.recorder.tap is not None:
+            self.loop.after_turn = self.recorder.turned
+
+    def _new_node(self) -> Node:
+        node = Node(
+            compat=self.compat,
+            dice=SeededDice(self.seed),
+            now=self.clock.now(),
+            hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.tap is not None else None),
+            permit=self.permit,
+            settings=self.settings,
+        )
+        if EVENT_EXCHANGE in self.plugins:
+            from leveret.core.model.event_exchange import EventExchange
+
+            node.event_exchange = EventExchange(node)
+        for name, password in self.users.items():
+            node.access.set_user(name, password)
+            node.access.set_permission("/", name)
+        if self._faults is not None:
+            self._faults.attach(node)
+        return node
+
+    @property
+    def judge(self) -> Judge:
+        """The judge of this broker: what its strict checks have found."""
+        if self._judge is None:
+            from leveret.observe.checks.judge import Judge
+
+            self._judge = Judge(self, self._levels or Levels(()), self.fault_rules)
+        return self._judge
+
+    def resume_judging(self) -> None:
+        """Judge again, after a stop, if anything was judged before."""
+        if self._judge is not None:
+            self._judge.resume()
+
+    @property
+    def faults(self) -> FaultPlan:
+        """What should go wrong; nothing, and so nothing is made for it, until somebody asks."""
+        if self._faults is None:
+            from random import Random
+
+            from leveret.faults.plan import FaultPlan
+
+            # Chance of its own, so that a fault changes no name the node makes up.
+            self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed))
+            self._faults.attach(self.node)
+        return self._faults
+
+    def fault_rules(self) -> list[Rule]:
+        """This is all that should have gone wrong, spent or not."""
+        return [] if self._faults is None else self._faults.rules
+
+    def kept_back(self) -> list[str]:
+        """This is what faults keep back, a sentence each."""
+        return [] if self._faults is None else self._faults.kept_back()
+
+    def faults_text(self) -> str:
+        """This is what a report says of faults, below the rest of it."""
+        return "" if self._faults is None else self._faults.report()
+
+    def _new_writer(self, trace: TraceOptions) -> Writer:
+        # Not for brokers that write no file: they need nothing that compresses or asks git.
+        from leveret.trace.writer import Writer
+
+        facts = {"broker": f"leveret {_own_version()}", "profile": self.compat.version, "seed": self.seed}
+        return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)
+
+    def _connect(self, peer: Address, local: Address) -> Conversation:
+        self._connection_count += 1
+        dirty = cast("list[object]", self.loop.dirty)
+        if self.tls is None or local[1] != self._addresses[1][1]:
+            return self._connection(peer, local, dirty)
+        from leveret.server.tls import TlsConversation
+
+        secured = TlsConversation(self.tls, dirty)
+        secured.inner = self._connection(peer, local, secured)
+        return secured
+
+    def _connection(self, peer: Address, local: Address, dirty: Dirty) -> Connection:
+        return Connection(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
+
+    def start(self, host: str, *ports: int) -> list[Address]:
+        """This opens ports, the second of them for TLS, and returns their addresses.
+
+        OSError when one cannot be had, ValueError when there can be no trace file where it is wanted.
+        """
+        self.refuse_strangers()
+        self._open_trace()
+        self._open([(host, port) for port in ports], self.loop.start)
+        return self._addresses
+
+    def _open_trace(self) -> None:
+        writer = self.recorder.writer
+        if writer is None:
+            return
+        try:
+            writer.open()
+        except OSError as error:
+            raise ValueError(f"trace={writer.directory!r}: no file can be written there: {error.strerror}") from None
+
+    def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
+        listeners: list[Listener] = []
+        try:
+            for address in addresses:
+                listeners.append(Listener(*address))
+        except OSError:
+            for listener in listeners:
+                listener.close()
+            raise
+        self._addresses = [listener.address for listener in listeners]
+        serve(*listeners)
+
+    def close_ports(self) -> None:
+        """This lets nobody in until `reopen_ports`."""
+        self.ask(self.loop.close_ports)
+
+    def reopen_ports(self) -> None:
+        """This opens the same ports again; OSError when somebody has taken one meanwhile."""
+        self.ask(self._reopen_ports)
+
+    def _reopen_ports(self) -> None:
+        if self.loop.is_running and not self.loop.is_listening:
+            self._open(self._addresses, self.loop.listen)
+
+    def stop(self) -> None:
+        """This closes the port and every connection; what is left can still be looked at."""
+        # What a client raises on a thread that was left behind may surface in another test than its own.
+        whose = "" if self.owner is None else f": the end of {self.owner}"
+        self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + whose))
+        if self.recorder.writer is not None and not self.loop.is_abandoned:
+            with self.lock:
+                self.recorder.writer.close()
+
+    def _shut_down(self, text: str) -> None:
+        """This ends every connection. What they give back by it is not told: no test did that, and what it left
+        unacked is to be found so in its trace.
+        """
+        hooks = self.node.hooks
+        tap = hooks.tap
+        if tap is not None:
+            hooks.tap = lambda event: None if event[0] in _OF_GIVEN_BACK else tap(event)
+        try:
+            for session in list(self.node.connections.values()):
+                session.shut_down(ConnectionForced(text))
+        finally:
+            hooks.tap = tap
+
+    def reset(self, before: Callable[[], None]) -> None:
+        """This calls `before` behind the barrier, closes every connection and begins anew on the same port."""
+        self.ask(lambda: self._begin_anew(before))
+
+    def _begin_anew(self, before: Callable[[], None]) -> None:
+        before()
+        self._shut_down(SHUTDOWN_TEXT)
+        self.loop.reset_all()
+        self.recorder.begin_anew()
+        self.clock.release()
+        self.time_error = None
+        self._connection_count = 0
+        internal_errors = self.node.internal_errors
+        self.node = self.loop.host = self._new_node()
+        # What went wrong inside leveret is not part of what a reset forgets.
+        self.node.internal_errors = internal_errors
+
+    def restart(self) -> None:
+        """This stops and starts on the same port: what is durable stays."""
+        self.ask(self._restart)
+
+    def _restart(self) -> None:
+        self.node.restart()
+        self.loop.reset_all()
+
+    def refuse_strangers(self) -> None:
+        """This raises BrokerError in a forked child: connections, thread and lock are its parent's."""
+        if self.loop.is_abandoned:
+            raise BrokerError(
+                f"this broker belongs to process {self.loop.process}, from which this process was forked; "
+                "connect to its URL, or start a broker here"
+            )
+
+    @contextmanager
+    def acting(self) -> Iterator[Node]:
+        """This is for changing something: what the node refuses is raised as RefusedError, and output is sent."""
+        self.refuse_strangers()
+        self.call_count += 1
+        with self.lock:
+            node = self.node
+            node.advance(self.clock.now(), self.wall.now())
+            if node.hooks.tap is not None:
+                node.hooks.tap((events.CALLED, node.now, *calling_line()))
+            try:
+                yield node
+            except AmqpError as error:
+                raise _refused(error) from None
+            finally:
+                node.run_work()
+                if not self.loop.is_running:
+                    self.recorder.turned(None)
+        self.loop.wake()
+
+    @contextmanager
+    def _changing_faults(self) -> Iterator[Node]:
+        """What clients had sent before is not for the new rules."""
+        self.sync()
+        with self.acting() as node:
+            yield node
+
+    @contextmanager
+    def looking(self) -> Iterator[Node]:
+        """This is for looking at something, once everything that clients had sent is handled."""
+        self.sync()
+        with self.lock:
+            yield self.node
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """This returns what `action` returns, run behind the barrier on the loop's thread."""
+        self.refuse_strangers()
+        self.call_count += 1
+        return self.loop.ask(action)
+
+    def sync(self) -> None:
+        """This is the barrier: what had arrived is handled, due work is done, and output was offered."""
+        self.ask(_nothing)
+
+    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        """This asks the predicate, under the lock, now and after whatever happens, until it is true or time is up.
+
+        It begins with the barrier and returns the last answer.
+        """
+        refuse_to_starve_clients()
+        limit = _limit(timeout)
+        self.sync()
+        while True:
+            with self.lock:
+                count = self.loop.turns.count
+                if predicate():
+                    return True
+                self.raise_time_error()
+            if not self._wait_beyond(count, limit):
+                self.sync()
+                with self.lock:
+                    return predicate()
+
+    def _wait_beyond(self, count: int, limit: int) -> bool:
+        """This waits for something to happen; False when time is up, or nothing can happen any more."""
+        left_us = limit - _REAL.now()
+        if left_us <= 0 and is_debugged():
+            # Somebody thinks at a breakpoint; look again now and then.
+            left_us = _DEBUGGED_US
+        if left_us <= 0 or not self.loop.is_running:
+            return False
+        self.loop.turns.wait_beyond(count, left_us / 1_000_000)
+        return True
+
+    def wait_while(self, reasons: Callable[[], list[str]], timeout: float) -> list[str]:
+        """This waits until there are no `reasons` behind the barrier, and returns those left when time is up."""
+        refuse_to_starve_clients()
+        limit = _limit(timeout)
+        while True:
+            count, left = self.ask(lambda: (self.loop.turns.count, reasons()))
+            if not left:
+                return []
+            while left:
+                if not self._wait_beyond(count, limit):
+                    return self.ask(reasons)
+                # A look without the barrier is enough to go on waiting, not to end it.
+                with self.lock:
+                    self.raise_time_error()
+                    count, left = self.loop.turns.count, reasons()
+
+    def raise_time_error(self) -> None:
+        """This raises, once, why autojump gave up."""
+        error, self.time_error = self.time_error, None
+        if error is not None:
+            raise error
+
+    def wait_idle(self, timeout: float) -> None:
+        """This waits until nothing is in flight and nothing due; WaitTimeoutError says what is."""
+        reasons = self.wait_while(self._why_not_idle, timeout)
+        if reasons:
+            raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
+
+    def _why_not_idle(self) -> list[str]:
+        from leveret.observe.idle import why_not_idle
+
+        return why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
+
+    def unread_by_peers(self) -> list[str]:
+        """These are the peers that do not take what is sent to them."""
+        return [
+            f"{transport.outbox_bytes} octets not read by {getattr(transport.conversation, 'client_name', 'a peer')}"
+            for transport in self.loop.transports
+            if transport.outbox_bytes
+        ]
+
+    def describe(self) -> str:
+        """This is the state of the broker in words."""
+        from leveret.observe.idle import describe
+
+        with self.lock:
+            return describe(self.node)
+
+    def report(self, title: str | None = None) -> str:
+        """This is all there is to say when something did not happen: state, refusals, last events, faults, seed."""
+        from leveret.observe.report import report_text
+
+        with self.lock:
+            title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
+            return report_text(self.node, self.recorder, title) + self.faults_text()
+
+
+def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("leveret")
+    except PackageNotFoundError:
+        # Run from its source.
+        return "unreleased"
+
+
+def _refused(error: AmqpError) -> RefusedError:
+    """The refusal a client would have been sent, with the ways out where a denied feature is the reason."""
+    feature = denied_feature(error.reply_text)
+    return RefusedError(error.code, error.reply_text, () if feature is None else ["\n".join(ways_out(feature))])
+
+
+def _nothing() -> None:
+    """The barrier needs no act behind it."""
+
+
+def _limit(timeout: float) -> int:
+    return _REAL.now() + round(timeout * 1_000_000)
+
+
+def refuse_to_starve_clients() -> None:
+    """This raises BrokerError on a running event loop's thread: the client waited for may need that very thread."""
+    if is_in_event_loop():
+        name = _blocking_call()
+        raise BrokerError(
+            f"{name} would block the event loop that the client it waits for may need; use: await broker.aio.{name}"
+        )
+
+
+def is_in_event_loop() -> bool:
+    """This says whether an event loop runs on this thread, without importing one."""
+    asyncio_events = sys.modules.get("asyncio.events")
+    if asyncio_events is not None and asyncio_events._get_running_loop() is not None:
+        return True
+    trio_lowlevel = sys.modules.get("trio.lowlevel")
+    return trio_lowlevel is not None and bool(trio_lowlevel.in_trio_run())
+
+
+def _blocking_call() -> str:
+    """The name of the broker's method that was called, for the text of the refusal."""
+    found, frame = "...", sys._getframe(1).f_back
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
+        name = frame.f_code.co_name
+        if name.startswith(("assert_", "wait_")):
+            found = f"{name}(...)"
+        elif name == "advance":
+            found = "clock.advance(...)"
+        frame = frame.f_back
+    return found

@@ -1,0 +1,32 @@
+"""The keywords of a broker: what can be said of them before there is one.
+
+A mistake is raised where it was written and names what there is instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_PORT_MAX: Final = 65535
+
+
+def checked_port(name: str, port: object) -> int:
+    """A port to listen on, 0 for a free one; ValueError for what is none."""
+    if not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
+        raise ValueError(f"{name}={port!r} is not a port: a number from 0 (a free one) to {_PORT_MAX}")
+    return port
+
+
+def checked_seed(seed: object) -> int:
+    """The seed of chance; ValueError for what is no whole number."""
+    if not isinstance(seed, int):
+        raise ValueError(f"seed={seed!r} is no whole number")
+    return seed
+
+
+def checked_users(users: object) -> Mapping[str, str]:
+    """Passwords by the names of users; ValueError for anything else."""
+    if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
+        raise ValueError(f"users={users!r} are no users; give their passwords by name, as in users={{'bob': 'secret'}}")
+    return users

@@ -1,0 +1,177 @@
+"""A connection of the test itself: no socket, and one channel that hands messages over instead of sending them.
+
+It stands among the node's connections, under a negative number, so that a restart ends it and its queues take back
+what it held; views show clients only and leave it out. Its events name no connection: they are the test's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leveret.core.model.errors import AmqpError
+from leveret.core.model.message import Message
+from leveret.core.protocol.channel import Channel, Delivery
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.state import State
+from leveret.core.wire.properties import Properties
+from leveret.observe.message_view import MessageView
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import Kind, Right
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.message import QueueEntry
+    from leveret.core.model.node import Node
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.wire.frames import Encodable
+
+OnMessage = Callable[[int, MessageView], None]
+
+
+class OwnConnection(Connection):
+    """This is the connection of one scripted peer."""
+
+    is_client = False
+
+    def __init__(self, node: Node, vhost: VirtualHost, *, is_waited_for: bool) -> None:
+        """`is_waited_for` says whether what it holds will be settled without the test's doing."""
+        super().__init__(node, number=_free_number(node), peer=("", 0), local=("", 0), dirty=[])
+        self._liveness.stop()
+        self.vhost = vhost
+        self.state = State.OPENED
+        self.opened_at = node.now
+        self.is_waited_for = is_waited_for
+        # Why it was ended, if not by the test.
+        self.end_reason: str | None = None
+        node.connections[self.number] = self
+
+    @property
+    def client_name(self) -> str:
+        """Who holds what this holds."""
+        return "the test"
+
+    def send(self, octets: bytes) -> None:
+        """There is nobody to send to."""
+
+    def mark_dirty(self) -> None:
+        """There is nothing to send."""
+
+    def refuse(self, channel_number: int, error: AmqpError) -> None:
+        """End: whatever ends a client's channel or connection ends this."""
+        self.end(error.reply_text)
+
+    def close(self, error: AmqpError) -> None:
+        """End: an operator or a shutdown closes it."""
+        self.end(error.reply_text)
+
+    def shut_down(self, error: AmqpError) -> None:
+        """End at once."""
+        self.end(error.reply_text)
+
+    def end(self, reason: str | None) -> None:
+        """Give back what it holds."""
+        if self.state is State.OPENED:
+            self.state = State.ENDING
+            self.end_reason = reason
+            self._end(reason)
+
+    def _tap(self, kind: str, *fields: object) -> None:
+        """Its opening and closing are no events: it is no client."""
+
+
+class OwnChannel(Channel):
+    """This is its channel: the subscriber of one consumer."""
+
+    __slots__ = ("_on_message", "room")
+
+    def __init__(self, connection: OwnConnection, on_message: OnMessage) -> None:
+        """`on_message` gets the delivery tag and the message, with the broker's lock held."""
+        super().__init__(connection, 1)
+        connection.channels[1] = self
+        self._on_message = on_message
+        # How many more it takes; None is any number.
+        self.room: int | None = None
+        self.is_limited = True
+
+    def require(self, right: Right, kind: Kind, name: str) -> None:
+        """The test may do everything."""
+
+    def send(self, method: Encodable) -> None:
+        """There is nobody to send to."""
+
+    def tap(self, kind: str, *fields: object) -> None:
+        """Record something the test did."""
+        tap = self.node.hooks.tap
+        if tap is not None:
+            tap((kind, self.node.now, self.vhost.name, None, None, *fields))
+
+    def has_room(self) -> bool:
+        """Whether it takes another one."""
+        return self.room is None or self.room > 0
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Hand one entry over."""
+        node, message, queue = self.node, entry.message, consumer.queue
+        tag = self.last_tag = self.last_tag + 1
+        if self.room is not None:
+            self.room -= 1
+        if not consumer.no_ack:
+            self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
+        octets = queue.delivered_octets(entry, is_get=False)
+        if self.vhost.firehose is not None:
+            self.vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
+        self.tap(
+            events.DELIVERED,
+            queue.name,
+            message,
+            entry.copy,
+            consumer.tag,
+            tag,
+            entry.redelivered,
+            entry.acquired_count,
+        )
+        if consumer.no_ack:
+            self.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+        view = MessageView(
+            _as_delivered(message, octets),
+            redelivered=entry.redelivered,
+            delivery_count=entry.delivery_count,
+            enqueued_at=entry.enqueued_at,
+            expires_at=entry.expires_at,
+            consumer_tag=consumer.tag,
+            connection=self.connection.client_name,
+            delivered_at=node.now,
+        )
+        self._on_message(tag, view)
+
+    def cancelled(self, consumer: Consumer, reason: str) -> None:
+        """The broker has cancelled its consumer."""
+        super().cancelled(consumer, reason)
+        assert isinstance(self.connection, OwnConnection)
+        self.connection.end_reason = f"cancelled by the broker: {reason}"
+
+    def can_be_cancelled(self) -> bool:
+        """It hears of everything."""
+        return self.node.compat.consumer_timeout_is_quorum_only
+
+
+def _free_number(node: Node) -> int:
+    return min(0, min(node.connections, default=0)) - 1
+
+
+def _as_delivered(message: Message, octets: bytes | None) -> Message:
+    """The message with the properties that its queue delivers instead of its own."""
+    if octets is None:
+        return message
+    return Message(
+        message.id,
+        message.exchange,
+        message.routing_key,
+        Properties.decode(octets),
+        octets,
+        message.body,
+        message.routing_keys,
+        message.hidden_keys,
+        message.deaths,
+    )

@@ -1,0 +1,190 @@
+"""The hands of a broker's clock, as a test moves it.
+
+Time is real until held. Moved, it goes from deadline to deadline, each at its own instant; after one that sent
+something to a client it waits in real time until clients have reacted, so that what they do next begins where it would
+have. Only the broker's own deadlines move: heartbeats and the limits of handshakes go by the wall, unless asked for.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Never
+
+from leveret.engine.engine import refuse_to_starve_clients
+from leveret.errors import BrokerError, unknown_keyword
+from leveret.observe.hinting import Hinting
+from leveret.time.autojump import Autojump, endless
+from leveret.time.stillness import Newcomers, Stillness
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+
+# In real time: how long a step of `advance` waits for clients, and a leap of `autojump` for threads at work.
+SETTLE_S: Final = 1.0
+PATIENCE_S: Final = 3.0
+# Steps of `advance` that sent something, and leaps of `autojump`, before it is said that there is no end to them.
+STEP_LIMIT: Final = 10_000
+LEAP_LIMIT: Final = 1_000
+# The units that `advance` takes, in microseconds.
+_UNITS_US: Final = {
+    "seconds": 1_000_000,
+    "ms": 1_000,
+    "minutes": 60_000_000,
+    "hours": 3_600_000_000,
+    "days": 86_400_000_000,
+}
+# Steps that sent nothing in one go, before others may look at the broker again.
+_SILENT_STEPS: Final = 1_000
+
+
+class Timekeeper(Hinting):
+    """This is `broker.clock`."""
+
+    _called = "a broker's clock"
+
+    def __init__(self, engine: Engine) -> None:
+        """It moves the time of that engine."""
+        self._engine = engine
+        self._stillness = Stillness(engine)
+        self._autojump: Autojump | None = None
+
+    @property
+    def now(self) -> float:
+        """This is the broker's time in seconds since the epoch."""
+        return self._engine.clock.now() / 1_000_000
+
+    @property
+    def is_held(self) -> bool:
+        """This says whether time stands still, but for leaps."""
+        return self._engine.clock.is_held
+
+    def hold(self) -> None:
+        """This stops time, and autojump, once what is due by now is done."""
+        self._end_autojump()
+        self._engine.ask(self._engine.clock.hold)
+
+    def release(self) -> None:
+        """This lets time run on from where it stands, and ends autojump."""
+        self._end_autojump()
+        self._engine.ask(self._engine.clock.release)
+
+    def autojump(self, *, limit: int = LEAP_LIMIT, settle: float = PATIENCE_S, while_held: bool = False) -> Autojump:
+        """This holds time and lets it leap to the next deadline whenever nobody has anything to do.
+
+        It is on from the call until `stop()` of what is returned, or the end of its `with` block. A thread that is at
+        work, here or in a client's process, delays a leap, at most by `settle` seconds of real time; a message that a
+        client holds prevents it, unless `while_held`. More than `limit` leaps are taken for a loop without end:
+        EndlessTimeError is raised by whatever waits, or at the end of the block.
+        """
+        self._end_autojump()
+        if not self._engine.loop.is_running:
+            raise BrokerError("time can leap by itself once the broker was started")
+        self._autojump = Autojump(self._engine, limit=limit, settle=settle, while_held=while_held)
+        self._autojump.start()
+        return self._autojump
+
+    def _end_autojump(self) -> None:
+        if self._autojump is not None:
+            self._autojump.stop()
+            self._autojump = None
+        self._engine.raise_time_error()
+
+    def advance(
+        self,
+        seconds: float | timedelta | None = None,
+        *,
+        ms: float | None = None,
+        minutes: float | None = None,
+        hours: float | None = None,
+        days: float | None = None,
+        settle: float = SETTLE_S,
+        heartbeats: bool = False,
+        limit: int = STEP_LIMIT,
+        **unknown: Never,
+    ) -> None:
+        """This holds time, ends autojump, and moves time on by the sum of what is given, in seconds or as a timedelta.
+
+        First, and after each step that sent something, clients get until they have reacted, at most `settle` seconds of
+        real time. With `heartbeats`, silence counts too: the broker beats, and gives up clients that did not. More than
+        `limit` such steps raise EndlessTimeError. TypeError when nothing is given.
+        """
+        refuse_to_starve_clients()
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        for word in unknown:
+            raise unknown_keyword("advance()", word, [*_UNITS_US, "settle", "heartbeats", "limit"])
+        given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
+        if all(span is None for span in given.values()):
+            raise TypeError("advance() needs to know how far: advance(30), or by ms=, minutes=, hours= or days=")
+        for unit, span in given.items():
+            if span is not None and not isinstance(span, (int, float)):
+                raise TypeError(f"advance() takes {unit} as a number, not {span!r}")
+        span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
+        if span_us < 0:
+            raise ValueError("time does not go backwards")
+        self._end_autojump()
+        target = self._engine.ask(lambda: self._hold_until(span_us))
+        if settle > 0:
+            # What clients are doing now, they do before time moves; what they hold on to is theirs.
+            self._stillness.wait(list, settle)
+        steps = Steps(self._engine, target, heartbeats=heartbeats)
+        while not self._engine.ask(steps.take):
+            if steps.newcomers is None:
+                continue
+            if steps.sent_count > limit:
+                done_us = self._engine.clock.now() - target + span_us
+                raise endless(self._engine, f"advance has sent something to clients {limit} times", done_us)
+            if settle > 0:
+                self._stillness.wait(steps.newcomers.reasons, settle)
+
+    def _hold_until(self, span_us: int) -> int:
+        self._engine.clock.hold()
+        return self._engine.clock.now() + span_us
+
+
+class Steps:
+    """The way of the clock to a target, one step after the other; for the loop's thread."""
+
+    def __init__(self, engine: Engine, target: int, *, heartbeats: bool) -> None:
+        self._engine = engine
+        self._target = target
+        self._heartbeats = heartbeats
+        # What clients have got by the last step; None when it sent nothing.
+        self.newcomers: Newcomers | None = None
+        # Steps that sent something.
+        self.sent_count = 0
+
+    def take(self) -> bool:
+        """This moves on to the first deadline that sends something; True when the target is reached without one."""
+        self.newcomers = None
+        before = Newcomers(self._engine)
+        for _ in range(_SILENT_STEPS):
+            at = self._next_instant(self._target)
+            self._move(at)
+            if self._engine.loop.dirty:
+                self.newcomers = before
+                self.sent_count += 1
+                return False
+            if at == self._target and self._next_instant(at + 1) > at:
+                return True
+        return False
+
+    def _move(self, at: int) -> None:
+        engine = self._engine
+        if self._heartbeats:
+            engine.wall.skip(at - engine.clock.now())
+        engine.clock.jump(at)
+        engine.node.advance(at, engine.wall.now())
+
+    def _next_instant(self, latest: int) -> int:
+        engine = self._engine
+        now = engine.clock.now()
+        instants = [latest]
+        deadline = engine.node.next_deadline()
+        if deadline is not None:
+            instants.append(deadline)
+        if self._heartbeats:
+            liveness_deadline = engine.node.next_liveness_deadline()
+            if liveness_deadline is not None:
+                instants.append(now + liveness_deadline - engine.wall.now())
+        return max(now, min(instants))

@@ -1,0 +1,132 @@
+"""Stillness: when clients have reacted to what they were sent, as far as that can be known.
+
+A broker sees octets, not intentions: a worker that acknowledges first and then publishes the next message looks done
+in between. So still is a broker when it is idle, when no thread of this process or of a client's is at work (where the
+system tells, see `server.threads`), and when no client made itself heard for a moment. The moment is a millisecond
+where the threads of every client can be seen, and `UNSEEN_S` where there is one on another machine, or of another user.
+
+What nobody can know: that a client which holds no message and waits for something else (a web service, a sleep) is
+going to publish. That is for the test to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from leveret.observe.holders import connections, holdings
+from leveret.observe.idle import why_not_idle
+from leveret.server import native
+from leveret.server.threads import SELF, Threads, processes_of
+from leveret.time.sources import SystemClock
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+
+SEEN_S: Final = 0.001
+UNSEEN_S: Final = 0.02
+# Threads that only look from time to time whether there is something to do are busy for less than this part of it.
+_IDLE_SHARE: Final = 0.3
+# A moment that took this many times as long shows nothing: what kept this from looking has kept clients from working.
+_LATE: Final = 3
+
+_REAL: Final = SystemClock()
+
+Reasons = Callable[[], list[str]]
+
+
+class Stillness:
+    """This waits until the clients of one broker have nothing to do."""
+
+    def __init__(self, engine: Engine) -> None:
+        """It watches that engine."""
+        self._engine = engine
+        self._threads = Threads()
+        # The ports of each connection, the client's first, and the processes that have its socket.
+        self._processes: dict[tuple[int, int], set[str]] = {}
+
+    def wait(self, reasons: Reasons, settle: float) -> list[str]:
+        """This waits until there are no `reasons` and all is still; what is left when `settle` seconds are over."""
+        limit = _REAL.now() + round(settle * 1_000_000)
+        while True:
+            left = self._engine.wait_while(reasons, (limit - _REAL.now()) / 1_000_000)
+            if left:
+                return left
+            arrival_count = self.arrival_count()
+            if not self.is_anybody_at_work() and self.arrival_count() == arrival_count:
+                return []
+            if _REAL.now() >= limit:
+                return ["clients are at work"]
+
+    def arrival_count(self) -> int:
+        """This is how often clients made themselves heard, with what has arrived by now."""
+        return self._engine.ask(lambda: self._engine.loop.arrival_count)
+
+    def is_anybody_at_work(self) -> bool:
+        """This watches for the moment it takes, and for another one where somebody was busy for a part of it: a thread
+        that waits for the interpreter looks as if it had nothing to do.
+        """
+        moment = SEEN_S if self._are_all_seen() else UNSEEN_S
+        share = self._busy_share(moment)
+        if 0 < share <= _IDLE_SHARE:
+            share = self._busy_share(moment)
+        return share > _IDLE_SHARE
+
+    def _busy_share(self, moment: float) -> float:
+        started_at = _REAL.now()
+        self._threads.look()
+        gate = native.allocate_lock()
+        gate.acquire()
+        native.wait_at(gate, moment)
+        is_late = _REAL.now() - started_at > _LATE * moment * 1_000_000
+        return 1.0 if is_late else self._threads.busy_share()
+
+    def _are_all_seen(self) -> bool:
+        if not self._threads.can_tell:
+            return False
+        with self._engine.lock:
+            clients = {(client.peer[1], client.local[1]) for client in connections(self._engine.node)}
+        if clients != self._processes.keys():
+            self._find_processes(clients)
+        return all(self._processes.values())
+
+    def _find_processes(self, clients: set[tuple[int, int]]) -> None:
+        found = {pair: self._processes.get(pair) for pair in clients}
+        new = processes_of([pair for pair, processes in found.items() if not processes])
+        self._processes = {pair: processes or new.get(pair, set()) for pair, processes in found.items()}
+        self._threads.processes = {SELF, *(process for processes in self._processes.values() for process in processes)}
+
+
+class Newcomers:
+    """What keeps a broker from being idle since this was made; what was under way before does not count."""
+
+    def __init__(self, engine: Engine) -> None:
+        """To be made on the loop's thread."""
+        self._engine = engine
+        self._held = set(_held(engine))
+        self._unread = set(_unread(engine))
+
+    def reasons(self) -> list[str]:
+        """What is new and not done; on the loop's thread or under the lock."""
+        held_count = sum(key not in self._held for key in _held(self._engine))
+        unread_count = sum(key not in self._unread for key in _unread(self._engine))
+        reasons = [f"{held_count} deliveries not settled"] if held_count else []
+        return reasons + ([f"{unread_count} clients do not read"] if unread_count else [])
+
+
+def why_not_idle_but_for(engine: Engine, *, is_holding_fine: bool) -> list[str]:
+    """Why the broker is not idle, messages that clients hold left out if that is fine."""
+    reasons = engine.unread_by_peers()
+    if is_holding_fine:
+        return reasons
+    return why_not_idle(engine.node) + reasons
+
+
+def _held(engine: Engine) -> list[tuple[int, int, int]]:
+    return [
+        (holding.connection.number, holding.channel.number, holding.delivery.tag) for holding in holdings(engine.node)
+    ]
+
+
+def _unread(engine: Engine) -> list[int]:
+    return [transport.fd for transport in engine.loop.transports if transport.outbox_bytes]

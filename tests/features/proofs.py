@@ -1,0 +1,43 @@
+"""What proves the rows of the parity table: the scenarios that a pattern means, and what was recorded of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fnmatch import filter as matching
+
+from leveret.features import RECORDED, Row
+from tests.semantics import scenarios, transcripts
+from tests.semantics.scenario import SCENARIOS
+
+scenarios.load_all()
+
+
+def is_test(proof: str) -> bool:
+    return proof.startswith("tests/")
+
+
+def scenarios_of(row: Row) -> set[str]:
+    return {name for proof in row.proof if not is_test(proof) for name in matching(SCENARIOS, proof)}
+
+
+def counted(names: set[str]) -> dict[str, int]:
+    """How many of these scenarios have a transcript, by version."""
+    found = Counter(
+        version
+        for name in names
+        for version in SCENARIOS[name].versions
+        if transcripts.load(version, SCENARIOS[name].area, SCENARIOS[name].name) is not None
+    )
+    return {version: found[version] for version in RECORDED if found[version]}
+
+
+def counts_of(rows: tuple[Row, ...]) -> dict[str, object]:
+    """What scenarios.json has to hold."""
+    by_row: dict[str, dict[str, dict[str, int]]] = {}
+    for row in rows:
+        counts = counted(scenarios_of(row))
+        if counts:
+            by_row.setdefault(row.area, {})[row.name] = counts
+    areas = sorted({each.area for each in SCENARIOS.values()})
+    by_area = {area: counted({each.id for each in SCENARIOS.values() if each.area == area}) for area in areas}
+    return {"rows": by_row, "areas": by_area}

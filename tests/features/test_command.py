@@ -1,0 +1,68 @@
+"""What `python -m leveret features` prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from leveret.cli import main
+from leveret.features import rows
+from leveret.features.printing import print_table
+from tests.features.count import PAGE_WITH_COUNTS, TABLE_OF_FEATURES, with_counts
+from tests.features.test_table import COUNT_ANEW
+
+
+def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert main(["parity", *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_documentation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    written = TABLE_OF_FEATURES.read_text(encoding="utf-8")
+
+    assert written == printed(capsys, "--format", "markdown"), COUNT_ANEW
+
+
+def test_the_numbers_of_scenarios_are_told_beside_their_rules() -> None:
+    page = PAGE_WITH_COUNTS.read_text(encoding="utf-8")
+
+    assert "| all |" in page
+    assert page == with_counts(page), COUNT_ANEW
+
+
+def test_every_feature_is_printed_with_its_proof_and_remark(capsys: pytest.CaptureFixture[str]) -> None:
+    words = " ".join(printed(capsys).split())
+
+    assert [row.name for row in rows() if ", ".join(row.proof) not in words or row.remark not in words] == []
+
+
+def test_one_version_leaves_out_what_it_never_had(capsys: pytest.CaptureFixture[str]) -> None:
+    said = printed(capsys, "--version", "3.10")
+
+    assert "delayed retry" not in said
+    assert "basic.credit " in said
+
+
+def test_programs_are_told_states_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(printed(capsys, "--format", "json"))
+
+    found = {(row["area"], row["feature"]): row for row in told}
+    assert len(told) == len(rows())
+    assert found["Exchange types", "topic"]["versions"]["4.2"] == {"state": "documented", "scenarios": 0}
+    assert found["Exchange types", "topic"]["versions"]["4.3"]["state"] == "proven"
+    assert found["Exchange types", "x-jms-topic"]["versions"]["4.3"]["state"] == "not there"
+    assert found["Exchange types", "x-modulus-hash"]["versions"]["4.0"]["state"] == "absent"
+
+
+def test_a_version_that_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parity", "--version", "4.1"]) == 2
+
+    assert (
+        capsys.readouterr().err == "leveret: leveret does not know RabbitMQ '4.1'; it knows 4.3, 4.2, 4.0, 3.13, 3.10\n"
+    )
+
+
+@pytest.mark.parametrize("format_name", ["text", "markdown", "json"])
+def test_everything_printed_is_ascii(format_name: str) -> None:
+    assert print_table(None, format_name).isascii()

@@ -1,0 +1,125 @@
+"""The parity table is complete, names proofs that are there, and claims no more than was recorded."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable
+from fnmatch import filter as matching
+from pathlib import Path
+
+import pytest
+
+import leveret.features
+from leveret.broker import PLUGINS
+from leveret.core.compat import PERMITTED
+from leveret.core.model import absent, policy_keys
+from leveret.core.model.arguments import QUEUE_ARGUMENTS
+from leveret.core.model.exchanges import EXCHANGE_TYPES
+from leveret.core.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
+from leveret.core.protocol.auth import MECHANISMS
+from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
+from leveret.features import ABSENT, RECORDED, VERSIONS, Row, rows
+from tests.features.proofs import SCENARIOS, counts_of, is_test, scenarios_of
+from tests.semantics.test_coverage import TABLE as COVERAGE
+
+ROOT = Path(__file__).parents[2]
+METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
+COUNT_ANEW = "python -m tests.features.count makes scenarios.json and docs/features.md anew"
+
+HAS_ROWS: dict[str, Iterable[str]] = {
+    "Exchange types": (*EXCHANGE_TYPES, *absent.EXCHANGE_TYPES),
+    "Queue types": QUEUE_TYPES,
+    "Queue arguments": (*QUEUE_ARGUMENTS, *absent.QUEUE_ARGUMENTS),
+    "Consumer arguments": CONSUMER_ARGUMENTS,
+    "Policy keys": policy_keys._KEYS,
+    "Login": (*MECHANISMS, "EXTERNAL"),
+    "Deprecated features": PERMITTED,
+}
+
+
+@pytest.mark.parametrize("area", HAS_ROWS)
+def test_what_leveret_has_tables_of_has_rows(area: str) -> None:
+    found = {row.name for row in rows() if row.area == area}
+
+    assert sorted(set(HAS_ROWS[area]) - found) == []
+
+
+def test_every_method_of_the_protocol_has_a_row() -> None:
+    found = {row.name for row in rows() if row.area == "Methods"}
+
+    # An answer stands with what it answers.
+    assert [name for name in METHODS if name not in found and name.removesuffix("-ok") not in found] == []
+
+
+def test_every_plugin_that_can_be_enabled_is_told_of() -> None:
+    told = " ".join(row.remark for row in rows())
+
+    assert [plugin for plugin in PLUGINS if plugin not in told] == []
+
+
+def test_every_scenario_is_proof_of_something() -> None:
+    proofs = {name for row in rows() for name in scenarios_of(row)}
+
+    assert sorted(set(SCENARIOS) - proofs) == []
+
+
+def test_every_section_of_the_claimed_behaviour_has_a_row() -> None:
+    proofs = {name for row in rows() for name in scenarios_of(row)}
+    named = {
+        section: {name for proof in claims.values() if isinstance(proof, list) for name in proof}
+        for section, claims in COVERAGE.items()
+    }
+
+    assert [section for section, names in named.items() if not any(matching(proofs, name) for name in names)] == []
+
+
+def test_every_proof_is_there() -> None:
+    assert [(row.name, proof) for row in rows() for proof in row.proof if not is_there(proof)] == []
+
+
+def test_what_is_there_has_a_proof() -> None:
+    assert [row.name for row in rows() if not row.proof and not row.instead] == []
+
+
+def test_a_name_stands_once_in_an_area() -> None:
+    names = [(row.area, row.name) for row in rows()]
+
+    assert len(names) == len(set(names))
+
+
+def test_only_known_versions_are_named() -> None:
+    assert [(row.name, version) for row in rows() for version in row.absent if version not in VERSIONS] == []
+
+
+def test_nothing_was_recorded_of_what_a_version_does_not_have() -> None:
+    odd = [(row.name, version) for row in rows() for version in VERSIONS if is_odd(row, version)]
+
+    assert odd == []
+
+
+def test_the_counts_are_those_of_the_transcripts() -> None:
+    written = json.loads(Path(leveret.parity.__file__).with_name("scenarios.json").read_text(encoding="utf-8"))
+
+    assert written == counts_of(rows()), COUNT_ANEW
+
+
+def test_the_recorded_versions_are_those_with_transcripts() -> None:
+    assert {version for scenario in SCENARIOS.values() for version in scenario.versions} == set(RECORDED)
+
+
+def is_odd(row: Row, version: str) -> bool:
+    return row.state(version) == ABSENT and row.count(version) > 0
+
+
+def is_there(proof: str) -> bool:
+    if not is_test(proof):
+        return bool(matching(SCENARIOS, proof))
+    path, _, name = proof.partition("::")
+    file = ROOT / path
+    return file.exists() and (not name or name in functions_of(file))
+
+
+def functions_of(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
