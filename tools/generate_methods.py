@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from amqp_spec import ANY_OCTETS, METHODS, REFUSED_IDS, FieldRow, MethodRow
 
-TARGET = Path(__file__).parents[1] / "src" / "leveret" / "wire" / "methods.py"
+TARGET = Path(__file__).parents[1] / "src" / "leveret" / "core" / "wire" / "methods.py"
 LINE_LENGTH = 120
 ARGUMENTS_AT = 4
 

@@ -1,4 +1,4 @@
-"""What proves the rows of the parity table: the scenarios that a pattern means, and what was recorded of them."""
+"""What proves the rows of the table of features: the scenarios that a pattern means, and what was recorded of them."""
 
 from __future__ import annotations
 

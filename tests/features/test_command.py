@@ -14,7 +14,7 @@ from tests.features.test_table import COUNT_ANEW
 
 
 def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["parity", *options]) == 0
+    assert main(["features", *options]) == 0
     return capsys.readouterr().out
 
 
@@ -56,7 +56,7 @@ def test_programs_are_told_states_and_numbers(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_version_that_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parity", "--version", "4.1"]) == 2
+    assert main(["features", "--version", "4.1"]) == 2
 
     assert (
         capsys.readouterr().err == "leveret: leveret does not know RabbitMQ '4.1'; it knows 4.3, 4.2, 4.0, 3.13, 3.10\n"

@@ -1,4 +1,4 @@
-"""The parity table is complete, names proofs that are there, and claims no more than was recorded."""
+"""The table of features is complete, names proofs that are there, and claims no more than was recorded."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_nothing_was_recorded_of_what_a_version_does_not_have() -> None:
 
 
 def test_the_counts_are_those_of_the_transcripts() -> None:
-    written = json.loads(Path(leveret.parity.__file__).with_name("scenarios.json").read_text(encoding="utf-8"))
+    written = json.loads(Path(leveret.features.__file__).with_name("scenarios.json").read_text(encoding="utf-8"))
 
     assert written == counts_of(rows()), COUNT_ANEW
 
