@@ -120,13 +120,13 @@ def work(channel: pika.adapters.blocking_connection.BlockingChannel) -> None:
 def cost_of_an_event() -> None:
     """What a line costs to make and to compress, and how much room it takes, from a run as above."""
     directory = tempfile.mkdtemp()
-    with Broker(checks="unroutable=off", trace=directory) as broker:
+    with Broker(checks="unroutable=off", trace_dir=directory) as broker:
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
             channel = connection.channel()
             channel.queue_declare("orders", durable=True)
             channel.confirm_delivery()
             work(channel)
-        raw_events = broker.trace.raw()
+        raw_events = broker.events.raw()
     (path,) = close_files()
     groups = [(at, list(group)) for at, group in itertools.groupby(raw_events, key=lambda raw: raw[1])]
     del raw_events
@@ -155,10 +155,10 @@ def cost_of_a_collection() -> None:
     with Broker(checks="unroutable=off") as broker:
         broker.declare_queue("orders")
         empty = collection()
-        while len(broker.trace) < broker.trace.size:
+        while len(broker.events) < broker.events.size:
             for _ in range(1000):
                 broker.publish("", "orders", b"x")
-            broker.purge("orders")
+            broker.purge_queue("orders")
         full = collection()
     print(f"a full collection of garbage: {empty * 1e3:.1f} ms, beside a full ring {full * 1e3:.1f} ms")
 

@@ -15,7 +15,7 @@ LONGEST = 48
 
 def print_messages(broker: Broker) -> None:
     """Print what was published, delivered, settled and dead-lettered, in order, at the broker's own time."""
-    for event in broker.trace.query(*TOLD):
+    for event in broker.events.query(*TOLD):
         time = datetime.fromtimestamp(event.at / 1_000_000, tz=UTC)
         kind = event.kind.replace("_", "-")
         print(f"  {time:%H:%M:%S.%f}  {kind:13}  {cut(place_of(event)):{LONGEST}}  {cut(event.message.body.decode())}")

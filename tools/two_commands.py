@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 _SECTION = re.compile(r"^## Two commands\n+```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_RECORD = "pytest --leveret-trace=traces"
+_RECORD = "pytest --leveret-trace-dir=traces"
 # A name of a queue in the example, which a report about it shows.
 _QUEUE = "orders.failed"
 

@@ -48,7 +48,7 @@ def test_results_come_back_from_other_processes(leveret_session: Broker) -> None
 
     assert [result.get(timeout=PATIENCE) for result in invoices][19] == "Invoice for order 19: 10 EUR"
     assert reserved.get(timeout=PATIENCE) == 2
-    leveret_session.assert_acked("celery", correlation_id=reserved.id, times=2, within=PATIENCE)
+    leveret_session.assert_acked("celery", correlation_id=reserved.id, times=2, timeout=PATIENCE)
 
 
 def test_a_worker_with_processes_can_be_inspected(app: Celery) -> None:

@@ -18,7 +18,7 @@ def tell() -> None:
         thread.start()
         broker.publish(routing_key="jobs", json={"to": "ann@example.com"})
         broker.publish(routing_key="jobs", json={"to": None})
-        broker.assert_dead_lettered("jobs", within=5)
+        broker.assert_dead_lettered("jobs", timeout=5)
         broker.clock.advance(minutes=5)
         worker.stop()
         thread.join()

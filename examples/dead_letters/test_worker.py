@@ -56,7 +56,7 @@ def test_a_failed_job_waits_half_a_minute_for_its_next_try(leveret: Broker, mail
     # From here on only `advance` moves time: how fast this machine is does not count.
     leveret.clock.hold()
     leveret.publish(routing_key="jobs", json={"to": "bob@example.com"})
-    leveret.assert_dead_lettered("jobs", to="jobs.retry", reason="rejected", within=5)
+    leveret.assert_dead_lettered("jobs", to="jobs.retry", reason="rejected", timeout=5)
     leveret.clock.advance(29)
     assert mailer.sent == []
     leveret.clock.advance(1)
@@ -69,7 +69,7 @@ def test_a_job_that_always_fails_is_set_aside_with_its_history(leveret: Broker, 
     mailer.failures_left = 100
 
     leveret.publish(routing_key="jobs", json={"to": "nobody"})
-    leveret.assert_dead_lettered("jobs", within=5)
+    leveret.assert_dead_lettered("jobs", timeout=5)
     leveret.clock.advance(hours=1)
 
     assert mailer.failures_left == 97

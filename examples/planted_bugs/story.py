@@ -27,8 +27,8 @@ class Shipping:
             broker.publish(routing_key=ORDERS, body=order, delivery_mode=2)
         with working(self.kind(broker.url, taken.append)):
             for order in orders:
-                broker.wait_for("acked", ORDERS, body=order, timeout=4)
-                broker.wait_for("published", "", routing_key=SHIPPED, body=order, timeout=4)
+                broker.assert_acked(ORDERS, body=order, timeout=4)
+                broker.assert_published("", routing_key=SHIPPED, body=order, timeout=4)
         assert sorted(taken) == orders, f"taken out of stock: {taken}"
 
 

@@ -42,7 +42,7 @@ async def test_an_unknown_article_is_an_error_of_the_client(leveret: Broker, cli
     with pytest.raises(LookupError, match="no article 'coffee'"):
         await client.price_of("coffee")
 
-    await leveret.aio.assert_acked("prices", json={"article": "coffee"}, within=5)
+    await leveret.aio.assert_acked("prices", json={"article": "coffee"}, timeout=5)
 
 
 @pytest.mark.usefixtures("client")

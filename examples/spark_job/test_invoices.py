@@ -62,7 +62,7 @@ def test_no_order_is_lost_when_the_job_crashes_in_its_second_batch(
 def test_no_order_is_invoiced_twice_when_the_connection_is_lost_on_the_ack(
     spark: SparkSession, leveret: Broker, tmp_path: Path
 ) -> None:
-    leveret.faults.drop_connection(on="basic.ack", after=1)
+    leveret.faults.reset_peer(on="basic.ack", after=1)
 
     start(spark, leveret.url, str(tmp_path)).awaitTermination()
 

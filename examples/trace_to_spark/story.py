@@ -14,7 +14,16 @@ RECORDED = ("first_test", "dead_letters")
 def record(traces: Path) -> str:
     """Run the tests of some examples, each as anybody runs theirs, and return what pytest says at the end."""
     folders = [str(Path(__file__).parent.parent / name) for name in RECORDED]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders, f"--leveret-trace={traces}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *folders,
+        f"--leveret-trace-dir={traces}",
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     return ran.stdout.splitlines()[-1]
 

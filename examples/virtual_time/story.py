@@ -24,7 +24,7 @@ async def deliver() -> None:
             await Sender(await connection.channel(), refuse).start()
             with broker.clock.autojump():
                 broker.publish(routing_key=WEBHOOKS, json={"url": "https://example.com/hook", "payload": {"id": 7}})
-                await broker.aio.wait_for("published", "", routing_key=UNDELIVERED)
+                await broker.aio.assert_published("", routing_key=UNDELIVERED, timeout=5)
         print_messages(broker)
 
 

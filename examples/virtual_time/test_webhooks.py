@@ -77,7 +77,7 @@ async def test_a_receiver_that_stays_away_is_called_four_times(leveret: Broker, 
 
     with leveret.clock.autojump():
         leveret.publish(routing_key=WEBHOOKS, json=WEBHOOK)
-        set_aside = await leveret.aio.assert_published("", routing_key=UNDELIVERED, within=5)
+        set_aside = await leveret.aio.assert_published("", routing_key=UNDELIVERED, timeout=5)
 
     assert receiver.minutes_between_calls == [1, 10, 60]
     assert set_aside.json == WEBHOOK

@@ -59,8 +59,8 @@ def refuse_unusable(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
     if "host" in settings:
         _refuse_host(settings["host"])
-    if "trace" in settings:
-        _refuse_directory(settings["trace"])
+    if "trace_dir" in settings:
+        _refuse_directory(settings["trace_dir"])
 
 
 def _refuse_host(setting: Setting) -> None:

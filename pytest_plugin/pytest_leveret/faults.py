@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "leveret_fault"
 LINE: Final = (
-    "leveret_fault(on='basic.ack', do=DropConnection(), after=0, times=None, ...): what should go wrong in the broker "
+    "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): what should go wrong in the broker "
     "of the fixture `leveret`, in the words of `leveret.faults.add`; several markers are several rules, those of the "
     "module first."
 )

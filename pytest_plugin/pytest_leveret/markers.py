@@ -16,7 +16,7 @@ from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_n
 
 NAME: Final = "leveret"
 LINE: Final = (
-    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', trace='traces', "
+    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', trace_dir='traces', "
     "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', host='127.0.0.1'): "
     "which broker the fixtures `leveret` and `make_leveret` give this test; every word may be left out, "
     "those of test, class and module are merged and the closest wins."
@@ -112,7 +112,7 @@ def _checked(word: str, value: object) -> object:
             return read_levels(value)
         except ValueError as error:
             raise WrongMarker(f"checks={value!r}: {error}") from None
-    if word == "trace" and isinstance(value, os.PathLike):
+    if word == "trace_dir" and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if word == "rabbitmq" and isinstance(value, int | float):
         raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")

@@ -108,7 +108,7 @@ OPTIONS: Final = (
     Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", read_number),
     Option("record", "LEVEL", "what is recorded for assertions and reports: ring or off (default: ring)", str),
     Option(
-        "trace",
+        "trace_dir",
         "DIR",
         "write everything that happens to a trace file in this directory; empty: do not",
         os.path.abspath,
@@ -148,12 +148,12 @@ def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     text = config.getoption(option.ini)
     if text is not None:
         # In no directory nothing is written, whatever environment and ini file say.
-        return (str(text), option.flag) if text or option.word != "trace" else None
+        return (str(text), option.flag) if text or option.word != "trace_dir" else None
     text = os.environ.get(option.variable)
     if text:
         return text, option.variable
     text = config.getini(option.ini)
-    if text and option.word == "trace":
+    if text and option.word == "trace_dir":
         text = config.rootpath / text
     return (str(text), f"ini option {option.ini}") if text else None
 

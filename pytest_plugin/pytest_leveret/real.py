@@ -30,7 +30,7 @@ _SERVER: Final = pytest.StashKey["Server"]()
 _PEEKED: Final = 100_000
 # What decides how leveret behaves and is settled by the server here, or concerns leveret's own records.
 _IGNORED: Final = frozenset(
-    {"seed", "record", "trace", "trace_bodies", "trace_redact", "checks", "permit", "plugins", "host", "port"}
+    {"seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "permit", "plugins", "host", "port"}
 )
 
 
@@ -269,8 +269,8 @@ class RealBroker:
         self._refuse_other(vhost)
         self._ask("DELETE", "exchanges", self._vhost, name, missing_is_fine=True)
 
-    def purge(self, queue: str, *, vhost: str = "/") -> None:
-        """As `Broker.purge`, without the count."""
+    def purge_queue(self, queue: str, *, vhost: str = "/") -> None:
+        """As `Broker.purge_queue`, without the count."""
         self._refuse_other(vhost)
         self._ask("DELETE", "queues", self._vhost, queue, "contents")
 
@@ -280,10 +280,10 @@ class RealBroker:
         told = self._ask("GET", "queues", self._vhost, name)
         return RealQueue(told, tuple(map(_view, self._peek(name))))
 
-    def assert_empty(self, queue: str, *, within: float = 0, vhost: str = "/") -> None:
-        """Fail while messages are ready in a queue, for at most `within` seconds; a server tells of no others."""
+    def assert_empty(self, queue: str, *, timeout: float = 0, vhost: str = "/") -> None:
+        """Fail while messages are ready in a queue, for at most `timeout` seconds; a server reports no others."""
         __tracebackhide__ = True
-        end = monotonic() + within
+        end = monotonic() + timeout
         while waiting := self.queue(queue, vhost=vhost).ready:
             if monotonic() >= end:
                 raise AssertionError(f"assert_empty({queue!r}): {len(waiting)} ready: {waiting[0]!r}")

@@ -92,7 +92,7 @@ class Recording:
         """Say where the files are; those of the workers lie beside each other."""
         config = terminalreporter.config
         paths = [file.path for file in config.stash.get(_FILES, [])]
-        setting = general_settings(config).get("trace")
+        setting = general_settings(config).get("trace_dir")
         if not paths and setting is not None and config.pluginmanager.has_plugin("dsession"):
             paths = [setting.value]
         for path in paths:

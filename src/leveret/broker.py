@@ -11,14 +11,12 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Never, Self
 
-from leveret.admin.admin import Operator
-from leveret.admin.administration import suggestion
 from leveret.core.compat import DENIABLE, Compat
 from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_port, checked_seed, checked_users
-from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean, unknown_keyword
+from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean, expected, unknown_keyword
 from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.hinting import Hinting
@@ -30,19 +28,18 @@ if TYPE_CHECKING:
     from os import PathLike
     from ssl import SSLContext
 
+    from leveret.admin.admin import Admin
     from leveret.faults import FaultPlan
     from leveret.observe.checks.judge import Judge
     from leveret.observe.views import (
-        BindingView,
-        ChannelView,
         ConnectionView,
         ConsumerView,
         ExchangeView,
         QueueView,
     )
     from leveret.scripted.aio import Aio
-    from leveret.server.tls import Authority
-    from leveret.time.clock import Timekeeper
+    from leveret.server.tls import Authority, TlsEndpoint
+    from leveret.time.clock import Clock
     from leveret.trace.recorder import Level, Recorder
     from leveret.trace.writer import TraceOptions
 
@@ -52,7 +49,7 @@ _PERMIT: Final = "deprecated_features.permit."
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
 
-class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
+class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
     """This is an AMQP 0-9-1 broker inside this process, empty when it starts.
 
     Used as a context manager, plain or async, it starts, stops, and raises what went wrong inside it.
@@ -72,7 +69,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         permit: Iterable[str] = (),
         seed: int = 0,
         record: Level = "ring",
-        trace: str | PathLike[str] | None = None,
+        trace_dir: str | PathLike[str] | None = None,
         trace_bodies: bool = False,
         trace_redact: Iterable[str] = (),
         checks: Wanted = (),
@@ -90,21 +87,21 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled,
         `settings` are lines of its rabbitmq.conf that clients notice ({"channel_max": 100}). With `tls` there is a
         second port that speaks TLS: with the server's context given, or with certificates made for the test (True; see
-        `certificates`).
+        `tls`).
 
-        `trace` is a directory: everything that happens is written there, to one file for all brokers of the process
+        `trace_dir` is a directory: everything that happens is written there, to one file for all brokers of the process
         (see docs/recording.md). `trace_bodies` writes bodies too, and `trace_redact` names further headers whose values
         are not written.
         """
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
         # What clients have to trust and may show, where the broker made its own certificates.
-        self.certificates: Authority | None = None
+        self._certificates: Authority | None = None
         if tls is True:
             from leveret.server.tls import Authority
 
-            self.certificates = Authority(host)
-            tls = self.certificates.server_context()
+            self._certificates = Authority(host)
+            tls = self._certificates.server_context()
         strange = set(plugins) - PLUGINS
         if strange:
             raise BrokerError(f"there is no plugin {', '.join(sorted(strange))}; there are {', '.join(PLUGINS)}")
@@ -117,7 +114,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             permit=features | permitted,
             settings=configured,
             record=record,
-            trace=None if trace is None else _trace_options(trace, bodies=trace_bodies, redact=trace_redact),
+            trace=None if trace_dir is None else _trace_options(trace_dir, bodies=trace_bodies, redact=trace_redact),
             users=checked_users(users) if users is not None else {},
             plugins=frozenset(plugins),
             tls=tls or None,
@@ -125,7 +122,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         )
         super().__init__(self._engine)
         # Made when it is needed, which in many a test is never.
-        self._the_clock: Timekeeper | None = None
+        self._the_clock: Clock | None = None
         self.host = host
         self._wanted_port = checked_port("port", port)
         self._wanted_tls_port = checked_port("tls_port", tls_port)
@@ -204,21 +201,18 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         return self._port
 
     @property
-    def tls_port(self) -> int:
-        """The port clients connect to with TLS."""
+    def tls(self) -> TlsEndpoint:
+        """The second port, which speaks TLS: its `port`, its `url`, and the `certificates` made for it."""
         if self._tls_port is None:
-            raise BrokerError("this broker has no port for TLS: start it with tls=True, or with a server's SSLContext")
-        return self._tls_port
+            raise BrokerError("this broker has no TLS port: start it with tls=True or with a server's SSLContext")
+        from leveret.server.tls import TlsEndpoint
+
+        return TlsEndpoint(self._tls_port, self.url_for(tls=True), self._certificates)
 
     @property
     def url(self) -> str:
         """Where guest finds the virtual host "/"."""
         return self.url_for()
-
-    @property
-    def tls_url(self) -> str:
-        """The same with TLS."""
-        return self.url_for(tls=True)
 
     def url_for(self, vhost: str = "/", user: str = "guest", password: str | None = None, *, tls: bool = False) -> str:
         """Where that user finds that virtual host; the password is the user's own unless given."""
@@ -232,7 +226,7 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         host = f"[{self.host}]" if ":" in self.host else self.host
         # Without a path a client takes "/"; not all take a lone slash for it.
         path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
-        scheme, port = ("amqps", self.tls_port) if tls else ("amqp", self.port)
+        scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
         return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}{path}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
@@ -273,11 +267,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             ]
 
     @property
-    def bindings(self) -> list[BindingView]:
-        """Every binding but those of the default exchange."""
-        return [binding for exchange in self.exchanges for binding in exchange.bindings]
-
-    @property
     def connections(self) -> list[ConnectionView]:
         """The open connections, oldest first."""
         from leveret.observe.holders import connections
@@ -287,35 +276,37 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
             return [ConnectionView.of(connection, node) for connection in connections(node)]
 
     @property
-    def channels(self) -> list[ChannelView]:
-        """The open channels."""
-        return [channel for connection in self.connections for channel in connection.channels]
-
-    @property
     def consumers(self) -> list[ConsumerView]:
         """Everyone who consumes."""
-        return [consumer for channel in self.channels for consumer in channel.consumers]
+        return [consumer for one in self.connections for channel in one.channels for consumer in channel.consumers]
 
     @property
-    def trace(self) -> Recorder:
-        """What happened, as far as it was recorded."""
+    def events(self) -> Recorder:
+        """Everything that was recorded: `broker.events.query("delivered", queue="orders")`."""
         self.sync()
         return self._engine.recorder
 
     @property
     def faults(self) -> FaultPlan:
-        """What should go wrong: `broker.faults.drop_connection(on="basic.ack")`, see docs/faults.md."""
+        """What should go wrong: `broker.faults.reset_peer(on="basic.ack")`, see docs/faults.md."""
         plan = self._engine.faults
         plan.on_unused = self._judge.refuse_unused
         return plan
 
     @property
-    def clock(self) -> Timekeeper:
+    def admin(self) -> Admin:
+        """What an operator does with rabbitmqctl, by the same names: `broker.admin.add_user("shop", "secret")`."""
+        from leveret.admin.admin import Admin
+
+        return Admin(self._engine)
+
+    @property
+    def clock(self) -> Clock:
         """The hands of its clock: `broker.clock.advance(minutes=5)`, see docs/time.md."""
         if self._the_clock is None:
-            from leveret.time.clock import Timekeeper
+            from leveret.time.clock import Clock
 
-            self._the_clock = Timekeeper(self._engine)
+            self._the_clock = Clock(self._engine)
         return self._the_clock
 
     @property
@@ -343,25 +334,6 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
         """
         __tracebackhide__ = True
         self._engine.wait_idle(timeout)
-
-    def wait_for(self, kind: str, place: str, *, timeout: float = 5, **criteria: object) -> object:
-        """Wait until something happened, and return the message as the assertion of that kind does.
-
-        `wait_for("acked", "orders", json=...)` waits for what `assert_acked("orders", json=...)` asserts.
-        WaitTimeoutError shows the nearest things that did happen.
-        """
-        __tracebackhide__ = True
-        from leveret.observe.searching import HAPPENINGS
-
-        if kind not in HAPPENINGS:
-            meant = did_you_mean(kind, HAPPENINGS)
-            raise ValueError(f"nothing happens that is called {kind!r}{meant}; known are {', '.join(HAPPENINGS)}")
-        if "within" in criteria:
-            raise TypeError("wait_for() has no keyword 'within'; say timeout=, in seconds")
-        try:
-            return getattr(self, f"assert_{kind}")(place, within=timeout, **criteria)
-        except AssertionError as error:
-            raise WaitTimeoutError(str(error)) from None
 
     def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
         """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
@@ -424,10 +396,10 @@ class Broker(Backdoor, Peers, Operator, CheckedAssertions, Hinting):
 KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
 
 
-def _trace_options(trace: str | PathLike[str], *, bodies: bool, redact: Iterable[str]) -> TraceOptions:
+def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iterable[str]) -> TraceOptions:
     from leveret.trace.writer import TraceOptions
 
-    return TraceOptions.of(trace, bodies=bodies, redact=redact)
+    return TraceOptions.of(directory, bodies=bodies, redact=redact)
 
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:
@@ -451,5 +423,5 @@ def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str],
     except KeyError as error:
         name = str(error.args[0])
         raise BrokerError(
-            f"leveret does not have the setting {name!r}{suggestion(name, node_settings.names())}"
+            f"leveret does not have the setting {name!r}{expected(name, node_settings.names())}"
         ) from None

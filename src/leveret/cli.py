@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
     )
     _add_tls(serve)
-    serve.add_argument("--trace", metavar="DIR", help="write everything that happens to a trace file in a directory")
+    serve.add_argument("--trace-dir", metavar="DIR", help="record everything that happens in this directory")
     serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only what they hash to")
     serve.add_argument(
         "--trace-redact",
@@ -132,7 +132,7 @@ def _serve(options: argparse.Namespace) -> int:
         seed=options.seed,
         users=users,
         record="off",
-        trace=options.trace,
+        trace_dir=options.trace_dir,
         trace_bodies=options.trace_bodies,
         trace_redact=options.trace_redact,
         plugins=options.plugin,
@@ -141,18 +141,18 @@ def _serve(options: argparse.Namespace) -> int:
     )
     if options.definitions is not None:
         with _readable("--definitions"):
-            broker.load_definitions(options.definitions)
+            broker.admin.import_definitions(options.definitions)
     for vhost in options.vhost:
-        broker.add_vhost(vhost)
+        broker.admin.add_vhost(vhost)
         for user in ("guest", *users):
-            broker.set_permissions(user, vhost)
+            broker.admin.set_permissions(user, vhost)
     end = _end_of_signals()
     with broker:
         print(broker.url, flush=True)
         if options.tls_cert is not None:
-            print(broker.tls_url, flush=True)
+            print(broker.tls.url, flush=True)
         end.acquire()
-    if options.trace is not None:
+    if options.trace_dir is not None:
         _print_traces()
     return 0
 

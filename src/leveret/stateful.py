@@ -122,7 +122,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for consumer, _ in self._deliveries:
             consumer.close()
         self._deliveries.clear()
-        self.broker.close_all_connections("the machine crashed its clients")
+        self.broker.admin.close_all_connections("the machine crashed its clients")
 
     @rule()
     def restart(self) -> None:
@@ -138,7 +138,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         """Every persistent or confirmed message is in a queue, was settled, or ended by a rule of its queue."""
-        raw_events = self.broker.trace.raw()
+        raw_events = self.broker.events.raw()
         safe = persistent_messages(raw_events) | confirmed_messages(raw_events)
         with self.broker._engine.looking() as node:
             lost = lost_messages(raw_events, node, safe)

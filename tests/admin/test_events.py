@@ -18,7 +18,7 @@ def broker() -> Iterator[Broker]:
     with Broker(plugins={"rabbitmq_event_exchange"}) as broker:
         broker.declare_queue("events")
         broker.bind_queue("events", "amq.rabbitmq.event", "#")
-        broker.purge("events")
+        broker.purge_queue("events")
         yield broker
 
 
@@ -79,23 +79,23 @@ def test_events_have_the_headers_that_rabbitmq_gives_them(broker: Broker) -> Non
         channel.exchange_delete("x")
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         pika.BlockingConnection(pika.URLParameters(broker.url_for(password="wrong")))
-    broker.add_user("shop", "secret", tags=["management"])
-    broker.add_vhost("stage")
-    broker.set_permissions("shop", "stage")
-    broker.set_topic_permissions("shop", "stage", "amq.topic")
-    broker.set_policy("p", "^q", {"max-length": 1}, vhost="stage")
-    broker.set_operator_policy("op", "^q", {"max-length": 1}, vhost="stage")
-    broker.set_vhost_limits("stage", {"max-queues": 5})
-    broker.set_user_limits("shop", {"max-channels": 5})
-    broker.clear_user_limits("shop")
-    broker.clear_vhost_limits("stage")
-    broker.clear_operator_policy("op", vhost="stage")
-    broker.clear_policy("p", vhost="stage")
-    broker.clear_topic_permissions("shop", "stage")
-    broker.clear_permissions("shop", "stage")
-    broker.change_password("shop", "other")
-    broker.delete_vhost("stage")
-    broker.delete_user("shop")
+    broker.admin.add_user("shop", "secret", tags=["management"])
+    broker.admin.add_vhost("stage")
+    broker.admin.set_permissions("shop", "stage")
+    broker.admin.set_topic_permissions("shop", "stage", "amq.topic")
+    broker.admin.set_policy("p", "^q", {"max-length": 1}, vhost="stage")
+    broker.admin.set_operator_policy("op", "^q", {"max-length": 1}, vhost="stage")
+    broker.admin.set_vhost_limits("stage", {"max-queues": 5})
+    broker.admin.set_user_limits("shop", {"max-channels": 5})
+    broker.admin.clear_user_limits("shop")
+    broker.admin.clear_vhost_limits("stage")
+    broker.admin.clear_operator_policy("op", vhost="stage")
+    broker.admin.clear_policy("p", vhost="stage")
+    broker.admin.clear_topic_permissions("shop", "stage")
+    broker.admin.clear_permissions("shop", "stage")
+    broker.admin.change_password("shop", "other")
+    broker.admin.delete_vhost("stage")
+    broker.admin.delete_user("shop")
 
     headers: dict[str, dict[str, str]] = {}
     for message in broker.queue("events").ready:
@@ -113,9 +113,9 @@ def test_a_connection_that_is_lost_ends_what_it_had(broker: Broker) -> None:
     broker.declare_queue("orders")
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     connection.channel().basic_consume("orders", lambda *_: None)
-    broker.purge("events")
+    broker.purge_queue("events")
 
-    broker.close_all_connections()
+    broker.admin.close_all_connections()
 
     assert told(broker) == ["consumer.deleted", "channel.closed", "connection.closed"]
 
@@ -144,20 +144,20 @@ def test_an_event_says_what_it_is_about(broker: Broker) -> None:
 
 
 def test_what_an_operator_does_is_told(broker: Broker) -> None:
-    broker.add_user("shop", "secret", tags=["management"])
-    broker.set_permissions("shop")
-    broker.set_topic_permissions("shop", "/", "amq.topic")
-    broker.clear_topic_permissions("shop")
-    broker.clear_permissions("shop")
-    broker.change_password("shop", "other")
-    broker.clear_password("shop")
-    broker.set_user_limits("shop", {"max-channels": 1})
-    broker.clear_user_limits("shop")
-    broker.delete_user("shop")
-    broker.set_policy("p", "^q", {"max-length": 1})
-    broker.clear_policy("p")
-    broker.set_alarm("memory")
-    broker.clear_alarm("memory")
+    broker.admin.add_user("shop", "secret", tags=["management"])
+    broker.admin.set_permissions("shop")
+    broker.admin.set_topic_permissions("shop", "/", "amq.topic")
+    broker.admin.clear_topic_permissions("shop")
+    broker.admin.clear_permissions("shop")
+    broker.admin.change_password("shop", "other")
+    broker.admin.clear_password("shop")
+    broker.admin.set_user_limits("shop", {"max-channels": 1})
+    broker.admin.clear_user_limits("shop")
+    broker.admin.delete_user("shop")
+    broker.admin.set_policy("p", "^q", {"max-length": 1})
+    broker.admin.clear_policy("p")
+    broker.admin.set_alarm("memory")
+    broker.admin.clear_alarm("memory")
 
     assert told(broker) == [
         "user.created",
@@ -179,12 +179,12 @@ def test_what_an_operator_does_is_told(broker: Broker) -> None:
 
 
 def test_a_virtual_host_comes_and_goes_with_its_exchanges(broker: Broker) -> None:
-    broker.add_vhost("stage")
+    broker.admin.add_vhost("stage")
     broker.declare_exchange("x", vhost="stage")
     created = told(broker)
-    broker.purge("events")
+    broker.purge_queue("events")
 
-    broker.delete_vhost("stage")
+    broker.admin.delete_vhost("stage")
 
     assert created == [*["exchange.created"] * 7, "vhost.created", "exchange.created"]
     assert told(broker) == [*["exchange.deleted"] * 8, "vhost.deleted", "vhost.down"]

@@ -14,7 +14,7 @@ from leveret.errors import BrokerError
 def test_a_connection_is_closed_by_name_with_the_words_given(broker: Broker, connect, reason_of_close) -> None:
     worker, other = connect(name="worker"), connect(name="web")
 
-    broker.close_connection("worker", "because I say so")
+    broker.admin.close_connection("worker", "because I say so")
 
     assert reason_of_close(worker) == "CONNECTION_FORCED - because I say so"
     assert other.channel().is_open
@@ -24,22 +24,22 @@ def test_a_connection_that_is_not_there_is_said_with_those_that_are(broker: Brok
     connect(name="worker")
 
     with pytest.raises(BrokerError, match="no connection 'wroker'; did you mean 'worker'"):
-        broker.close_connection("wroker")
+        broker.admin.close_connection("wroker")
 
 
 def test_all_connections_of_a_user_or_a_virtual_host_are_closed(broker: Broker, connect, reason_of_close) -> None:
-    broker.add_user("shop", "secret")
-    broker.set_permissions("shop")
-    broker.add_vhost("stage")
-    broker.set_permissions("guest", "stage")
+    broker.admin.add_user("shop", "secret")
+    broker.admin.set_permissions("shop")
+    broker.admin.add_vhost("stage")
+    broker.admin.set_permissions("guest", "stage")
     of_user, of_vhost, other = connect(user="shop"), connect("stage"), connect()
 
-    assert broker.close_all_user_connections("shop", "user") == 1
-    assert broker.close_all_connections("vhost", vhost="stage") == 1
+    assert broker.admin.close_all_user_connections("shop", "user") == 1
+    assert broker.admin.close_all_connections("vhost", vhost="stage") == 1
 
     assert reason_of_close(of_user) == "CONNECTION_FORCED - user"
     assert reason_of_close(of_vhost) == "CONNECTION_FORCED - vhost"
-    assert broker.close_all_connections("all") == 1
+    assert broker.admin.close_all_connections("all") == 1
     assert reason_of_close(other) == "CONNECTION_FORCED - all"
 
 
@@ -48,18 +48,18 @@ def test_maintenance_closes_connections_and_lets_nobody_in(broker: Broker, conne
     broker.publish("", "orders", b"x")
     connection, port = connect(), broker.port
 
-    broker.drain()
+    broker.admin.drain()
     assert reason_of_close(connection) == "CONNECTION_FORCED - Node was put into maintenance mode"
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         connect()
-    broker.revive()
+    broker.admin.revive()
 
     assert broker.port == port
     assert connect().channel().basic_get("orders", auto_ack=True)[2] == b"x"
 
 
 def test_reviving_a_broker_that_was_not_drained_changes_nothing(broker: Broker, connect) -> None:
-    broker.revive()
+    broker.admin.revive()
 
     assert connect().is_open
 
@@ -68,7 +68,7 @@ def test_a_restart_closes_connections_and_keeps_what_is_durable(broker: Broker, 
     broker.declare_queue("orders")
     broker.publish("", "orders", b"kept", delivery_mode=2)
     broker.publish("", "orders", b"lost")
-    broker.add_user("shop", "secret")
+    broker.admin.add_user("shop", "secret")
     connection = connect()
 
     broker.restart()
@@ -76,23 +76,23 @@ def test_a_restart_closes_connections_and_keeps_what_is_durable(broker: Broker, 
     text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
     assert reason_of_close(connection) == text
     assert [message.body for message in broker.queue("orders").ready] == [b"kept"]
-    assert "shop" in broker.list_users()
+    assert "shop" in broker.admin.list_users()
 
 
 def test_policies_of_user_and_operator_meet(broker: Broker, connect) -> None:
     channel = connect().channel()
     channel.queue_declare("orders", durable=True)
-    broker.set_policy("short", "^orders", {"max-length": 3}, apply_to="queues")
-    broker.set_operator_policy("shorter", "^orders", {"max-length": 1}, apply_to="queues")
+    broker.admin.set_policy("short", "^orders", {"max-length": 3}, apply_to="queues")
+    broker.admin.set_operator_policy("shorter", "^orders", {"max-length": 1}, apply_to="queues")
     for body in (b"1", b"2"):
         channel.basic_publish("", "orders", body)
     assert [message.body for message in broker.queue("orders").ready] == [b"2"]
 
-    broker.clear_operator_policy("shorter")
+    broker.admin.clear_operator_policy("shorter")
     for body in (b"3", b"4", b"5"):
         channel.basic_publish("", "orders", body)
     assert [message.body for message in broker.queue("orders").ready] == [b"3", b"4", b"5"]
-    broker.clear_policy("short")
+    broker.admin.clear_policy("short")
     channel.basic_publish("", "orders", b"6")
 
     assert len(broker.queue("orders").ready) == 4
@@ -105,11 +105,11 @@ def test_the_firehose_runs_while_it_is_on(broker: Broker, connect) -> None:
     channel.queue_declare("orders", durable=True)
     for _ in range(3):
         channel.basic_publish("", "orders", b"before")
-    broker.trace_on()
+    broker.admin.trace_on()
     channel.basic_publish("", "orders", b"during")
     channel.basic_get("orders", auto_ack=True)
     broker.publish("", "orders", b"by the test")
-    broker.trace_off()
+    broker.admin.trace_off()
     channel.basic_publish("", "orders", b"after")
 
     traced = broker.queue("trace").ready
@@ -130,7 +130,7 @@ def test_who_consumes_the_firehose_is_not_traced(broker: Broker, connect) -> Non
     channel.queue_bind("trace", "amq.fanout")
     seen = []
     channel.basic_consume("trace", lambda _, method, __, body: seen.append((method.routing_key, body)), auto_ack=True)
-    broker.trace_on()
+    broker.admin.trace_on()
 
     broker.publish("amq.fanout", "k", b"x")
     channel.connection.process_data_events(5)
@@ -146,15 +146,15 @@ def test_a_blocked_client_is_told_and_released(broker: Broker, connect) -> None:
     connection.add_on_connection_unblocked_callback(lambda *_: told.append("unblocked"))
     channel = connection.channel()
     channel.queue_declare("orders", durable=True)
-    broker.set_alarm("memory")
-    broker.set_alarm("disk")
+    broker.admin.set_alarm("memory")
+    broker.admin.set_alarm("disk")
 
     channel.basic_publish("", "orders", b"x")
     connection.process_data_events(5)
     assert told == ["low on disk & memory"]
     assert broker.queue("orders").ready == ()
-    broker.clear_alarm("memory")
-    broker.clear_alarm("disk")
+    broker.admin.clear_alarm("memory")
+    broker.admin.clear_alarm("disk")
     connection.process_data_events(5)
 
     assert told == ["low on disk & memory", "unblocked"]
@@ -165,8 +165,8 @@ def test_a_confirmed_publish_waits_for_the_end_of_the_alarm(broker: Broker, conn
     channel = connect().channel()
     channel.queue_declare("orders", durable=True)
     channel.confirm_delivery()
-    broker.set_alarm("disk")
-    timer = threading.Timer(0.05, broker.clear_alarm, ("disk",))
+    broker.admin.set_alarm("disk")
+    timer = threading.Timer(0.05, broker.admin.clear_alarm, ("disk",))
     timer.start()
 
     channel.basic_publish("", "orders", b"x")
@@ -178,18 +178,18 @@ def test_a_confirmed_publish_waits_for_the_end_of_the_alarm(broker: Broker, conn
 def test_a_blocked_connection_can_be_closed_by_the_operator(broker: Broker, connect, reason_of_close) -> None:
     connection = connect()
     broker.declare_queue("orders")
-    broker.set_alarm("memory")
+    broker.admin.set_alarm("memory")
     connection.channel().basic_publish("", "orders", b"x")
     broker.sync()
 
-    broker.close_all_connections("enough")
+    broker.admin.close_all_connections("enough")
 
     assert reason_of_close(connection) == "CONNECTION_FORCED - enough"
     assert broker.connections == []
-    broker.clear_alarm("memory")
+    broker.admin.clear_alarm("memory")
     assert broker.queue("orders").ready == ()
 
 
 def test_an_alarm_has_one_of_two_names(broker: Broker) -> None:
     with pytest.raises(BrokerError, match="no alarm for 'memroy'; did you mean 'memory'"):
-        broker.set_alarm("memroy")
+        broker.admin.set_alarm("memroy")

@@ -23,15 +23,15 @@ def broker() -> Iterator[Broker]:
 
 
 def parameters(broker: Broker, context: ssl.SSLContext | None = None, **options) -> pika.URLParameters:
-    found = pika.URLParameters(broker.tls_url)
-    found.ssl_options = pika.SSLOptions(context or broker.certificates.client_context(), broker.host)
+    found = pika.URLParameters(broker.tls.url)
+    found.ssl_options = pika.SSLOptions(context or broker.tls.certificates.client_context(), broker.host)
     for name, value in options.items():
         setattr(found, name, value)
     return found
 
 
 def test_a_client_publishes_and_gets_over_tls(broker: Broker) -> None:
-    assert broker.tls_url.startswith(f"amqps://guest:guest@127.0.0.1:{broker.tls_port}")
+    assert broker.tls.url.startswith(f"amqps://guest:guest@127.0.0.1:{broker.tls.port}")
     with pika.BlockingConnection(parameters(broker)) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -80,7 +80,7 @@ def test_a_consumer_gets_what_is_published_while_it_waits(broker: Broker) -> Non
 def test_an_operators_close_is_read_to_its_end(broker: Broker) -> None:
     connection = pika.BlockingConnection(parameters(broker))
 
-    broker.close_all_connections("enough")
+    broker.admin.close_all_connections("enough")
 
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="CONNECTION_FORCED - enough"):
         connection.process_data_events(5)
@@ -89,19 +89,19 @@ def test_an_operators_close_is_read_to_its_end(broker: Broker) -> None:
 def test_an_alarm_blocks_a_publisher_over_tls(broker: Broker) -> None:
     broker.declare_queue("orders")
     with pika.BlockingConnection(parameters(broker)) as connection:
-        broker.set_alarm("memory")
+        broker.admin.set_alarm("memory")
         connection.channel().basic_publish("", "orders", b"x")
         assert broker.queue("orders").ready == ()
 
-        broker.clear_alarm("memory")
+        broker.admin.clear_alarm("memory")
 
         assert len(broker.queue("orders").ready) == 1
 
 
 def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
-    broker.add_user("shop", "secret")
-    broker.set_permissions("shop")
-    context = broker.certificates.client_context("shop")
+    broker.admin.add_user("shop", "secret")
+    broker.admin.set_permissions("shop")
+    context = broker.tls.certificates.client_context("shop")
     credentials = pika.credentials.ExternalCredentials()
 
     with pika.BlockingConnection(parameters(broker, context, credentials=credentials)):
@@ -110,7 +110,7 @@ def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
 
 @pytest.mark.parametrize("user", [None, "nobody"])
 def test_a_certificate_of_nobody_the_broker_knows_is_refused(broker: Broker, user: str | None) -> None:
-    context = broker.certificates.client_context(user)
+    context = broker.tls.certificates.client_context(user)
     credentials = pika.credentials.ExternalCredentials()
 
     with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="authentication mechanism EXTERNAL"):
@@ -134,7 +134,7 @@ def test_a_client_that_does_not_trust_the_broker_breaks_off_alone(broker: Broker
 
 
 def test_a_client_without_tls_is_hung_up_on(broker: Broker) -> None:
-    with socket.create_connection((broker.host, broker.tls_port), timeout=5) as client:
+    with socket.create_connection((broker.host, broker.tls.port), timeout=5) as client:
         client.sendall(b"AMQP\x00\x00\x09\x01")
         received = b""
         try:
@@ -161,16 +161,16 @@ def test_a_server_context_of_ones_own_may_demand_certificates() -> None:
     with Broker(tls=server) as broker:
         options = pika.SSLOptions(client, "localhost")
         with pytest.raises(pika.exceptions.AMQPConnectionError):
-            pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.tls_port, ssl_options=options))
+            pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.tls.port, ssl_options=options))
         authority.issue_cert(common_name="shop").configure_cert(client)
         with pika.BlockingConnection(
-            pika.ConnectionParameters(broker.host, broker.tls_port, ssl_options=options)
+            pika.ConnectionParameters(broker.host, broker.tls.port, ssl_options=options)
         ) as connection:
             assert connection.is_open
 
 
 def test_certificates_are_written_for_clients_that_want_paths(broker: Broker, tmp_path: Path) -> None:
-    files = broker.certificates.write(tmp_path, "guest")
+    files = broker.tls.certificates.write(tmp_path, "guest")
 
     context = ssl.create_default_context(cafile=str(files.ca))
     context.load_cert_chain(str(files.certificate), str(files.key))
@@ -179,19 +179,19 @@ def test_certificates_are_written_for_clients_that_want_paths(broker: Broker, tm
 
 
 def test_a_restart_keeps_both_ports(broker: Broker) -> None:
-    ports = (broker.port, broker.tls_port)
+    ports = (broker.port, broker.tls.port)
 
-    broker.drain()
-    broker.revive()
+    broker.admin.drain()
+    broker.admin.revive()
     broker.restart()
 
-    assert (broker.port, broker.tls_port) == ports
+    assert (broker.port, broker.tls.port) == ports
     assert pika.BlockingConnection(parameters(broker)).is_open
 
 
 def test_a_broker_without_tls_has_no_such_port() -> None:
     with Broker() as broker, pytest.raises(BrokerError, match="tls=True"):
-        broker.tls_port  # noqa: B018
+        broker.tls.port  # noqa: B018
 
 
 def test_ssl_is_imported_only_when_it_is_asked_for() -> None:

@@ -27,21 +27,21 @@ def open_refusal(broker: Broker, vhost: str, user: str = "guest", password: str 
 
 def test_a_virtual_host_is_nobodys_until_there_is_a_permission(broker: Broker, connect) -> None:
     assert "NOT_ALLOWED - vhost stage not found" in open_refusal(broker, "stage")
-    broker.add_vhost("stage")
+    broker.admin.add_vhost("stage")
     assert "NOT_ALLOWED - access to vhost 'stage' refused for user 'guest'" in open_refusal(broker, "stage")
 
-    broker.set_permissions("guest", "stage")
+    broker.admin.set_permissions("guest", "stage")
 
     assert connect("stage").channel().queue_declare("orders", durable=True).method.queue == "orders"
-    assert broker.list_vhosts() == ["/", "stage"]
+    assert broker.admin.list_vhosts() == ["/", "stage"]
 
 
 def test_a_virtual_host_that_is_deleted_takes_its_connections_along(broker: Broker, connect, reason_of_close) -> None:
-    broker.add_vhost("stage")
-    broker.set_permissions("guest", "stage")
+    broker.admin.add_vhost("stage")
+    broker.admin.set_permissions("guest", "stage")
     connection, other = connect("stage"), connect()
 
-    broker.delete_vhost("stage")
+    broker.admin.delete_vhost("stage")
 
     assert reason_of_close(connection) == "CONNECTION_FORCED - vhost 'stage' is deleted"
     assert "vhost stage not found" in open_refusal(broker, "stage")
@@ -49,25 +49,25 @@ def test_a_virtual_host_that_is_deleted_takes_its_connections_along(broker: Brok
 
 
 def test_the_default_queue_type_holds_for_queues_to_come(broker: Broker, connect) -> None:
-    broker.add_vhost("stage", default_queue_type="quorum")
-    broker.set_permissions("guest", "stage")
+    broker.admin.add_vhost("stage", default_queue_type="quorum")
+    broker.admin.set_permissions("guest", "stage")
     channel = connect("stage").channel()
     channel.queue_declare("first", durable=True)
 
-    broker.update_vhost_metadata("stage", default_queue_type="classic", description="for staging", tags=["a"])
+    broker.admin.update_vhost_metadata("stage", default_queue_type="classic", description="for staging", tags=["a"])
     channel.queue_declare("second", durable=True)
 
     assert [queue.type for queue in broker.queues] == ["quorum", "classic"]
 
 
 def test_a_vhost_limit_of_queues_holds_until_it_is_cleared(broker: Broker, connect) -> None:
-    broker.set_vhost_limits("/", {"max-queues": 1})
+    broker.admin.set_vhost_limits("/", {"max-queues": 1})
     connection = connect()
     connection.channel().queue_declare("first", durable=True)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
         connection.channel().queue_declare("second", durable=True)
 
-    broker.clear_vhost_limits("/")
+    broker.admin.clear_vhost_limits("/")
 
     text = "PRECONDITION_FAILED - cannot declare queue 'second': queue limit in vhost '/' (1) is reached"
     assert refused.value.reply_text == text
@@ -75,7 +75,7 @@ def test_a_vhost_limit_of_queues_holds_until_it_is_cleared(broker: Broker, conne
 
 
 def test_a_vhost_limit_of_connections_counts_those_that_are_open(broker: Broker, connect) -> None:
-    broker.set_vhost_limits("/", {"max-connections": 1})
+    broker.admin.set_vhost_limits("/", {"max-connections": 1})
     first = connect()
     text = "NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (1) is reached"
     assert text in open_refusal(broker, "/")
@@ -86,17 +86,17 @@ def test_a_vhost_limit_of_connections_counts_those_that_are_open(broker: Broker,
 
 
 def test_a_user_limit_of_connections_holds_until_it_is_cleared(broker: Broker, connect) -> None:
-    broker.set_user_limits("guest", {"max-connections": 0})
+    broker.admin.set_user_limits("guest", {"max-connections": 0})
     text = "NOT_ALLOWED - connection refused for user 'guest': user connection limit (0) is reached"
     assert text in open_refusal(broker, "/")
 
-    broker.clear_user_limits("guest", "max-connections")
+    broker.admin.clear_user_limits("guest", "max-connections")
 
     assert connect().is_open
 
 
 def test_a_user_limit_of_channels_counts_all_connections(broker: Broker, connect) -> None:
-    broker.set_user_limits("guest", {"max-channels": 2})
+    broker.admin.set_user_limits("guest", {"max-channels": 2})
     first, second = connect(), connect()
     first.channel()
     second.channel()
@@ -110,20 +110,20 @@ def test_a_user_limit_of_channels_counts_all_connections(broker: Broker, connect
 
 
 def test_passwords_are_changed_and_taken_away(broker: Broker, connect) -> None:
-    broker.add_user("shop", "secret", tags=["management"])
-    broker.set_permissions("shop")
+    broker.admin.add_user("shop", "secret", tags=["management"])
+    broker.admin.set_permissions("shop")
     open_all_along = connect(user="shop")
 
-    broker.change_password("shop", "other")
+    broker.admin.change_password("shop", "other")
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         connect(user="shop", password="secret")
     assert connect(user="shop", password="other").is_open
-    broker.clear_password("shop")
+    broker.admin.clear_password("shop")
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         connect(user="shop", password="other")
 
     assert open_all_along.channel().is_open
-    assert broker.list_users() == {"guest": ("administrator",), "shop": ("management",)}
+    assert broker.admin.list_users() == {"guest": ("administrator",), "shop": ("management",)}
 
 
 def test_an_impersonator_may_publish_for_others(broker: Broker, connect) -> None:
@@ -135,13 +135,13 @@ def test_an_impersonator_may_publish_for_others(broker: Broker, connect) -> None
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="authenticated user was 'guest'"):
         refused.queue_declare("orders", passive=True)
 
-    broker.set_user_tags("guest", "administrator", "impersonator")
+    broker.admin.set_user_tags("guest", "administrator", "impersonator")
     channel = connection.channel()
     for _ in range(3):
         channel.basic_publish("", "orders", b"x", properties)
     assert len(broker.queue("orders").ready) == 3
 
-    broker.set_user_tags("guest", "administrator")
+    broker.admin.set_user_tags("guest", "administrator")
     channel.basic_publish("", "orders", b"x", properties)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="authenticated user was 'guest'"):
         channel.queue_declare("orders", passive=True)
@@ -154,7 +154,7 @@ def test_a_permission_that_is_taken_away_stops_a_publisher_in_full_swing(broker:
         channel.basic_publish("", "orders", b"x")
     assert len(broker.queue("orders").ready) == 3
 
-    broker.set_permissions("guest", write="^$")
+    broker.admin.set_permissions("guest", write="^$")
     channel.basic_publish("", "orders", b"x")
 
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"write access to exchange .amq\.default."):
@@ -164,14 +164,14 @@ def test_a_permission_that_is_taken_away_stops_a_publisher_in_full_swing(broker:
 def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect) -> None:
     broker.declare_queue("orders")
     broker.bind_queue("orders", "amq.topic", "#")
-    broker.set_topic_permissions("guest", "/", "amq.topic", write="^order", read=".*")
+    broker.admin.set_topic_permissions("guest", "/", "amq.topic", write="^order", read=".*")
     connection = connect()
     refused = connection.channel()
     refused.basic_publish("amq.topic", "invoice.sent", b"x")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"write access to topic .invoice\.sent."):
         refused.queue_declare("orders", passive=True)
 
-    broker.clear_topic_permissions("guest")
+    broker.admin.clear_topic_permissions("guest")
     connection.channel().basic_publish("amq.topic", "invoice.sent", b"x")
 
     assert len(broker.queue("orders").ready) == 1
@@ -180,17 +180,20 @@ def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect
 @pytest.mark.parametrize(
     ("mistake", "text"),
     [
-        (lambda broker: broker.delete_vhost("stag"), "no virtual host 'stag'; did you mean 'stage'"),
-        (lambda broker: broker.add_vhost("x", default_queue_type="quorom"), "no queue type 'quorom'; did you mean"),
-        (lambda broker: broker.set_user_tags("gest", "x"), "no user 'gest'; did you mean 'guest'"),
-        (lambda broker: broker.set_user_limits("guest", {"max-chanels": 1}), "did you mean 'max-channels'"),
-        (lambda broker: broker.set_vhost_limits("/", {"max-queues": "1"}), "max-queues is a whole number"),
-        (lambda broker: broker.set_permissions("guest", write="("), r"write='\(' is not a regular expression"),
-        (lambda broker: broker.clear_user_limits("guest", "max"), "no limit 'max'"),
+        (lambda broker: broker.admin.delete_vhost("stag"), "no virtual host 'stag'; did you mean 'stage'"),
+        (
+            lambda broker: broker.admin.add_vhost("x", default_queue_type="quorom"),
+            "no queue type 'quorom'; did you mean",
+        ),
+        (lambda broker: broker.admin.set_user_tags("gest", "x"), "no user 'gest'; did you mean 'guest'"),
+        (lambda broker: broker.admin.set_user_limits("guest", {"max-chanels": 1}), "did you mean 'max-channels'"),
+        (lambda broker: broker.admin.set_vhost_limits("/", {"max-queues": "1"}), "max-queues is a whole number"),
+        (lambda broker: broker.admin.set_permissions("guest", write="("), r"write='\(' is not a regular expression"),
+        (lambda broker: broker.admin.clear_user_limits("guest", "max"), "no limit 'max'"),
     ],
 )
 def test_a_mistake_is_said_with_what_may_have_been_meant(broker: Broker, mistake, text: str) -> None:
-    broker.add_vhost("stage")
+    broker.admin.add_vhost("stage")
 
     with pytest.raises((BrokerError, NotDeclaredError), match=text):
         mistake(broker)

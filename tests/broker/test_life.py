@@ -126,8 +126,8 @@ def test_a_broker_listens_on_ipv6() -> None:
 
 def test_urls_name_user_and_virtual_host() -> None:
     with Broker(users={"shop": "a/b"}) as broker:
-        broker.add_vhost("/stage")
-        broker.set_permissions("shop", "/stage")
+        broker.admin.add_vhost("/stage")
+        broker.admin.set_permissions("shop", "/stage")
 
         url = broker.url_for("/stage", "shop")
 
@@ -151,13 +151,13 @@ def test_resetting_forgets_everything_and_keeps_the_port(broker: Broker) -> None
 
     assert broker.queues == []
     assert broker.connections == []
-    assert len(broker.trace) == 0
+    assert len(broker.events) == 0
     assert not broker.clock.is_held
     assert broker.port == port
     with pytest.raises(pika.exceptions.AMQPError):
         connection.channel()
     pika.BlockingConnection(pika.URLParameters(broker.url)).close()
-    assert broker.trace.query("conn_open")[0].conn == 1
+    assert broker.events.query("conn_open")[0].conn == 1
 
 
 def test_restarting_keeps_what_is_durable_and_closes_connections(broker: Broker, read_close) -> None:
@@ -298,7 +298,7 @@ with leveret.Broker() as broker:
     worker = gevent.spawn(work)
     for body in (b"first", b"second", b"last"):
         broker.publish("", "orders", body)
-    broker.assert_acked("orders", body=b"last", within=5)
+    broker.assert_acked("orders", body=b"last", timeout=5)
     broker.wait_idle()
     worker.join()
 print("good")
@@ -330,11 +330,11 @@ def _published(broker: Broker) -> MessageView:
             "'asert_published'; did you mean 'assert_published'",
         ),
         (
-            lambda broker: broker.faults.drop_connections,
+            lambda broker: broker.faults.reset_peers,
             AttributeError,
-            "broker.faults has nothing that is called 'drop",
+            "broker.faults has nothing that is called 'reset",
         ),
-        (lambda broker: broker.faults.drop_connections, AttributeError, "did you mean 'drop_connection'"),
+        (lambda broker: broker.faults.reset_peers, AttributeError, "did you mean 'reset_peer'"),
         (lambda broker: broker.clock.sleep, AttributeError, "called 'sleep'; it has advance, autojump, hold, is_held,"),
         (lambda broker: broker.declare_queue("q").messages, AttributeError, "a QueueView has nothing that is called"),
         (lambda broker: broker.declare_queue("q").messages, AttributeError, "durable, exclusive, name, "),
@@ -344,13 +344,13 @@ def _published(broker: Broker) -> MessageView:
             AttributeError,
             "a MessageView has nothing that is called 'payload'",
         ),
-        (lambda broker: broker.trace.query(que="q"), TypeError, "has a field 'que'; there are "),
+        (lambda broker: broker.events.query(que="q"), TypeError, "has a field 'que'; there are "),
         (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
         (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is no reply code; give its number"),
         (
-            lambda broker: broker.wait_for("acked", "q", within=1),
+            lambda broker: broker.assert_acked("q", timout=1),
             TypeError,
-            "no keyword 'within'; say timeout=, in sec",
+            "timout",
         ),
         (lambda broker: broker.assert_dead_lettered("q", to=["a"]), TypeError, "takes the name of one queue"),
         (lambda broker: broker.clock.advance("10"), TypeError, "advance() takes seconds as a number, not '10'"),
@@ -423,6 +423,6 @@ def test_an_error_inside_the_block_of_a_broker_shows_its_state() -> None:
 
 def test_an_error_that_shows_the_state_of_a_broker_already_is_left_alone() -> None:
     with pytest.raises(AssertionError) as raised:
-        fail_in_a_block(lambda broker: broker.assert_acked("orders", within=0.01))
+        fail_in_a_block(lambda broker: broker.assert_acked("orders", timeout=0.01))
 
     assert not hasattr(raised.value, "__notes__")

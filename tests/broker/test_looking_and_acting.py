@@ -95,12 +95,12 @@ def test_topology_is_made_and_taken_back(broker: Broker) -> None:
     name = broker.declare_queue().name
     broker.bind_queue(name, "out", arguments={"x": 1})
     broker.publish("in", "")
-    assert [binding.destination for binding in broker.bindings] == ["out", name]
+    assert [binding.destination for one in broker.exchanges for binding in one.bindings] == ["out", name]
 
-    assert broker.purge(name) == 1
+    assert broker.purge_queue(name) == 1
     broker.unbind_queue(name, "out", arguments={"x": 1})
     broker.unbind_exchange("out", "in")
-    assert broker.bindings == []
+    assert [binding for one in broker.exchanges for binding in one.bindings] == []
 
     broker.publish("", name)
     assert broker.delete_queue(name) == 1
@@ -124,7 +124,7 @@ def test_clients_are_seen(broker: Broker, channel) -> None:
     broker.publish("", "orders")
 
     (connection,) = broker.connections
-    (seen,) = broker.channels
+    (seen,) = connection.channels
     (consumer,) = broker.consumers
     assert (connection.user, connection.vhost) == ("guest", "/")
     assert (seen.number, len(seen.unacked)) == (1, 1)
@@ -132,32 +132,32 @@ def test_clients_are_seen(broker: Broker, channel) -> None:
 
 
 def test_who_may_do_what_is_the_operators_say(broker: Broker) -> None:
-    broker.add_user("shop", "secret")
+    broker.admin.add_user("shop", "secret")
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
         pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop")))
-    broker.set_permissions("shop", configure="^shop")
+    broker.admin.set_permissions("shop", configure="^shop")
     with pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop"))) as connection:
         connection.channel().queue_declare("shop.orders", durable=True)
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="configure access"):
             connection.channel().queue_declare("orders", durable=True)
-        broker.clear_permissions("shop")
+        broker.admin.clear_permissions("shop")
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="configure access"):
             connection.channel().queue_declare("shop.more", durable=True)
-    broker.change_password("shop", "other")
+    broker.admin.change_password("shop", "other")
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop", password="secret")))
 
 
 def test_a_deleted_user_and_a_deleted_virtual_host_lose_their_connections(broker: Broker, read_close) -> None:
-    broker.add_user("shop", "secret")
-    broker.add_vhost("stage")
-    broker.set_permissions("shop")
-    broker.set_permissions("guest", "stage")
+    broker.admin.add_user("shop", "secret")
+    broker.admin.add_vhost("stage")
+    broker.admin.set_permissions("shop")
+    broker.admin.set_permissions("guest", "stage")
     of_user = pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop")))
     of_vhost = pika.BlockingConnection(pika.URLParameters(broker.url_for("stage")))
 
-    broker.delete_user("shop")
-    broker.delete_vhost("stage")
+    broker.admin.delete_user("shop")
+    broker.admin.delete_vhost("stage")
 
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="user 'shop' is deleted"):
         read_close(of_user)
@@ -167,25 +167,25 @@ def test_a_deleted_user_and_a_deleted_virtual_host_lose_their_connections(broker
 
 def test_an_operators_mistake_is_said(broker: Broker) -> None:
     with pytest.raises(BrokerError, match="no user 'shop'; there are 'guest'"):
-        broker.set_permissions("shop")
+        broker.admin.set_permissions("shop")
     with pytest.raises(BrokerError, match="user 'guest' already"):
-        broker.add_user("guest", "x")
+        broker.admin.add_user("guest", "x")
     with pytest.raises(BrokerError, match="not a regular expression"):
-        broker.set_permissions("guest", configure="(")
+        broker.admin.set_permissions("guest", configure="(")
     with pytest.raises(BrokerError, match="Validation failed"):
-        broker.set_policy("p", ".*", {"max-lenght": 1})
+        broker.admin.set_policy("p", ".*", {"max-lenght": 1})
     with pytest.raises(BrokerError, match="no connection 'nobody'"):
-        broker.close_connection("nobody")
+        broker.admin.close_connection("nobody")
 
 
 def test_a_policy_applies_while_it_is_set(broker: Broker) -> None:
     broker.declare_queue("orders")
-    broker.set_policy("short", "^orders", {"max-length": 1}, apply_to="queues")
+    broker.admin.set_policy("short", "^orders", {"max-length": 1}, apply_to="queues")
     broker.publish("", "orders")
     broker.publish("", "orders")
     assert len(broker.queue("orders").ready) == 1
 
-    broker.clear_policy("short")
+    broker.admin.clear_policy("short")
     broker.publish("", "orders")
 
     assert len(broker.queue("orders").ready) == 2
@@ -197,11 +197,11 @@ def test_an_operator_closes_connections(broker: Broker) -> None:
     by_name, by_number, by_all = (pika.BlockingConnection(parameters) for _ in range(3))
     numbers = [connection.number for connection in broker.connections]
 
-    broker.close_connection(numbers[1], "because")
+    broker.admin.close_connection(numbers[1], "because")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="CONNECTION_FORCED - because"):
         by_number.channel()
-    broker.close_connection("shop")
-    assert broker.close_all_connections() == 0
+    broker.admin.close_connection("shop")
+    assert broker.admin.close_all_connections() == 0
     for connection in (by_name, by_all):
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="Closed via leveret"):
             connection.channel()
@@ -209,11 +209,11 @@ def test_an_operator_closes_connections(broker: Broker) -> None:
 
 def test_an_alarm_blocks_who_publishes(broker: Broker, channel) -> None:
     broker.declare_queue("orders")
-    broker.set_alarm("memory")
+    broker.admin.set_alarm("memory")
     channel.basic_publish("", "orders", b"x")
     assert broker.queue("orders").ready == ()
 
-    broker.clear_alarm("memory")
+    broker.admin.clear_alarm("memory")
 
     assert len(broker.queue("orders").ready) == 1
 

@@ -58,7 +58,7 @@ def test_a_worker_lives_through_its_retries(broker: Broker, work) -> None:
     work("orders", reject)
     broker.clock.hold()
     broker.publish("", "orders", b"x")
-    broker.wait_for("dead_lettered", "orders")
+    broker.assert_dead_lettered("orders", timeout=5)
 
     broker.clock.advance(minutes=5)
 
@@ -99,7 +99,7 @@ def test_a_broker_lives_on_when_a_test_stops_pythons_clocks(broker: Broker, stop
 
     with stop:
         broker.publish("", "orders", expiration="5")
-        broker.assert_dropped("orders", reason="expired", within=5)
+        broker.assert_dropped("orders", reason="expired", timeout=5)
         broker.wait_idle()
 
 

@@ -102,7 +102,7 @@ def test_automatic_acks_on_a_connection_that_broke_are_told(broker, connect, fou
 def test_automatic_acks_are_told_when_a_consumer_was_lost_in_the_midst_of_them(broker, connect, found):
     connection = connect(broker, "worker")
     connection.channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
-    broker.faults.drop_connection(on="basic.deliver", body=b"2", when="after")
+    broker.faults.reset_peer(on="basic.deliver", body=b"2", when="after")
 
     broker.publish("", "orders.work", b"1")
     broker.publish("", "orders.work", b"2")
@@ -114,7 +114,7 @@ def test_automatic_acks_are_told_when_a_consumer_was_lost_in_the_midst_of_them(b
 
 def test_what_was_acknowledged_by_hand_comes_back_and_is_not_told_as_lost(broker, connect, found):
     connect(broker).channel().basic_consume("orders.work", lambda *_: None)
-    broker.faults.drop_connection(on="basic.deliver", when="after")
+    broker.faults.reset_peer(on="basic.deliver", when="after")
 
     broker.publish("", "orders.work", b"1")
 
@@ -215,7 +215,7 @@ def test_an_ack_of_a_message_nobody_has_is_told_when_nobody_hears_of_it(broker, 
 def test_a_refusal_that_the_test_asserts_is_seen(broker, found, lonely_ack):
     lonely_ack(broker)
 
-    refusal = broker.assert_refused(406, text="unknown delivery tag", within=5)
+    refusal = broker.assert_refused(406, text="unknown delivery tag", timeout=5)
 
     assert refusal.code == 406
     assert "unseen_channel_error" not in found(broker)
@@ -223,7 +223,7 @@ def test_a_refusal_that_the_test_asserts_is_seen(broker, found, lonely_ack):
 
 def test_an_asserted_refusal_that_did_not_happen_shows_those_that_did(broker, lonely_ack):
     lonely_ack(broker)
-    broker.assert_refused(406, within=5)
+    broker.assert_refused(406, timeout=5)
 
     with pytest.raises(AssertionError, match=r"(?s)assert_refused\(code=404\): saw none.*unknown delivery tag 7"):
         broker.assert_refused(404)

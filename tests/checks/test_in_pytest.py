@@ -171,7 +171,7 @@ def test_markers_set_the_level_of_an_unused_fault(run):
 
         @pytest.mark.leveret(checks="unused_fault=warning")
         def test_warned(leveret):
-            leveret.faults.drop_connection(on="basic.ack")
+            leveret.faults.reset_peer(on="basic.ack")
     """)
 
     result.assert_outcomes(passed=2, warnings=1)

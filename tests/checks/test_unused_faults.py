@@ -10,11 +10,11 @@ from leveret import Broker, CheckFailedError, LeveretWarning
 
 
 def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
-    broker.faults.drop_connection(on="basic.ack", queue="orders.work")
+    broker.faults.reset_peer(on="basic.ack", queue="orders.work")
 
     assert found(broker)["unused_fault"].splitlines() == [
         "unused_fault: 1 fault that the test asked for did not happen",
-        "  <drop_connection on basic.ack, queue='orders.work', times=1> never fired: nothing matched",
+        "  <reset_peer on basic.ack, queue='orders.work', times=1> never fired: nothing matched",
         "  if that is meant: optional=True, broker.allow(\"unused_fault\", queue='orders.work'), "
         '@pytest.mark.leveret(checks="unused_fault=off"), or leveret_checks = unused_fault=off in the ini file',
     ]
@@ -22,21 +22,21 @@ def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
 
 
 def test_it_fails_a_test_that_says_nothing_about_it():
-    with pytest.raises(CheckFailedError, match=r"drop_connection on basic\.ack"), Broker() as broker:
-        broker.faults.drop_connection(on="basic.ack")
+    with pytest.raises(CheckFailedError, match=r"reset_peer on basic\.ack"), Broker() as broker:
+        broker.faults.reset_peer(on="basic.ack")
 
 
 def test_all_that_never_fired_are_told_together(broker, found):
-    broker.faults.drop_connection(on="basic.ack")
+    broker.faults.reset_peer(on="basic.ack")
     broker.faults.nack_publishes()
 
     assert "2 faults that the test asked for did not happen" in found(broker)["unused_fault"]
 
 
 def test_one_that_happened_or_is_optional_is_fine(broker, connect, found):
-    broker.faults.drop_connection(on="basic.ack", optional=True)
+    broker.faults.reset_peer(on="basic.ack", optional=True)
     with connect(broker).channel() as channel:
-        broker.faults.lose()
+        broker.faults.drop()
         channel.basic_publish("", "orders.work", b"1")
 
     assert "unused_fault" not in found(broker)
@@ -54,7 +54,7 @@ def test_one_that_is_added_while_it_is_allowed_is_optional(broker, found):
 
 
 def leave_block(broker):
-    with broker.faults.drop_connection(on="basic.ack"):
+    with broker.faults.reset_peer(on="basic.ack"):
         broker.faults.nack_publishes()
         broker.publish("orders", "payment.made")
 
@@ -62,7 +62,7 @@ def leave_block(broker):
 def test_leaving_its_block_says_so_at_once_and_of_this_one_alone():
     with Broker() as broker:
         broker.declare_exchange("orders")
-        with pytest.raises(CheckFailedError, match=r"drop_connection on basic\.ack") as failed:
+        with pytest.raises(CheckFailedError, match=r"reset_peer on basic\.ack") as failed:
             leave_block(broker)
         broker.allow("unused_fault")
         broker.assert_dropped("orders")
@@ -76,7 +76,7 @@ def test_leaving_its_block_says_so_at_once_and_of_this_one_alone():
 def test_its_level_is_that_of_every_check(level, count):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with Broker(checks=f"unused_fault={level}") as broker, broker.faults.drop_connection(on="basic.ack"):
+        with Broker(checks=f"unused_fault={level}") as broker, broker.faults.reset_peer(on="basic.ack"):
             pass
 
     assert [one.category for one in caught] == [LeveretWarning] * count

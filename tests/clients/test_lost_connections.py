@@ -178,7 +178,7 @@ def test_operator_closes_one_connection(broker, patience):
         pika.BlockingConnection(pika.URLParameters(broker.url)) as closed,
     ):
         channel = spared.channel()
-        broker.close_connection(broker.connections[1].number, "maintenance")
+        broker.admin.close_connection(broker.connections[1].number, "maintenance")
 
         with pytest.raises(ConnectionClosedByBroker, match="CONNECTION_FORCED - maintenance"):
             closed.process_data_events(time_limit=patience)

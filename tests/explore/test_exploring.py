@@ -12,7 +12,7 @@ import pika
 import pytest
 
 import leveret
-from leveret.faults import CloseChannel, Fault, Lose
+from leveret.faults import CloseChannel, Drop, Fault
 from tests.explore.clients import PERSISTENT, careful, connect, publish_confirmed, until_it_works
 
 pytestmark = pytest.mark.timeout(60)
@@ -136,10 +136,10 @@ def test_a_step_that_does_not_come_again_is_told():
                 channel.basic_publish("", "work", b"1")
 
     with pytest.warns(leveret.LeveretWarning, match="a step did not come again, in two tries") as told:
-        found = leveret.explore(fickle, on="basic.publish", faults=Lose())
+        found = leveret.explore(fickle, on="basic.publish", faults=Drop())
 
     assert "1 schedule of 2 diverged" in str(told[0].message)
-    assert found.diverged == ["lose conn 1 chan 2 client->server basic.publish #2"]
+    assert found.diverged == ["drop conn 1 chan 2 client->server basic.publish #2"]
     assert (found.run_count, found.passed_count) == (2, 1)
 
 
@@ -182,9 +182,9 @@ def test_a_message_that_was_confirmed_and_swallowed_is_found_without_an_assert()
         broker.declare_queue("work")
         publish_confirmed(broker, b"1", b"2")
 
-    failure = failure_of(publish, faults=Lose(), on="basic.publish")
+    failure = failure_of(publish, faults=Drop(), on="basic.publish")
 
-    assert str(failure).startswith("one fault is enough: lose conn 1 chan 1 client->server basic.publish #1\n")
+    assert str(failure).startswith("one fault is enough: drop conn 1 chan 1 client->server basic.publish #1\n")
     assert (
         "Confirmed and lost:\n"
         "  '1', published to the default exchange with key 'work', was confirmed and is lost: the fault swallowed it\n"

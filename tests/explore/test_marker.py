@@ -79,8 +79,8 @@ JOBS = """
     @pytest.mark.parametrize("kind", [Worker, Hasty])
     def test_a_job_is_done(leveret, worker):
         leveret.publish("", "work", b"job", delivery_mode=2)
-        leveret.wait_for("published", "", routing_key="done", timeout=4)
-        leveret.wait_for("acked", "work", timeout=4)
+        leveret.assert_published("", routing_key="done", timeout=4)
+        leveret.assert_acked("work", timeout=4)
 """
 
 
@@ -92,8 +92,8 @@ def test_a_test_is_run_once_plainly_and_once_for_each_fault_and_reported_once(ru
         [
             "*test_a_job_is_done[[]Worker[]] PASSED*",
             "*test_a_job_is_done[[]Hasty[]] FAILED*",
-            ">*leveret.wait_for(*",
-            "E*WaitTimeoutError*expected at least 1 published, saw none*",
+            ">*leveret.assert_*(*",
+            "E*AssertionError*expected at least 1 published, saw none*",
             "*- exploration -*",
             "one fault is enough: lost after conn 1 chan 1 client->server basic.ack #1",
             "What happened:",
@@ -194,9 +194,9 @@ def test_a_lost_confirmed_message_fails_a_test_that_asserts_nothing(run):
         """
         import pika
         import pytest
-        from leveret.faults import Lose
+        from leveret.faults import Drop
 
-        @pytest.mark.leveret_explore(faults=[Lose()], on="basic.publish")
+        @pytest.mark.leveret_explore(faults=[Drop()], on="basic.publish")
         def test_explored(leveret):
             leveret.declare_queue("work")
             with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:

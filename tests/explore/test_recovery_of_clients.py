@@ -168,7 +168,7 @@ def aio_pika_consumes(broker):
             channel = await connection.channel()
             queue = await channel.get_queue("work")
             await queue.consume(on_message)
-            await broker.aio.wait_for("acked", "work", timeout=PATIENCE)
+            await broker.aio.assert_acked("work", timeout=PATIENCE)
         return ", ".join([*told, in_queue(broker)])
 
     return asyncio.run(consume())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leveret.faults import Fault
-from leveret.faults.toxics import StreamFault
+from leveret.faults.toxics import ByteFault
 
-_BASES = (Fault, StreamFault)
+_BASES = (Fault, ByteFault)
 
 
 def kinds(base: type = Fault) -> list[type]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 def test_aio_pika_reconnects_after_the_connection_is_lost_between_delivery_and_ack(broker):
-    rule = broker.faults.drop_connection(on="basic.ack")
+    rule = broker.faults.reset_peer(on="basic.ack")
     broker.publish("", "work", b"job")
 
     async def main():
@@ -101,7 +101,7 @@ def test_pika_learns_of_a_nacked_publish(broker, channel):
 
     assert rule.fired == 1
     assert bodies(broker) == [b"1", b"2", b"4"]
-    assert broker.wait_for("nacked", "").body == b"3"
+    assert broker.assert_nacked("", timeout=5).body == b"3"
     assert [message.body for message in broker.assert_confirmed("", times=3)] == [b"1", b"2", b"4"]
 
 
@@ -145,7 +145,7 @@ def test_pika_raises_what_a_connection_is_closed_with(broker, channel):
 
 def test_pika_loses_its_connection_after_a_publish_that_was_taken(broker, channel):
     channel.confirm_delivery()
-    broker.faults.drop_connection(on="basic.publish", when="after")
+    broker.faults.reset_peer(on="basic.publish", when="after")
 
     with pytest.raises(StreamLostError):
         channel.basic_publish("", "work", b"x")
@@ -180,7 +180,7 @@ def test_pika_hears_that_its_consumer_is_cancelled(broker, channel):
 
 
 def test_kombu_publishes_again_after_its_connection_was_lost(broker):
-    rule = broker.faults.drop_connection(on="basic.publish")
+    rule = broker.faults.reset_peer(on="basic.publish")
 
     with kombu.Connection(broker.url, transport_options={"confirm_publish": True}) as connection:
         producer = connection.Producer()
@@ -191,7 +191,7 @@ def test_kombu_publishes_again_after_its_connection_was_lost(broker):
 
 
 def test_a_reset_forgets_the_faults(broker):
-    broker.faults.drop_connection(on="basic.ack")
+    broker.faults.reset_peer(on="basic.ack")
 
     broker.reset()
 
@@ -224,7 +224,7 @@ def test_aio_pika_waits_for_a_confirm_that_comes_with_the_brokers_time(broker):
         async with await aio_pika.connect(broker.url, timeout=PATIENCE) as connection:
             channel = await connection.channel()
             publishing = asyncio.ensure_future(channel.default_exchange.publish(aio_pika.Message(b"x"), "work"))
-            await broker.aio.assert_published("", within=PATIENCE)
+            await broker.aio.assert_published("", timeout=PATIENCE)
             await broker.aio.clock.advance(59)
             is_early = publishing.done()
             await broker.aio.clock.advance(1)

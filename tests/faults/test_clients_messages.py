@@ -90,12 +90,12 @@ def test_time_leaps_to_the_end_of_what_a_fault_keeps_back_from_pika(broker, chan
 
 def test_pika_never_learns_that_a_confirmed_message_was_lost(broker, channel):
     channel.confirm_delivery()
-    broker.faults.lose()
+    broker.faults.drop()
 
     channel.basic_publish("", "work", b"x")
 
     assert bodies(broker) == []
-    assert len(broker.trace.query("dropped", reason="fault")) == 1
+    assert len(broker.events.query("dropped", reason="fault")) == 1
 
 
 def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
@@ -110,7 +110,7 @@ def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
 
 
 def test_pika_is_given_a_message_twice_that_says_nothing_of_it(broker, channel):
-    broker.faults.duplicate_deliveries(body=b"1")
+    broker.faults.duplicate(body=b"1")
     channel.basic_qos(prefetch_count=1)
     broker.publish("", "work", b"1")
     broker.publish("", "work", b"2")
@@ -133,7 +133,7 @@ def test_pika_is_given_messages_in_another_order(broker, channel):
 
 
 def test_a_delivery_to_pika_that_was_lost_comes_back_when_its_connection_ends(broker, connect):
-    broker.faults.lose("basic.deliver", times=1)
+    broker.faults.drop("basic.deliver", times=1)
     broker.publish("", "work", b"1")
     broker.publish("", "work", b"2")
     first = connect()
@@ -145,7 +145,7 @@ def test_a_delivery_to_pika_that_was_lost_comes_back_when_its_connection_ends(br
 
 
 def test_an_ack_of_pika_that_was_lost_brings_its_message_back(broker, connect):
-    broker.faults.lose("basic.ack")
+    broker.faults.drop("basic.ack")
     broker.publish("", "work", b"1")
     first = connect()
     assert consumed(first.channel(), 1) == [(b"1", False)]
@@ -164,7 +164,7 @@ def test_what_pika_publishes_expires_at_once_and_is_dead_lettered(broker, channe
     for body in (b"1", b"2"):
         channel.basic_publish("", "dying", body)
 
-    broker.assert_dead_lettered("dying", to="work", reason="expired", body=b"2", within=PATIENCE)
+    broker.assert_dead_lettered("dying", to="work", reason="expired", body=b"2", timeout=PATIENCE)
     assert bodies(broker) == [b"2"]
 
 

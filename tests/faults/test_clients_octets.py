@@ -39,7 +39,7 @@ def test_aiormq_notices_missed_heartbeats_when_the_peer_goes_silent(broker):
 
     async def main():
         connection = await aiormq.connect(f"{broker.url}?heartbeat=60")
-        broker.faults.go_silent()
+        broker.faults.blackhole()
         loop.skipped += 1000
         await asyncio.wait([connection.closing], timeout=PATIENCE)
         is_noticed = connection.is_closed
@@ -55,7 +55,7 @@ def test_aiormq_notices_missed_heartbeats_when_the_peer_goes_silent(broker):
 @pytest.mark.parametrize("size", [1, 7])
 def test_pika_puts_pieces_together(broker, channel, size):
     broker.publish("", "work", b"x" * 100)
-    broker.faults.slice(size)
+    broker.faults.slicer(size)
 
     _, _, body = channel.basic_get("work", auto_ack=True)
 
@@ -71,7 +71,7 @@ def test_pika_notices_a_wrong_octet(broker, channel):
 
 
 def test_pika_loses_its_connection_in_the_middle_of_a_frame(broker, channel):
-    broker.faults.cut(6)
+    broker.faults.limit_data(6)
 
     with pytest.raises(StreamLostError):
         channel.queue_declare("work", durable=True)
@@ -96,7 +96,7 @@ def test_the_broker_hears_an_ack_of_py_amqp_over_the_half_of_a_connection_that_i
     broker.faults.half_close()
     message.channel.basic_ack(message.delivery_tag)
 
-    broker.assert_acked("work", body=b"x", within=PATIENCE)
+    broker.assert_acked("work", body=b"x", timeout=PATIENCE)
     with pytest.raises(connection.recoverable_connection_errors):
         connection.drain_events(timeout=PATIENCE)
 
@@ -111,7 +111,7 @@ def test_the_broker_answers_pika_to_a_wrong_octet(broker, channel):
 def test_the_broker_hears_a_py_amqp_that_hears_nothing(broker, plain_connection):
     channel = plain_connection.channel()
     channel.basic_consume("work", callback=lambda message: None, no_ack=True)
-    broker.faults.go_silent("to_client")
+    broker.faults.blackhole("to_client")
 
     channel.queue_declare("new", durable=True, auto_delete=False, nowait=True)
     broker.publish("", "work", b"x")
@@ -125,7 +125,7 @@ def test_the_broker_hears_a_py_amqp_that_hears_nothing(broker, plain_connection)
 def test_the_broker_speaks_to_a_py_amqp_that_it_does_not_hear(broker, plain_connection):
     channel, seen = plain_connection.channel(), []
     channel.basic_consume("work", callback=lambda message: seen.append(message.body), no_ack=True)
-    broker.faults.go_silent("to_broker")
+    broker.faults.blackhole("to_broker")
 
     channel.queue_declare("new", durable=True, auto_delete=False, nowait=True)
     broker.publish("", "work", b"x")
@@ -141,7 +141,7 @@ def test_pika_waits_as_long_as_a_slow_line_takes(broker, channel, direction):
     began = broker.clock.now
 
     with broker.clock.autojump():
-        broker.faults.slow(1_000, direction=direction)
+        broker.faults.bandwidth(1_000, direction=direction)
         channel.basic_publish("", "work", bytes(3_000))
         _, _, body = channel.basic_get("work", auto_ack=True)
 

@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Channel, Confirm, Queue
 
-from leveret.faults import CloseChannel, CloseConnection, DropConnection
+from leveret.faults import CloseChannel, CloseConnection, ResetPeer
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import PROTOCOL_HEADER, Peer, contents, declare, methods, names, select, start_ok, the
 
@@ -51,7 +51,7 @@ def test_connection_is_closed_with_any_code(server, peer):
 
 
 def test_connection_lost_on_an_ack_leaves_the_message_unacked(server, peer):
-    server.faults.drop_connection(on="basic.ack")
+    server.faults.reset_peer(on="basic.ack")
     peer.publish(1, b"x")
     peer.call(1, consume())
 
@@ -63,7 +63,7 @@ def test_connection_lost_on_an_ack_leaves_the_message_unacked(server, peer):
 
 def test_connection_lost_after_a_publish_loses_the_confirm_and_keeps_the_message(server, peer):
     peer.call(1, select())
-    server.faults.drop_connection(on="basic.publish", when="after")
+    server.faults.reset_peer(on="basic.publish", when="after")
 
     peer.publish(1, b"x")
 
@@ -74,7 +74,7 @@ def test_connection_lost_after_a_publish_loses_the_confirm_and_keeps_the_message
 
 @pytest.mark.parametrize(("when", "told"), [("before", []), ("after", ["Basic.Deliver"])])
 def test_connection_is_lost_around_a_delivery_and_the_message_comes_back(server, peer, when, told):
-    server.faults.drop_connection(on="basic.deliver", when=when)
+    server.faults.reset_peer(on="basic.deliver", when=when)
     peer.call(1, consume())
 
     peer.publish(1, b"x")
@@ -85,14 +85,14 @@ def test_connection_is_lost_around_a_delivery_and_the_message_comes_back(server,
 
 
 def test_connection_is_lost_before_an_answer(server, peer):
-    server.faults.drop_connection(on="queue.declare-ok")
+    server.faults.reset_peer(on="queue.declare-ok")
 
     assert peer.told(1, declare("new")) == []
     assert peer.connection.is_reset
     assert "new" in server.node.vhosts["/"].queues
 
 
-@pytest.mark.parametrize("fault", [CloseChannel(), CloseConnection(), DropConnection()])
+@pytest.mark.parametrize("fault", [CloseChannel(), CloseConnection(), ResetPeer()])
 @pytest.mark.parametrize("on", ["delivered", "consume", "acked", "basic.deliver", "basic.consume-ok", "basic.qos-ok"])
 def test_conversations_end_anywhere_without_an_error_of_ours(server, peer, fault, on):
     rule = server.faults.add(on=on, do=fault, times=1)
@@ -111,7 +111,7 @@ def test_conversations_end_anywhere_without_an_error_of_ours(server, peer, fault
 def test_connections_are_ended_at_once_without_a_name_to_wait_for(server, peer):
     other = server.peer()
 
-    rule = server.faults.drop_connection(connection=2)
+    rule = server.faults.reset_peer(connection=2)
 
     assert (other.connection.is_reset, peer.connection.is_reset) == (True, False)
     assert rule.fired == 1

@@ -41,7 +41,7 @@ def bodies(server: FaultyServer, name: str = "q") -> list[bytes]:
 
 def test_a_lost_publish_is_confirmed_and_nowhere(server, peer):
     peer.call(1, select())
-    server.faults.lose(body=b"2")
+    server.faults.drop(body=b"2")
 
     publish(peer, b"1", b"2", b"3")
 
@@ -52,7 +52,7 @@ def test_a_lost_publish_is_confirmed_and_nowhere(server, peer):
 
 
 def test_a_lost_delivery_is_held_until_its_consumer_goes(server, peer):
-    server.faults.lose("basic.deliver", body=b"1")
+    server.faults.drop("basic.deliver", body=b"1")
     peer.call(1, *consume())
 
     publish(peer, b"1", b"2")
@@ -65,7 +65,7 @@ def test_a_lost_delivery_is_held_until_its_consumer_goes(server, peer):
 def test_a_lost_ack_leaves_the_message_unacked(server, peer):
     publish(peer, b"1", b"2")
     peer.call(1, *consume())
-    server.faults.lose("basic.ack", body=b"1")
+    server.faults.drop("basic.ack", body=b"1")
 
     peer.send(1, Basic.Ack(1), Basic.Ack(2))
 
@@ -75,7 +75,7 @@ def test_a_lost_ack_leaves_the_message_unacked(server, peer):
 @pytest.mark.parametrize("arguments", [{}, {"queue_type": "quorum"}, {"max_priority": 3}])
 def test_a_delivery_comes_twice_and_each_is_acked(server, peer, arguments):
     peer.call(1, declare("kind", **arguments))
-    rule = server.faults.duplicate_deliveries(body=b"1")
+    rule = server.faults.duplicate(body=b"1")
     publish(peer, b"1", b"2", key="kind")
 
     received = peer.call(1, Basic.Qos(prefetch_count=1), Basic.Consume(queue="kind", consumer_tag="c"))

@@ -7,7 +7,7 @@ import re
 import pytest
 from pamqp.commands import Basic
 
-from leveret.faults import CloseChannel, CloseConnection, Delay, DropConnection, Fault, NackPublish, Restart, Withhold
+from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, ResetPeer, Restart, Withhold
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
@@ -144,7 +144,7 @@ def test_times_ends_a_rule_and_chance_is_the_seeds(server, peer):
 
 
 @pytest.mark.parametrize(
-    ("fault", "times"), [(CloseChannel(), 1), (DropConnection(), 1), (Restart(), 1), (Fault(), None), (Delay(1), None)]
+    ("fault", "times"), [(CloseChannel(), 1), (ResetPeer(), 1), (Restart(), 1), (Fault(), None), (Delay(1), None)]
 )
 def test_a_fault_that_ends_something_strikes_once_on_a_name_and_others_each_time(server, fault, times):
     added = server.faults.add(on="basic.ack", do=fault)
@@ -213,7 +213,7 @@ def test_a_fault_of_confirms_tells_that_the_publisher_wanted_none(server, peer, 
 
 
 def test_a_rule_for_who_is_there_tells_who_that_was(server, peer):
-    rule = server.faults.drop_connection(client="shop")
+    rule = server.faults.reset_peer(client="shop")
 
     assert rule.complaint().endswith("never fired: clients seen: 'peer'")
 
@@ -274,7 +274,7 @@ def test_an_unknown_keyword_is_refused_with_the_nearest(server):
     [
         ("close_channel", "do='close_channel' is no fault; give one, as in do=CloseChannel(...), from leveret.faults"),
         (Withhold, "is no fault; give one, as in do=Withhold(...), from leveret.faults import Withhold"),
-        ("end", "do='end' is no fault; give one, as in do=DropConnection(...), from leveret.faults import"),
+        ("end", "do='end' is no fault; give one, as in do=ResetPeer(...), from leveret.faults import"),
         (None, "no fault is given with do=; give one, as in do="),
     ],
 )

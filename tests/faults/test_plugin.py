@@ -20,10 +20,10 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     result = run(
         """
         def test_unused(leveret):
-            leveret.faults.drop_connection(on="basic.ack")
+            leveret.faults.reset_peer(on="basic.ack")
 
         def test_optional(leveret):
-            leveret.faults.drop_connection(on="basic.ack", optional=True)
+            leveret.faults.reset_peer(on="basic.ack", optional=True)
         """
     )
 
@@ -31,7 +31,7 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     result.stdout.fnmatch_lines(
         [
             "*CheckFailedError: unused_fault: 1 fault that the test asked for did not happen",
-            "*<drop_connection on basic.ack, times=1> never fired: nothing matched",
+            "*<reset_peer on basic.ack, times=1> never fired: nothing matched",
             "*if that is meant: optional=True, broker.allow(*",
         ]
     )
@@ -41,7 +41,7 @@ def test_an_unused_fault_of_a_failed_test_is_not_told_with_it_nor_with_the_next(
     result = run(
         """
         def test_failing(leveret_session):
-            leveret_session.faults.drop_connection(on="basic.ack")
+            leveret_session.faults.reset_peer(on="basic.ack")
             assert False
 
         def test_next(leveret_session):
@@ -56,7 +56,7 @@ def test_an_unused_fault_of_a_broker_for_all_tests_fails_the_test_that_added_it(
     result = run(
         """
         def test_unused(leveret_session):
-            leveret_session.faults.drop_connection(on="basic.ack")
+            leveret_session.faults.reset_peer(on="basic.ack")
 
         def test_next(leveret_session):
             pass
@@ -176,9 +176,9 @@ def test_a_marked_fault_that_ends_something_strikes_once(run):
     result = run(
         """
         import pytest
-        from leveret.faults import DropConnection
+        from leveret.faults import ResetPeer
 
-        @pytest.mark.leveret_fault(on="basic.publish", do=DropConnection(), optional=True)
+        @pytest.mark.leveret_fault(on="basic.publish", do=ResetPeer(), optional=True)
         def test_marked(leveret):
             assert [rule.times for rule in leveret.faults.rules] == [1]
         """

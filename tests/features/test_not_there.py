@@ -92,7 +92,7 @@ def test_a_queue_master_locator_is_taken_where_it_is_permitted() -> None:
 @pytest.mark.parametrize("key", ["ha-mode", "shards-per-node", "federation-upstream-set", "rate-limit"])
 def test_a_policy_key_without_behaviour_is_refused(leveret: Broker, key: str) -> None:
     with pytest.raises(BrokerError, match=key):
-        leveret.set_policy("p", ".*", {key: "all"})
+        leveret.admin.set_policy("p", ".*", {key: "all"})
 
 
 @pytest.mark.parametrize("component", ["shovel", "federation-upstream", "mqtt"])
@@ -100,4 +100,4 @@ def test_definitions_with_parameters_of_plugins_are_refused(leveret: Broker, com
     parameter = {"component": component, "name": "n", "vhost": "/", "value": {}}
 
     with pytest.raises(BrokerError, match=component):
-        leveret.load_definitions({"parameters": [parameter]})
+        leveret.admin.import_definitions({"parameters": [parameter]})

@@ -44,7 +44,7 @@ def test_a_full_target_gets_its_letter_once_it_has_room(broker):
     broker.clock.advance(seconds=1)
     assert [message.text for message in broker.queue("grave").ready] == ["first"]
 
-    broker.purge("grave")
+    broker.purge_queue("grave")
     broker.clock.advance(minutes=3)
 
     assert [message.text for message in broker.queue("grave").ready] == ["second"]

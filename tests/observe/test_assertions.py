@@ -276,7 +276,7 @@ def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
 @pytest.mark.parametrize("name", ["assert_acked", "assert_empty"])
 def test_a_name_that_did_not_come_is_said_to_have_been_waited_for(assertions, name):
     with pytest.raises(NotDeclaredError, match=r"and nobody declared it in the 0\.5 s this has waited for it; known"):
-        getattr(assertions, name)("jobs", within=0.5)
+        getattr(assertions, name)("jobs", timeout=0.5)
 
 
 def test_a_misspelt_keyword_is_refused(assertions):
@@ -331,7 +331,7 @@ def test_within_waits_until_it_happens(world, assertions, worker):
     world.publish("orders", "order.created")
     world.to_come = [lambda: None, lambda: worker.ack(1), pytest.fail]
 
-    assertions.assert_acked("orders.work", within=5)
+    assertions.assert_acked("orders.work", timeout=5)
 
     assert world.waited == 5
 
@@ -344,32 +344,32 @@ def test_within_waits_for_a_queue_that_is_not_there_yet(world, assertions):
         lambda: world.publish("orders", "order.created"),
     ]
 
-    assertions.assert_delivered("late", within=5)
+    assertions.assert_delivered("late", timeout=5)
 
 
 def test_within_and_times_waits_for_so_many(world, assertions):
     world.to_come = [lambda: world.publish("orders", "order.created")] * 2
 
-    assert len(assertions.assert_published("orders", times=2, within=5)) == 2
+    assert len(assertions.assert_published("orders", times=2, timeout=5)) == 2
 
 
 def test_time_out_is_an_ordinary_failure(assertions):
     with pytest.raises(AssertionError, match="expected at least 1 acked, saw none within 500 ms"):
-        assertions.assert_acked("orders.work", within=0.5)
+        assertions.assert_acked("orders.work", timeout=0.5)
 
 
 def test_not_published_within_fails_as_soon_as_it_is(world, assertions):
     world.to_come = [lambda: world.publish("orders", "order.created"), pytest.fail]
 
     with pytest.raises(AssertionError, match="expected none published, saw 1 within 5 s"):
-        assertions.assert_not_published("orders", within=5)
+        assertions.assert_not_published("orders", timeout=5)
 
 
 def test_emptiness_can_be_waited_for(world, assertions, worker):
     world.publish("orders", "order.created")
     world.to_come = [lambda: worker.ack(1), pytest.fail]
 
-    assertions.assert_empty("orders.work", within=5)
+    assertions.assert_empty("orders.work", timeout=5)
 
 
 def test_each_event_is_looked_at_once_while_waiting(world, assertions):
@@ -385,7 +385,7 @@ def test_each_event_is_looked_at_once_while_waiting(world, assertions):
     world.to_come = [lambda: world.publish("orders", "order.created", b"")] * 5
     world.to_come.append(lambda: world.publish("orders", "order.updated", b""))
 
-    assertions.assert_published("orders", routing_key=Counting("order.updated"), within=5)
+    assertions.assert_published("orders", routing_key=Counting("order.updated"), timeout=5)
 
     assert looks == ["order.created"] * 5 + ["order.updated"]
 

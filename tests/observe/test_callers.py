@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from leveret.observe.callers import standing_line
+from leveret.observe.callers import standing_line, waiting_line
 
 
 @pytest.fixture
@@ -31,6 +31,14 @@ def test_no_garbage_is_collected_while_frames_of_other_threads_are_looked_at(col
     standing_line(threading.get_ident())
 
     assert collecting == [False]
+    assert gc.isenabled()
+
+
+def test_no_garbage_is_collected_while_threads_are_listed(collecting: list[bool]) -> None:
+    waiting_line()
+
+    assert collecting
+    assert not any(collecting)
     assert gc.isenabled()
 
 

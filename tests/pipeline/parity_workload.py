@@ -106,7 +106,7 @@ class Watcher:
 @contextmanager
 def traced_leveret(version: str, folder: Path, name: str) -> Iterator[target.LeveretEndpoint]:
     """A fresh broker that writes its trace there, under that name, and has its firehose on."""
-    with Broker(rabbitmq=version, permit=target.PERMIT, trace=folder) as broker:
+    with Broker(rabbitmq=version, permit=target.PERMIT, trace_dir=folder) as broker:
         endpoint = target.LeveretEndpoint(broker, version)
         endpoint.operator.add_vhost(endpoint.vhost)
         endpoint.operator.set_permissions("guest", endpoint.vhost)

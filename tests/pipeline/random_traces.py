@@ -401,7 +401,7 @@ class _Player:
         queue.ready.clear()
 
     def _strike(self) -> None:
-        attrs = {"on": self.dice.choice(("basic.ack", "enqueued")), "fault": self.dice.choice(("Lose()", "Delay(1)"))}
+        attrs = {"on": self.dice.choice(("basic.ack", "enqueued")), "fault": self.dice.choice(("Drop()", "Delay(1)"))}
         self.emit("fault", attrs=attrs)
 
     def _close_channel(self) -> None:

@@ -53,11 +53,11 @@ def answer_of(broker: Broker, version: str, method: str, parts: tuple[str, ...],
         case "GET", "overview":
             return {"rabbitmq_version": version}
         case "PUT", "vhosts", vhost:
-            broker.add_vhost(vhost)
+            broker.admin.add_vhost(vhost)
         case "DELETE", "vhosts", vhost:
-            broker.delete_vhost(vhost)
+            broker.admin.delete_vhost(vhost)
         case "PUT", "permissions", vhost, user:
-            broker.set_permissions(user, vhost, **body)
+            broker.admin.set_permissions(user, vhost, **body)
         case "PUT", "queues", vhost, name:
             broker.declare_queue(name, vhost=vhost, **body)
         case "PUT", "exchanges", vhost, name:
@@ -65,7 +65,7 @@ def answer_of(broker: Broker, version: str, method: str, parts: tuple[str, ...],
         case "POST", "bindings", vhost, "e", source, "q", queue:
             broker.bind_queue(queue, source, vhost=vhost, **body)
         case "DELETE", "queues", vhost, queue, "contents":
-            broker.purge(queue, vhost=vhost)
+            broker.purge_queue(queue, vhost=vhost)
         case "GET", "queues", vhost, name:
             queue = broker.queue(name, vhost=vhost)
             return {key: getattr(queue, key) for key in ("name", "durable", "auto_delete", "arguments", "type")}

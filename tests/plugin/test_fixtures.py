@@ -120,7 +120,7 @@ def test_assertions_on_the_broker_of_the_session_count_from_the_beginning_of_the
                 shop.channel().queue_declare("missing", passive=True)
             leveret_session.assert_published("amq.topic", times=1)
             leveret_session.assert_refused(404)
-            assert len(leveret_session.trace.query("published")) == turn
+            assert len(leveret_session.events.query("published")) == turn
     """)
 
     result.assert_outcomes(passed=2, warnings=2)

@@ -49,7 +49,7 @@ def test_the_marker_is_known_with_all_its_words(run):
     result = run("def test_it(): pass", "--markers")
 
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.leveret(rabbitmq='4.3', permit=*, seed=0, record='ring', trace=*, checks=*, host=*): *"]
+        ["@pytest.mark.leveret(rabbitmq='4.3', permit=*, seed=0, record='ring', trace_dir=*, checks=*, host=*): *"]
     )
 
 
@@ -58,7 +58,7 @@ def test_the_marker_is_known_with_all_its_words(run):
     [
         ("rabitmq='4.0'", "the marker leveret has no word 'rabitmq'; did you mean 'rabbitmq'?"),
         ("permits='x'", "the marker leveret has no word 'permits'; did you mean 'permit'?"),
-        ("zzz=1", "the marker leveret has no word 'zzz'; it has rabbitmq, permit, seed, record, trace, *"),
+        ("zzz=1", "the marker leveret has no word 'zzz'; it has rabbitmq, permit, seed, record, trace_dir, *"),
         ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
         ("seed='7'", "seed='7' is no int"),
         ("rabbitmq=4.3", "rabbitmq=4.3 is a number; write the version as a string: rabbitmq='4.3'"),

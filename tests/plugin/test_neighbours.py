@@ -20,7 +20,7 @@ ASYNC_TEST = """
             leveret.publish("", "orders", b"hello")
             message = await queue.get()
             await message.ack()
-            await leveret.aio.assert_acked("orders", body=b"hello", within=5)
+            await leveret.aio.assert_acked("orders", body=b"hello", timeout=5)
             await leveret.aio.wait_idle()
 """
 
@@ -86,7 +86,7 @@ def test_trio_tests_of_anyio_use_it(run_apart):
         async def test_it(leveret):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.to_thread.run_sync, publish, leveret.url)
-                await leveret.aio.assert_published("amq.topic", routing_key="order.*", within=5)
+                await leveret.aio.assert_published("amq.topic", routing_key="order.*", timeout=5)
             with pytest.raises(BrokerError, match="await broker.aio.wait_idle"):
                 leveret.wait_idle()
         """,
@@ -111,7 +111,7 @@ def test_a_frozen_date_does_not_freeze_the_broker(run_apart, module, freeze):
                 channel = connection.channel()
                 channel.queue_declare("orders", durable=True, arguments={{"x-message-ttl": 1}})
                 channel.basic_publish("", "orders", b"hello")
-                leveret.wait_for("dropped", "orders", reason="expired", timeout=5)
+                leveret.assert_dropped("orders", reason="expired", timeout=5)
             leveret.wait_idle()
     """)
 
@@ -159,7 +159,7 @@ def test_greenlets_of_gevent_use_it(run_apart, suite):
         def test_it(leveret):
             leveret.declare_queue("orders")
             publishers = [gevent.spawn(publish, leveret.url, number) for number in range(3)]
-            leveret.assert_published("", routing_key="orders", times=3, within=5)
+            leveret.assert_published("", routing_key="orders", times=3, timeout=5)
             gevent.joinall(publishers, raise_error=True)
             assert len(leveret.queue("orders").ready) == 3
         """,

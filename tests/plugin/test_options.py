@@ -139,7 +139,7 @@ def test_every_option_is_explained(run):
     [
         ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on no-such-host.invalid: *"),
         ("--leveret-seed=x", "--leveret-seed: 'x' is no whole number"),
-        ("--leveret-trace=/proc/x", "--leveret-trace: no file can be written to '/proc/x': *"),
+        ("--leveret-trace-dir=/proc/x", "--leveret-trace-dir: no file can be written to '/proc/x': *"),
     ],
 )
 def test_a_value_that_no_broker_can_use_ends_the_run_at_once(run, flag, text):

@@ -57,7 +57,7 @@ def test_clients_and_tests_meet_in_a_virtual_host_of_the_test(run_real: Run) -> 
             with connect(leveret.url) as connection:
                 method, properties, body = connection.channel().basic_get("work", auto_ack=True)
                 assert body == b'{"id": 7}'
-            leveret.assert_empty("work", within=5)
+            leveret.assert_empty("work", timeout=5)
 
         def test_nothing_is_left_of_it(leveret):
             leveret.declare_queue("work")
@@ -84,10 +84,10 @@ def test_the_virtual_hosts_are_deleted_again(run_real: Run, server: Broker) -> N
     )
 
     result.assert_outcomes(passed=1)
-    assert [vhost["name"] for vhost in server.export_definitions()["vhosts"]] == ["/"]
+    assert [vhost["name"] for vhost in server.admin.export_definitions()["vhosts"]] == ["/"]
 
 
-@pytest.mark.parametrize("power", ["clock", "faults", "wait_idle", "assert_acked", "restart", "trace"])
+@pytest.mark.parametrize("power", ["clock", "faults", "wait_idle", "assert_acked", "restart", "events"])
 def test_a_test_that_needs_leverets_powers_is_skipped_and_the_power_named(run_real: Run, power: str) -> None:
     result = run_real(f"def test_it(leveret): leveret.{power}")
 

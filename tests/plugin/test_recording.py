@@ -63,7 +63,7 @@ def ends_of(rows):
 
 
 def test_a_run_writes_one_file_and_says_where(run, pytester):
-    result = run(TWO_TESTS, "--leveret-trace=traces")
+    result = run(TWO_TESTS, "--leveret-trace-dir=traces")
 
     result.assert_outcomes(passed=2)
     (path,) = (pytester.path / "traces").iterdir()
@@ -72,7 +72,7 @@ def test_a_run_writes_one_file_and_says_where(run, pytester):
 
 
 def test_each_test_is_framed_and_named_in_its_events(run, pytester):
-    run(TWO_TESTS, "--leveret-trace=traces")
+    run(TWO_TESTS, "--leveret-trace-dir=traces")
 
     rows = rows_of(pytester.path / "traces")
     tests = [(row["kind"], row["test"].partition("::")[2]) for row in rows if row["kind"] != "called"]
@@ -87,7 +87,7 @@ def test_each_test_is_framed_and_named_in_its_events(run, pytester):
 
 
 def test_the_end_of_a_test_says_how_it_ended(run, pytester):
-    run(OUTCOMES, "--leveret-trace=traces")
+    run(OUTCOMES, "--leveret-trace-dir=traces")
 
     ends = ends_of(rows_of(pytester.path / "traces"))
     assert {name: (end["outcome"], end["phase"]) for name, end in ends.items()} == {
@@ -104,13 +104,13 @@ def test_the_end_of_a_test_says_how_it_ended(run, pytester):
 
 
 def test_a_test_without_a_broker_is_not_written(run, pytester):
-    run(TWO_TESTS + "\n    def test_alone(): pass\n", "--leveret-trace=traces")
+    run(TWO_TESTS + "\n    def test_alone(): pass\n", "--leveret-trace-dir=traces")
 
     assert list(ends_of(rows_of(pytester.path / "traces"))) == ["test_first", "test_second"]
 
 
 def test_a_run_without_a_broker_writes_nothing(run, pytester):
-    run("def test_alone(): pass", "--leveret-trace=traces").assert_outcomes(passed=1)
+    run("def test_alone(): pass", "--leveret-trace-dir=traces").assert_outcomes(passed=1)
 
     assert not (pytester.path / "traces").exists()
 
@@ -126,7 +126,7 @@ def test_tests_with_the_session_s_broker_are_framed_as_well(run, pytester):
         def test_second(leveret_session):
             leveret_session.declare_queue("b")
         """,
-        "--leveret-trace=traces",
+        "--leveret-trace-dir=traces",
     )
 
     rows = rows_of(pytester.path / "traces")
@@ -156,7 +156,7 @@ def test_a_test_that_is_tried_again_starts_again(run, pytester):
             tried.append(1)
             assert len(tried) > 1
         """,
-        "--leveret-trace=traces",
+        "--leveret-trace-dir=traces",
     ).assert_outcomes(passed=1)
 
     rows = [row for row in rows_of(pytester.path / "traces") if row["kind"] in ("test_start", "test_end")]
@@ -165,7 +165,7 @@ def test_a_test_that_is_tried_again_starts_again(run, pytester):
 
 
 def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
-    result = run_apart(TWO_TESTS, "--leveret-trace=traces", "-n", "2", beside=("xdist",))
+    result = run_apart(TWO_TESTS, "--leveret-trace-dir=traces", "-n", "2", beside=("xdist",))
 
     result.assert_outcomes(passed=2)
     headers = [TraceReader(path).header for path in sorted((pytester.path / "traces").iterdir())]
@@ -176,12 +176,12 @@ def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
 
 @pytest.mark.parametrize("place", ["command line", "environment", "ini", "marker"])
 def test_the_directory_is_named_where_every_option_is(run, pytester, monkeypatch, place):
-    flags = ["--leveret-trace=traces"] if place == "command line" else []
+    flags = ["--leveret-trace-dir=traces"] if place == "command line" else []
     if place == "environment":
-        monkeypatch.setenv("LEVERET_TRACE", "traces")
+        monkeypatch.setenv("LEVERET_TRACE_DIR", "traces")
     if place == "ini":
-        pytester.makeini("[pytest]\nleveret_trace = traces")
-    marker = "@pytest.mark.leveret(trace='traces')" if place == "marker" else ""
+        pytester.makeini("[pytest]\nleveret_trace_dir = traces")
+    marker = "@pytest.mark.leveret(trace_dir='traces')" if place == "marker" else ""
 
     run(f"import pytest\n\n{marker}\ndef test_it(leveret): leveret.declare_queue('q')", *flags)
 
@@ -189,7 +189,7 @@ def test_the_directory_is_named_where_every_option_is(run, pytester, monkeypatch
 
 
 def test_a_directory_in_the_ini_file_lies_beside_it(run, pytester, monkeypatch):
-    pytester.makeini("[pytest]\nleveret_trace = traces")
+    pytester.makeini("[pytest]\nleveret_trace_dir = traces")
     (pytester.path / "elsewhere").mkdir()
     run(
         """
@@ -214,7 +214,7 @@ def test_bodies_and_headers_are_options_too(run, pytester):
         def test_it(leveret):
             leveret.publish("", "q", b"body", headers={"customer": "c", "street": "s", "n": 1})
         """,
-        "--leveret-trace=traces",
+        "--leveret-trace-dir=traces",
     )
 
     (row,) = (row for row in rows_of(pytester.path / "traces") if row["kind"] == "published")
@@ -224,9 +224,9 @@ def test_bodies_and_headers_are_options_too(run, pytester):
 
 
 def test_an_empty_place_on_the_command_line_switches_off_what_the_ini_file_asked_for(run, pytester):
-    pytester.makeini("[pytest]\nleveret_trace = traces")
+    pytester.makeini("[pytest]\nleveret_trace_dir = traces")
 
-    run("def test_it(leveret): pass", "--leveret-trace=").assert_outcomes(passed=1)
+    run("def test_it(leveret): pass", "--leveret-trace-dir=").assert_outcomes(passed=1)
 
     assert not list(pytester.path.rglob("*.jsonl*"))
 
@@ -240,9 +240,11 @@ def test_a_switch_that_says_neither_is_refused(run):
 def test_a_place_that_is_no_directory_is_refused_before_the_first_test(run, pytester):
     pytester.path.joinpath("traces").write_text("")
 
-    result = run("def test_it(leveret): pass", "--leveret-trace=traces")
+    result = run("def test_it(leveret): pass", "--leveret-trace-dir=traces")
 
-    result.stderr.fnmatch_lines(["*--leveret-trace: trace='*traces' is no directory; a trace file is made inside one"])
+    result.stderr.fnmatch_lines(
+        ["*--leveret-trace-dir: trace_dir='*traces' is no directory; a trace file is made inside one"]
+    )
 
 
 @pytest.mark.parametrize("fixture", ["leveret", "leveret_session"])
@@ -260,7 +262,7 @@ def test_what_a_test_leaves_unacked_is_not_given_back_by_its_end(run, pytester, 
             left_open.append(pika.BlockingConnection(pika.URLParameters({fixture}.url)))
             left_open[0].channel().basic_get("jobs")
         """,
-        "--leveret-trace=traces",
+        "--leveret-trace-dir=traces",
         "-W",
         "ignore",
     ).assert_outcomes(passed=1)

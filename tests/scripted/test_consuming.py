@@ -232,7 +232,7 @@ def test_it_is_no_connection_of_a_client(broker):
     broker.consume("orders.work")
 
     assert broker.connections == []
-    assert broker.trace.query("conn_open", "chan_open") == []
+    assert broker.events.query("conn_open", "chan_open") == []
 
 
 def test_its_doings_are_the_tests_own(broker):
@@ -240,7 +240,7 @@ def test_its_doings_are_the_tests_own(broker):
     publish(broker, "1")
     consumer.next().ack()
 
-    told = broker.trace.query("consume", "delivered", "acked")
+    told = broker.events.query("consume", "delivered", "acked")
 
     assert [(event.kind, event.conn) for event in told] == [("consume", None), ("delivered", None), ("acked", None)]
 

@@ -129,8 +129,10 @@ def test_a_reply_is_the_tests_own_and_names_its_line(broker, asker):
     broker.respond("prices", "1")
     asker.answer("prices")
 
-    (call,) = broker.trace.query("called", call="respond", where=lambda event: "test_responding.py" in event.caller)[1:]
-    (reply,) = broker.trace.query("published", conn=None)
+    (call,) = broker.events.query("called", call="respond", where=lambda event: "test_responding.py" in event.caller)[
+        1:
+    ]
+    (reply,) = broker.events.query("published", conn=None)
     assert reply.message.body == b"1"
     assert "test_a_reply_is_the_tests_own" in call.caller
 

@@ -179,67 +179,69 @@ class LeveretOperator:
         self._user = user
 
     def add_vhost(self, vhost: str, default_queue_type: str = "classic") -> None:
-        self._broker.add_vhost(vhost, default_queue_type=default_queue_type)
+        self._broker.admin.add_vhost(vhost, default_queue_type=default_queue_type)
 
     def delete_vhost(self, vhost: str) -> None:
-        self._broker.delete_vhost(vhost)
+        self._broker.admin.delete_vhost(vhost)
 
     def add_user(self, user: str, password: str, tags: str = "") -> None:
-        self._broker.add_user(self._user(user), password, tags=tuple(filter(None, tags.split(","))))
+        self._broker.admin.add_user(self._user(user), password, tags=tuple(filter(None, tags.split(","))))
 
     def delete_user(self, user: str) -> None:
-        self._broker.delete_user(self._user(user))
+        self._broker.admin.delete_user(self._user(user))
 
     def set_permissions(
         self, user: str, vhost: str, configure: str = ".*", write: str = ".*", read: str = ".*"
     ) -> None:
-        self._broker.set_permissions(self._user(user), vhost, configure=configure, write=write, read=read)
+        self._broker.admin.set_permissions(self._user(user), vhost, configure=configure, write=write, read=read)
 
     def clear_permissions(self, user: str, vhost: str) -> None:
-        self._broker.clear_permissions(self._user(user), vhost)
+        self._broker.admin.clear_permissions(self._user(user), vhost)
 
     def set_topic_permissions(self, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
-        self._broker.set_topic_permissions(self._user(user), vhost, exchange, write=write, read=read)
+        self._broker.admin.set_topic_permissions(self._user(user), vhost, exchange, write=write, read=read)
 
     def set_policy(
         self, vhost: str, name: str, pattern: str, definition: Definition, priority: int = 0, apply_to: str = "all"
     ) -> None:
-        self._broker.set_policy(name, pattern, definition, vhost=vhost, priority=priority, apply_to=apply_to)
+        self._broker.admin.set_policy(name, pattern, definition, vhost=vhost, priority=priority, apply_to=apply_to)
 
     def set_operator_policy(
         self, vhost: str, name: str, pattern: str, definition: Definition, priority: int = 0, apply_to: str = "all"
     ) -> None:
-        self._broker.set_operator_policy(name, pattern, definition, vhost=vhost, priority=priority, apply_to=apply_to)
+        self._broker.admin.set_operator_policy(
+            name, pattern, definition, vhost=vhost, priority=priority, apply_to=apply_to
+        )
 
     def clear_policy(self, vhost: str, name: str) -> None:
-        self._broker.clear_policy(name, vhost=vhost)
+        self._broker.admin.clear_policy(name, vhost=vhost)
 
     def set_vhost_limit(self, vhost: str, name: str, value: int) -> None:
-        self._broker.set_vhost_limits(vhost, {name: value})
+        self._broker.admin.set_vhost_limits(vhost, {name: value})
 
     def set_user_limit(self, user: str, name: str, value: int) -> None:
-        self._broker.set_user_limits(self._user(user), {name: value})
+        self._broker.admin.set_user_limits(self._user(user), {name: value})
 
     def trace_on(self, vhost: str) -> None:
-        self._broker.trace_on(vhost)
+        self._broker.admin.trace_on(vhost)
 
     def close_connections(self, user: str, reason: str) -> None:
-        self._broker.close_all_user_connections(self._user(user), reason)
+        self._broker.admin.close_all_user_connections(self._user(user), reason)
 
     def restart(self) -> None:
         self._broker.restart()
 
     def drain(self) -> None:
-        self._broker.drain()
+        self._broker.admin.drain()
 
     def revive(self) -> None:
-        self._broker.revive()
+        self._broker.admin.revive()
 
     def set_alarm(self, resource: str) -> None:
-        self._broker.set_alarm(resource)
+        self._broker.admin.set_alarm(resource)
 
     def clear_alarm(self, resource: str) -> None:
-        self._broker.clear_alarm(resource)
+        self._broker.admin.clear_alarm(resource)
 
     def clean_up(self, vhost: str) -> None:
         """The broker ends with the run."""

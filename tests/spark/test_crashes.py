@@ -75,7 +75,7 @@ def test_a_task_is_killed(session: SparkSession, leveret: Broker, tmp_path: Path
     withheld = leveret.faults.withhold_confirms()
 
     query = job.start()
-    leveret.assert_published("", routing_key="jobs.out", within=60)
+    leveret.assert_published("", routing_key="jobs.out", timeout=60)
     withheld.remove()
     kill(worker_pids(jvm_pid(session)))
 
@@ -85,7 +85,7 @@ def test_a_task_is_killed(session: SparkSession, leveret: Broker, tmp_path: Path
 
 
 def test_the_ack_is_lost_with_its_connection(job: Job, leveret: Broker) -> None:
-    leveret.faults.drop_connection(on="basic.ack", client="leveret.spark")
+    leveret.faults.reset_peer(on="basic.ack", client="leveret.spark")
 
     assert end_of(job.start()) == ""
     assert faults_of(job.sink, job.rows(), BODIES) == []

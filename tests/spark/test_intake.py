@@ -216,7 +216,7 @@ def test_a_second_crash_after_an_empty_replay_loses_nothing(broker: Broker) -> N
 
 def test_a_connection_lost_on_the_ack_is_made_anew_and_nothing_comes_twice(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
-    broker.faults.drop_connection(on="basic.ack")
+    broker.faults.reset_peer(on="basic.ack")
 
     with intake(broker) as reader:
         first = reader.next_offset(START, LIMIT)
@@ -228,7 +228,7 @@ def test_a_connection_lost_on_the_ack_is_made_anew_and_nothing_comes_twice(broke
 
 def test_a_connection_lost_behind_the_ack_is_made_anew_and_nothing_is_lost(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
-    broker.faults.drop_connection(on="basic.ack", when="after")
+    broker.faults.reset_peer(on="basic.ack", when="after")
 
     with intake(broker) as reader:
         first = reader.next_offset(START, LIMIT)
@@ -255,7 +255,7 @@ def test_a_broker_that_stays_away_is_reported(broker: Broker) -> None:
     with intake(broker, reconnectSeconds=0.1) as reader:
         end = reader.next_offset(START, LIMIT)
         broker.faults.refuse_connections()
-        broker.faults.drop_connection()
+        broker.faults.reset_peer()
 
         with pytest.raises(LinkLostError, match="no broker answers at"):
             reader.next_offset(end, LIMIT)

@@ -131,7 +131,7 @@ def test_the_last_batch_of_a_queue_that_falls_quiet_is_acknowledged(
 
     query = writer.start()
 
-    leveret.assert_acked("in", body=b"only one", within=60)
+    leveret.assert_acked("in", body=b"only one", timeout=60)
     query.stop()
 
 

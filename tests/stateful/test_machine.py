@@ -72,7 +72,7 @@ def test_a_confirmed_message_that_is_nowhere_is_lost() -> None:
 
         def set_up(self) -> None:
             self.broker.declare_queue("orders")
-            self.broker.faults.lose(optional=True)
+            self.broker.faults.drop(optional=True)
             self.client = pika.BlockingConnection(pika.URLParameters(self.broker.url)).channel()
             self.client.confirm_delivery()
 

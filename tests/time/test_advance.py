@@ -28,7 +28,7 @@ def channel(leveret: Broker) -> Iterator[BlockingChannel]:
 
 
 def expiries(broker: Broker) -> list[int]:
-    return [event.at for event in broker.trace.query("expired")]
+    return [event.at for event in broker.events.query("expired")]
 
 
 def test_each_deadline_is_met_at_its_own_instant(leveret: Broker) -> None:
@@ -65,7 +65,7 @@ def test_what_is_due_at_once_is_done_although_time_is_held(leveret: Broker, chan
 
     channel.basic_publish("", "orders", b"x")
 
-    leveret.assert_dead_lettered("orders", to="dead", within=PATIENCE)
+    leveret.assert_dead_lettered("orders", to="dead", timeout=PATIENCE)
 
 
 def test_what_clients_are_doing_is_done_before_time_moves(leveret: Broker) -> None:
@@ -103,7 +103,7 @@ def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -
 
     leveret.clock.advance(minutes=5)
 
-    delivered = [event.at for event in leveret.trace.query("delivered", queue="orders")]
+    delivered = [event.at for event in leveret.events.query("delivered", queue="orders")]
     connection.add_callback_threadsafe(worker.stop_consuming)
     thread.join(PATIENCE)
     connection.close()
@@ -134,7 +134,7 @@ def test_time_can_be_held_and_let_go(leveret: Broker) -> None:
 
     leveret.clock.release()
 
-    leveret.assert_empty("orders", within=PATIENCE)
+    leveret.assert_empty("orders", timeout=PATIENCE)
 
 
 def test_a_loop_without_end_is_named(leveret: Broker) -> None:

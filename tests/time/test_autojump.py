@@ -43,7 +43,7 @@ def test_time_leaps_while_a_test_waits(leveret: Broker) -> None:
         started = leveret.clock.now
         leveret.publish("", "orders", b"x")
 
-        leveret.assert_dead_lettered("orders", to="dead", within=PATIENCE)
+        leveret.assert_dead_lettered("orders", to="dead", timeout=PATIENCE)
 
         assert leveret.clock.now == pytest.approx(started + 24 * HOUR)
 
@@ -55,7 +55,7 @@ def test_time_leaps_no_further_than_to_what_a_test_waits_for(leveret: Broker) ->
         leveret.publish("", "late")
         leveret.publish("", "soon")
 
-        leveret.assert_dropped("soon", reason="expired", within=PATIENCE)
+        leveret.assert_dropped("soon", reason="expired", timeout=PATIENCE)
 
         compute()
         assert len(leveret.queue("late").ready) == 1
@@ -98,7 +98,7 @@ def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> No
             assert jumping.leap_count == 0
 
         with leveret.clock.autojump(while_held=True):
-            leveret.wait_for("requeued", "orders", reason="consumer_timeout")
+            leveret.assert_requeued("orders", reason="consumer_timeout", timeout=5)
 
 
 def test_nothing_due_is_nothing_to_leap_to(leveret: Broker) -> None:
@@ -107,7 +107,7 @@ def test_nothing_due_is_nothing_to_leap_to(leveret: Broker) -> None:
         leveret.wait_idle()
         now = leveret.clock.now
         with pytest.raises(AssertionError):
-            leveret.assert_published("amq.fanout", within=0.02)
+            leveret.assert_published("amq.fanout", timeout=0.02)
 
         assert (leveret.clock.now, jumping.leap_count) == (now, 0)
 
@@ -127,7 +127,7 @@ def test_it_can_be_switched_on_and_off(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000})
     jumping = leveret.clock.autojump()
     leveret.publish("", "orders")
-    leveret.assert_dropped("orders", within=PATIENCE)
+    leveret.assert_dropped("orders", timeout=PATIENCE)
     assert jumping.is_on
 
     leveret.clock.hold()
@@ -135,7 +135,7 @@ def test_it_can_be_switched_on_and_off(leveret: Broker) -> None:
     assert not jumping.is_on
     leveret.publish("", "orders")
     with pytest.raises(AssertionError):
-        leveret.assert_dropped("orders", times=2, within=0.02)
+        leveret.assert_dropped("orders", times=2, timeout=0.02)
 
 
 def test_a_new_one_replaces_the_old_and_advance_ends_it(leveret: Broker) -> None:
@@ -155,7 +155,7 @@ def test_a_loop_without_end_fails_the_test_that_waits(leveret: Broker) -> None:
         leveret.clock.autojump(limit=20)
 
         with pytest.raises(EndlessTimeError, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
-            leveret.wait_for("acked", "jobs", timeout=PATIENCE)
+            leveret.assert_acked("jobs", timeout=PATIENCE)
 
 
 def test_a_loop_without_end_fails_at_the_end_of_the_block(leveret: Broker) -> None:
@@ -237,10 +237,10 @@ def test_time_leaps_for_a_worker_in_another_process(leveret: Broker, pytestconfi
         assert process.stdout.readline() == "ready\n"
         with leveret.clock.autojump():
             leveret.publish("", JOBS)
-            leveret.wait_for("published", "", routing_key=FAILED)
+            leveret.assert_published("", routing_key=FAILED, timeout=5)
         process.stdin.close()
 
-    tries = [event.at for event in leveret.trace.query("delivered", queue=JOBS)]
+    tries = [event.at for event in leveret.events.query("delivered", queue=JOBS)]
     spans_s = [(after - before) // 1_000_000 for before, after in pairwise(tries)]
     assert spans_s == [60, 600, 3600]
 
@@ -253,7 +253,7 @@ def test_two_brokers_leap_beside_each_other(make_leveret) -> None:
         broker.publish("", "orders")
 
     for broker in brokers:
-        broker.assert_dropped("orders", within=PATIENCE)
+        broker.assert_dropped("orders", timeout=PATIENCE)
 
 
 def test_workers_on_other_threads_are_leapt_for_as_long_as_it_takes(leveret: Broker) -> None:
@@ -261,4 +261,4 @@ def test_workers_on_other_threads_are_leapt_for_as_long_as_it_takes(leveret: Bro
         for number in range(5):
             leveret.publish("", JOBS, json=number)
 
-        leveret.assert_published("", routing_key=FAILED, times=5, within=PATIENCE)
+        leveret.assert_published("", routing_key=FAILED, times=5, timeout=PATIENCE)

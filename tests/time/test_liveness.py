@@ -54,7 +54,7 @@ def test_a_day_of_leaps_costs_no_connection(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 86_400_000})
     with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=1")), leveret.clock.autojump():
         leveret.publish("", "orders")
-        leveret.wait_for("dropped", "orders")
+        leveret.assert_dropped("orders", timeout=5)
 
         assert len(leveret.connections) == 1
 

@@ -42,10 +42,10 @@ def test_time_leaps_while_pythons_clocks_stand_still(leveret: Broker, stop: Stop
     with pika_worker(leveret.url), stop(), leveret.clock.autojump():
         leveret.publish("", JOBS)
 
-        leveret.assert_published("", routing_key=FAILED, within=PATIENCE)
+        leveret.assert_published("", routing_key=FAILED, timeout=PATIENCE)
 
 
 def test_waits_end_while_pythons_clocks_stand_still(leveret: Broker, stop: Stop) -> None:
     leveret.declare_queue("orders")
     with stop(), pytest.raises(AssertionError):
-        leveret.assert_published("", within=0.01)
+        leveret.assert_published("", timeout=0.01)

@@ -19,7 +19,7 @@ MINUTE = 60_000_000
 
 def spans_between_tries(broker: Broker) -> list[int]:
     """The times from each try to the next, in microseconds of the broker's clock."""
-    tries = [event.at for event in broker.trace.query("delivered", queue=JOBS)]
+    tries = [event.at for event in broker.events.query("delivered", queue=JOBS)]
     return [after - before for before, after in pairwise(tries)]
 
 
@@ -39,7 +39,7 @@ def test_a_ladder_is_climbed_while_a_test_waits(leveret: Broker, work: Work) -> 
     with work(leveret.url), leveret.clock.autojump():
         leveret.publish("", JOBS, json={"id": 7})
 
-        leveret.wait_for("published", "", routing_key=FAILED)
+        leveret.assert_published("", routing_key=FAILED, timeout=5)
 
         assert spans_between_tries(leveret) == [MINUTE, 10 * MINUTE, 60 * MINUTE]
 
@@ -76,6 +76,6 @@ async def test_a_ladder_is_climbed_while_a_coroutine_waits(leveret: Broker) -> N
         with leveret.clock.autojump():
             leveret.publish("", JOBS, json={"id": 7})
 
-            await leveret.aio.wait_for("published", "", routing_key=FAILED)
+            await leveret.aio.assert_published("", routing_key=FAILED, timeout=5)
 
             assert spans_between_tries(leveret) == [MINUTE, 10 * MINUTE, 60 * MINUTE]

@@ -58,7 +58,7 @@ def test_the_time_that_an_unused_queue_has_left(leveret: Broker) -> None:
 
 def test_a_policy_that_gives_messages_and_queues_their_time(leveret: Broker) -> None:
     leveret.declare_queue("orders")
-    leveret.set_policy("times", ".*", {"message-ttl": MINUTE_MS, "expires": 3 * MINUTE_MS}, apply_to="queues")
+    leveret.admin.set_policy("times", ".*", {"message-ttl": MINUTE_MS, "expires": 3 * MINUTE_MS}, apply_to="queues")
     leveret.publish("", "orders")
 
     counts = [len(leveret.queue("orders").ready) for _ in just_before_and_at(leveret, MINUTE_MS)]

@@ -78,6 +78,6 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Iterator[Recorded]:
-    recorded = Recorded(Broker(trace=tmp_path / "traces").start())
+    recorded = Recorded(Broker(trace_dir=tmp_path / "traces").start())
     yield recorded
     recorded.end()

@@ -74,7 +74,7 @@ def test_numbers_are_unique_in_a_file_though_each_broker_begins_anew(recorded: R
             channel.basic_publish("", "q", b"1")
 
     use(recorded.broker)
-    with Broker(trace=tmp_path / "traces") as another:
+    with Broker(trace_dir=tmp_path / "traces") as another:
         use(another)
     recorded.broker.reset()
     use(recorded.broker)
@@ -215,7 +215,7 @@ def test_what_a_purge_forgets_is_told_once_for_each_copy(recorded: Recorded) -> 
     recorded.broker.declare_queue("q")
     for body in (b"1", b"2"):
         recorded.broker.publish("", "q", body)
-    recorded.broker.purge("q")
+    recorded.broker.purge_queue("q")
 
     assert [(row["copy"], row["reason"]) for row in recorded.rows("purged")] == [(1, "purged"), (2, "purged")]
 
@@ -269,7 +269,7 @@ def test_a_lost_connection_is_told_alone_and_gives_back_alike(recorded: Recorded
     channel.queue_declare("q", durable=True)
     channel.basic_publish("", "q", b"1")
     channel.basic_get("q")
-    recorded.broker.faults.drop_connection()
+    recorded.broker.faults.reset_peer()
     with pytest.raises(pika.exceptions.AMQPError):
         channel.queue_declare("q", passive=True)
 

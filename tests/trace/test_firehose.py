@@ -161,7 +161,7 @@ def test_rows_make_a_trace_file(tmp_path):
 
 
 def test_the_firehose_of_a_leveret_is_read_alike(broker):
-    broker.trace_on()
+    broker.admin.trace_on()
     broker.declare_queue("orders")
     broker.declare_queue("firehose")
     broker.bind_queue("firehose", "amq.rabbitmq.trace", "#")

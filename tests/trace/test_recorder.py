@@ -78,7 +78,7 @@ def test_an_unknown_level_is_refused():
 
 
 def test_who_asks_for_the_level_full_is_told_how_to_have_it():
-    with pytest.raises(ValueError, match="for all of it, trace=DIR or --leveret-trace=DIR"):
+    with pytest.raises(ValueError, match="for all of it, trace_dir=DIR or --leveret-trace-dir=DIR"):
         Recorder(level="full")
 
 

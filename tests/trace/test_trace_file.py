@@ -38,11 +38,11 @@ def run_apart(script: str, *arguments: object, **options) -> subprocess.Popen[st
 
 
 def test_brokers_of_a_process_share_a_file(tmp_path):
-    with Broker(trace=tmp_path) as first, Broker(trace=tmp_path) as second:
+    with Broker(trace_dir=tmp_path) as first, Broker(trace_dir=tmp_path) as second:
         first.declare_queue("a")
         second.declare_queue("b")
         assert file_of(first) is file_of(second)
-    with Broker(trace=tmp_path) as third:
+    with Broker(trace_dir=tmp_path) as third:
         third.declare_queue("c")
         file = file_of(third)
     file.close()
@@ -53,25 +53,25 @@ def test_brokers_of_a_process_share_a_file(tmp_path):
 
 
 def test_what_happened_is_in_the_file_when_its_broker_has_stopped(tmp_path):
-    with Broker(trace=tmp_path) as broker:
+    with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
-        path = broker.trace.path
+        path = broker.events.path
 
     assert [row["kind"] for row in TraceReader(path)] == ["called", "queue_declare"]
     close_files()
 
 
 def test_it_is_written_without_anybody_asking(tmp_path):
-    with Broker(trace=tmp_path) as broker:
+    with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
-        path = broker.trace.path
+        path = broker.events.path
         # Time passes, and nothing else happens.
         assert broker._engine.wait_until(lambda: b"queue_declare" in Path(path).read_bytes(), 10)
     close_files()
 
 
 def test_a_broker_that_was_never_started_is_recorded_as_well(tmp_path):
-    broker = Broker(trace=tmp_path)
+    broker = Broker(trace_dir=tmp_path)
     broker.declare_queue("q")
 
     file = file_of(broker)
@@ -81,13 +81,13 @@ def test_a_broker_that_was_never_started_is_recorded_as_well(tmp_path):
 
 
 def test_a_broker_that_is_not_used_leaves_no_file(tmp_path):
-    Broker(trace=tmp_path / "traces")
+    Broker(trace_dir=tmp_path / "traces")
 
     assert not (tmp_path / "traces").exists()
 
 
 def test_at_its_end_it_is_compressed(tmp_path):
-    with Broker(trace=tmp_path) as broker:
+    with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         file = file_of(broker)
     plain = TraceReader(file.path)
@@ -104,7 +104,7 @@ def test_at_its_end_it_is_compressed(tmp_path):
 
 
 def test_a_broker_that_still_runs_writes_what_it_has_before_the_end(tmp_path):
-    with Broker(trace=tmp_path) as broker:
+    with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         with broker._engine.lock:
             (path,) = close_files()
@@ -115,8 +115,8 @@ def test_a_broker_that_still_runs_writes_what_it_has_before_the_end(tmp_path):
 def test_a_new_run_has_a_new_file(tmp_path):
     runs = []
     for _ in range(2):
-        with Broker(trace=tmp_path) as broker:
-            runs.append(TraceReader(broker.trace.path).header["run"])
+        with Broker(trace_dir=tmp_path) as broker:
+            runs.append(TraceReader(broker.events.path).header["run"])
             file = file_of(broker)
         file.close()
 
@@ -124,33 +124,33 @@ def test_a_new_run_has_a_new_file(tmp_path):
 
 
 def test_the_ring_answers_assertions_beside_a_file(tmp_path):
-    with Broker(trace=tmp_path, checks="unroutable=off") as broker:
+    with Broker(trace_dir=tmp_path, checks="unroutable=off") as broker:
         broker.publish("", "nowhere", b"1")
 
         broker.assert_dropped(reason="no route")
-        assert [event.kind for event in broker.trace] == ["called", "published", "dropped"]
-        broker.trace.clear()
+        assert [event.kind for event in broker.events] == ["called", "published", "dropped"]
+        broker.events.clear()
         broker.publish("", "nowhere", b"2")
-        assert [event.message.body for event in broker.trace.query("published")] == [b"2"]
+        assert [event.message.body for event in broker.events.query("published")] == [b"2"]
     close_files()
 
 
 def test_a_file_can_be_had_without_the_ring(tmp_path):
-    with Broker(trace=tmp_path, record="off") as broker:
+    with Broker(trace_dir=tmp_path, record="off") as broker:
         broker.declare_queue("q")
 
-        assert not broker.trace.is_on
-        assert broker.trace.events() == []
+        assert not broker.events.is_on
+        assert broker.events.events() == []
         assert [row["kind"] for row in TraceReader(file_of(broker).path)] == ["called", "queue_declare"]
     close_files()
 
 
 def test_without_a_directory_there_is_no_path():
-    assert Broker().trace.path is None
+    assert Broker().events.path is None
 
 
 def test_bodies_are_written_when_asked_for(tmp_path):
-    with Broker(trace=tmp_path, trace_bodies=True, checks="unroutable=off") as broker:
+    with Broker(trace_dir=tmp_path, trace_bodies=True, checks="unroutable=off") as broker:
         broker.publish("", "q", b"text")
         broker.publish("", "q", b"\xff")
         rows = [row for row in TraceReader(file_of(broker).path) if row["kind"] == "published"]
@@ -160,7 +160,7 @@ def test_bodies_are_written_when_asked_for(tmp_path):
 
 
 def test_headers_are_redacted_by_name_and_by_names_that_are_added(tmp_path):
-    with Broker(trace=tmp_path, trace_redact={"customer"}, checks="unroutable=off") as broker:
+    with Broker(trace_dir=tmp_path, trace_redact={"customer"}, checks="unroutable=off") as broker:
         broker.publish("", "q", headers={"Authorization": "Bearer 1", "customer-name": "Ada", "n": 1})
         (row,) = (row for row in TraceReader(file_of(broker).path) if row["kind"] == "published")
     close_files()
@@ -172,8 +172,8 @@ def test_headers_are_redacted_by_name_and_by_names_that_are_added(tmp_path):
 def test_the_header_names_what_the_build_service_works_on(tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_SHA", "0123abcd")
     monkeypatch.setenv("GITHUB_HEAD_REF", "faster")
-    with Broker(trace=tmp_path, rabbitmq="4.0", seed=7) as broker:
-        header = TraceReader(broker.trace.path).header
+    with Broker(trace_dir=tmp_path, rabbitmq="4.0", seed=7) as broker:
+        header = TraceReader(broker.events.path).header
     close_files()
 
     assert (header["commit"], header["branch"]) == ("0123abcd", "faster")
@@ -181,8 +181,8 @@ def test_the_header_names_what_the_build_service_works_on(tmp_path, monkeypatch)
 
 
 def test_the_header_says_at_the_end_whether_time_was_held(tmp_path):
-    with Broker(trace=tmp_path) as broker:
-        assert TraceReader(broker.trace.path).header["clock"] == "real"
+    with Broker(trace_dir=tmp_path) as broker:
+        assert TraceReader(broker.events.path).header["clock"] == "real"
         broker.clock.hold()
         broker.declare_queue("q")
         file = file_of(broker)
@@ -195,14 +195,14 @@ def test_a_file_is_no_directory_to_write_to(tmp_path):
     tmp_path.joinpath("traces").write_text("")
 
     with pytest.raises(ValueError, match="is no directory; a trace file is made inside one"):
-        Broker(trace=tmp_path / "traces")
+        Broker(trace_dir=tmp_path / "traces")
 
 
 def test_a_directory_that_cannot_be_made_is_said_at_the_start(tmp_path):
     tmp_path.joinpath("file").write_text("")
 
     with pytest.raises(ValueError, match="no file can be written there: Not a directory"):
-        Broker(trace=tmp_path / "file" / "traces").start()
+        Broker(trace_dir=tmp_path / "file" / "traces").start()
 
 
 FULL_DISK = """
@@ -211,7 +211,7 @@ from leveret import Broker
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-broker = Broker(trace=sys.argv[1], record="off", checks="unroutable=off").start()
+broker = Broker(trace_dir=sys.argv[1], record="off", checks="unroutable=off").start()
 try:
     for _ in range(100):
         broker.publish("", "q", b"1")
@@ -238,10 +238,10 @@ KILLED = """
 import sys
 from leveret import Broker
 
-broker = Broker(trace=sys.argv[1], checks="unroutable=off").start()
+broker = Broker(trace_dir=sys.argv[1], checks="unroutable=off").start()
 for number in range(1000):
     broker.publish("", "q", b"%d" % number)
-print(len(broker.trace), flush=True)
+print(len(broker.events), flush=True)
 sys.stdin.read()
 """
 
@@ -273,11 +273,11 @@ FORKED = """
 import os, sys
 from leveret import Broker
 
-with Broker(trace=sys.argv[1]) as broker:
+with Broker(trace_dir=sys.argv[1]) as broker:
     broker.declare_queue("before")
     child = os.fork()
     if not child:
-        with Broker(trace=sys.argv[1]) as own:
+        with Broker(trace_dir=sys.argv[1]) as own:
             own.declare_queue("child")
         sys.exit()
     os.waitpid(child, 0)
@@ -295,7 +295,7 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path):
 
 
 def test_serve_writes_a_trace_and_names_it_at_its_end(tmp_path):
-    script = "from leveret.cli import main; main(['serve', '--port', '0', '--trace', __import__('sys').argv[1]])"
+    script = "from leveret.cli import main; main(['serve', '--port', '0', '--trace-dir', __import__('sys').argv[1]])"
     process = run_apart(script, tmp_path)
     assert process.stdout is not None
     import pika

@@ -20,9 +20,9 @@ def test_occurrent_868_a_handler_that_is_not_idempotent_is_found_by_a_test(broke
             booked.append(body)
 
     work("payments", book)
-    broker.faults.duplicate_deliveries()
+    broker.faults.duplicate()
     broker.publish("", "payments", b"payment 7: 10")
-    broker.wait_for("acked", "payments", times=2)
+    broker.assert_acked("payments", times=2, timeout=5)
 
     assert sum(int(body.rpartition(b" ")[2]) for body in booked) == balance
 
@@ -39,7 +39,7 @@ def story(seed: int) -> list[tuple[bytes, bool]]:
             broker.clock.hold()
             connection.channel().basic_consume("jobs", lambda *_: None, auto_ack=True)
             broker.clock.advance(1)
-        return [(event.message.body, event.redelivered) for event in broker.trace.query("delivered")]
+        return [(event.message.body, event.redelivered) for event in broker.events.query("delivered")]
 
 
 def test_edict_355_the_same_seed_is_never_a_coin_flip():
@@ -53,14 +53,14 @@ def test_edict_355_the_same_seed_is_never_a_coin_flip():
 
 
 def test_ruby_kafka_527_nothing_is_missing_though_connections_are_lost_between_delivery_and_ack(broker, work):
-    broker.faults.drop_connection(on="basic.ack", probability=0.3, times=10)
+    broker.faults.reset_peer(on="basic.ack", probability=0.3, times=10)
     handled = []
     with told(broker) as texts:
         work("jobs", lambda channel, body: handled.append(body))
         for body in BODIES:
             broker.publish("", "jobs", body)
 
-        acked = broker.wait_for("acked", "jobs", times=len(BODIES))
+        acked = broker.assert_acked("jobs", times=len(BODIES), timeout=5)
 
     assert [message.body for message in acked] == BODIES
     assert list(dict.fromkeys(handled)) == BODIES

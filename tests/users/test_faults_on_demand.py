@@ -74,7 +74,7 @@ def test_amqpstorm_118_what_is_sent_under_an_alarm_is_not_lost(broker, channel):
 
     alarm.remove()
 
-    broker.assert_published("", routing_key="work", body=b"x", within=PATIENCE)
+    broker.assert_published("", routing_key="work", body=b"x", timeout=PATIENCE)
     assert len(broker.queue("work").ready) == 1
 
 
@@ -98,6 +98,6 @@ async def test_dotnet_1993_no_consumer_is_left_behind_by_a_client_that_gave_up_o
     with pytest.raises(asyncio.TimeoutError):
         await queue.consume(handle, timeout=0.05)
 
-    await broker.aio.wait_for("requeued", "work", body=b"x")
+    await broker.aio.assert_requeued("work", body=b"x", timeout=5)
     assert broker.consumers == []
     await connection.close()

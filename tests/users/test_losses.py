@@ -70,5 +70,5 @@ def test_aiormq_9_a_return_comes_before_the_ack_of_what_was_returned(broker):
 
     asyncio.run(publish())
 
-    kinds = [event.kind for event in broker.trace.query() if event.kind in ("returned", "confirmed")]
+    kinds = [event.kind for event in broker.events.query() if event.kind in ("returned", "confirmed")]
     assert kinds == ["returned", "confirmed"]

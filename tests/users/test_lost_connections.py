@@ -41,7 +41,7 @@ async def test_aio_pika_231_a_robust_consumer_goes_on_after_its_connection_was_l
     """aio-pika#231, #90 and #626. Its maintainer asked: "How can I reproduce the 'connection lost' part?\""""
     consumer = await robust_consumer(broker.url)
 
-    broker.faults.drop_connection()
+    broker.faults.reset_peer()
     await asyncio.wait_for(consumer.restored.wait(), PATIENCE)
     broker.publish("", "work", b"after")
 
@@ -54,7 +54,7 @@ async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_
     consumer = await robust_consumer(broker.url)
 
     attempts = broker.faults.refuse_connections(times=3)
-    broker.faults.drop_connection()
+    broker.faults.reset_peer()
     await asyncio.wait_for(consumer.restored.wait(), PATIENCE)
     broker.publish("", "work", b"after")
 
@@ -82,7 +82,7 @@ def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twic
     """rabbitmq-dotnet-client#1519 and #1522: the connection closed between a publish and its confirm."""
     broker.declare_queue("work")
     channel.confirm_delivery()
-    broker.faults.drop_connection(on="basic.ack", sent_by="broker")
+    broker.faults.reset_peer(on="basic.ack", sent_by="broker")
 
     with pytest.raises(StreamLostError):
         channel.basic_publish("", "work", b"x")
@@ -95,7 +95,7 @@ def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twic
 @pytest.mark.parametrize(
     "lose",
     [
-        lambda faults: faults.drop_connection(),
+        lambda faults: faults.reset_peer(),
         lambda faults: faults.half_close(),
         lambda faults: faults.close_connection(320),
         lambda faults: faults.close_channel(406),
@@ -113,16 +113,16 @@ def test_message_cannon_12_a_consumer_comes_back_whatever_it_has_lost(broker, wo
     lose(broker.faults)
     broker.publish("", "jobs", b"after")
 
-    broker.wait_for("acked", "jobs", body=b"after")
+    broker.assert_acked("jobs", body=b"after", timeout=5)
     assert handled == [b"after"]
 
 
 def test_message_cannon_12_a_job_is_done_again_when_its_ack_was_lost(broker, work):
     handled = []
     work("jobs", lambda channel, body: handled.append(body))
-    broker.faults.drop_connection(on="basic.ack")
+    broker.faults.reset_peer(on="basic.ack")
 
     broker.publish("", "jobs", b"x")
 
-    broker.wait_for("acked", "jobs", body=b"x")
+    broker.assert_acked("jobs", body=b"x", timeout=5)
     assert handled == [b"x", b"x"]

@@ -39,7 +39,7 @@ def test_aio_pika_563_a_consumer_goes_on_after_its_connection_was_stuck(broker, 
         await queue.consume(deliveries.put, no_ack=True)
         connection.reconnect_callbacks.add(lambda *_: restored.set())
 
-        broker.faults.go_silent(connection=1)
+        broker.faults.blackhole(connection=1)
         restoring = asyncio.ensure_future(restored.wait())
         if refusals:
             broker.faults.refuse_connections(times=refusals)

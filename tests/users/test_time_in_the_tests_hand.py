@@ -56,13 +56,13 @@ def test_dramatiq_57_a_backoff_of_seven_days_neither_hangs_nor_hides(leveret: Br
         worker = dramatiq.Worker(broker, worker_timeout=5, worker_threads=1)
         actor.send()
         worker.start()
-        leveret.wait_for("delivered", "default.DQ")
+        leveret.assert_delivered("default.DQ", timeout=5)
         with pytest.raises(WaitTimeoutError, match=r"1 unacked on default\.DQ held by"):
             leveret.wait_idle(timeout=0.01)
 
         traveller.shift(datetime.timedelta(days=7))
 
-        leveret.assert_acked("default", times=2, within=PATIENCE)
+        leveret.assert_acked("default", times=2, timeout=PATIENCE)
         worker.stop()
         broker.close()
     assert tries[1] - tries[0] > datetime.timedelta(days=3)
@@ -146,7 +146,7 @@ def test_nservicebus_4601_a_deferred_message_comes_not_before_its_time_and_not_a
     leveret.assert_empty("work")
     leveret.clock.advance(ms=1)
 
-    (arrived,) = leveret.trace.query("enqueued", queue="work")
+    (arrived,) = leveret.events.query("enqueued", queue="work")
     assert arrived.at / 1_000_000 == pytest.approx(sent_at + 2)
 
 
@@ -206,7 +206,7 @@ async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(l
 
         await asyncio.wait_for(channel.closed(), PATIENCE)
         leveret.assert_requeued("orders", body=b"x")
-        (refusal,) = leveret.trace.query("refused", code=406)
+        (refusal,) = leveret.events.query("refused", code=406)
         assert "delivery acknowledgement on channel 1 timed out. Timeout value used: 1800000 ms" in refusal.text
 
 

@@ -55,7 +55,7 @@ def test_smallrye_3471_a_message_is_sent_when_its_consumer_is_there(broker):
     broker.wait_for_consumer("quote-requests")
     broker.publish("", "quote-requests", b"a quote, please")
 
-    broker.wait_for("delivered", "quote-requests")
+    broker.assert_delivered("quote-requests", timeout=5)
     worker.join(PATIENCE)
     assert requests == [b"a quote, please"]
 
@@ -65,7 +65,7 @@ def test_nameko_371_exactly_two_not_one_or_three(broker, work):
     for body in (b"1", b"2"):
         broker.publish("", "jobs", body)
 
-    broker.wait_for("acked", "jobs", times=2)
+    broker.assert_acked("jobs", times=2, timeout=5)
     broker.publish("", "jobs", b"3")
     broker.wait_idle()
 
@@ -112,7 +112,7 @@ def test_masstransit_3619_each_of_five_messages_sent_at_once_is_waited_for(broke
     broker.publish("", "saga", b"begin")
 
     for number in range(5):
-        broker.wait_for("acked", "events", body=b"%d" % number)
+        broker.assert_acked("events", body=b"%d" % number, timeout=5)
 
 
 def test_touchstone_52_a_failing_assertion_shows_exchange_and_key(broker):
@@ -121,4 +121,4 @@ def test_touchstone_52_a_failing_assertion_shows_exchange_and_key(broker):
     broker.publish("", "orders", b"1")
 
     with pytest.raises(AssertionError, match=r"(?s)assert_published\('orders'.*''.*'orders'"):
-        broker.assert_published("orders", routing_key="orders", within=0.01)
+        broker.assert_published("orders", routing_key="orders", timeout=0.01)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.administration import Administration, find_user, refuse_unknown, suggestion
+from leveret.admin.access import AccessAdmin, find_user, refuse_unknown, suggestion
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError
+from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_vhost
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ _MAINTENANCE: Final = "Node was put into maintenance mode"
 _RESOURCES: Final = ("memory", "disk")
 
 
-class Operator(Administration):
-    """Acts of whoever runs the broker."""
+class Admin(AccessAdmin, Hinting):
+    """What an operator does to a running broker: `broker.admin`."""
+
+    _called = "broker.admin"
 
     def set_policy(
         self,
@@ -142,7 +145,7 @@ class Operator(Administration):
             find_user(node, user)
             return _close(node.sessions_of(user=user), reason)
 
-    def load_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
+    def import_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
         """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` makes of it.
 
         Queues, exchanges and bindings that are there stay as they are; users, permissions, limits and policies take the

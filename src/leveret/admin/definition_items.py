@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from leveret.admin.administration import suggestion
+from leveret.admin.access import suggestion
 from leveret.errors import BrokerError
 
 _MISSING: Final = object()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.administration import QUEUE_TYPES, USER_LIMITS, VHOST_LIMITS, suggestion
+from leveret.admin.access import QUEUE_TYPES, USER_LIMITS, VHOST_LIMITS, suggestion
 from leveret.admin.definition_items import Item, items
 from leveret.core.model.access import User
 from leveret.core.model.errors import AmqpError

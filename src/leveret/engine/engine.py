@@ -202,7 +202,9 @@ class Engine:
         try:
             writer.open()
         except OSError as error:
-            raise ValueError(f"trace={writer.directory!r}: no file can be written there: {error.strerror}") from None
+            raise ValueError(
+                f"trace_dir={writer.directory!r}: no file can be written there: {error.strerror}"
+            ) from None
 
     def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
         listeners: list[Listener] = []

@@ -16,7 +16,7 @@ from leveret.errors import nearest
 from leveret.exploration.lost import LostAfter
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
-from leveret.faults import DropConnection, Duplicate, Fault, Occasion, Redeliver, Reorder, Restart
+from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
 from leveret.faults.plan import WATCHED
 
 LOST_BEFORE: Final = "lost before"
@@ -78,7 +78,7 @@ def _restart_before(step: Step) -> str:
 KINDS: Final = {
     kind.name: kind
     for kind in (
-        Kind(LOST_BEFORE, lambda: DropConnection("before"), _lost_before),
+        Kind(LOST_BEFORE, lambda: ResetPeer("before"), _lost_before),
         Kind(LOST_AFTER, LostAfter, _lost_after),
         Kind(REDELIVERED, Redeliver, lambda step: "this is delivered, and once more, flagged as redelivered"),
         Kind(OUT_OF_ORDER, OutOfOrder, lambda step: "this comes late, behind what follows it, flagged as redelivered"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from leveret.faults import DropConnection, Occasion
+from leveret.faults import Occasion, ResetPeer
 
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _READ_US: Final = 100_000
 
 
-class LostAfter(DropConnection):
+class LostAfter(ResetPeer):
     """The connection is lost once the broker has handled a method, or once the client has read one."""
 
     def __init__(self) -> None:

@@ -6,45 +6,45 @@ from leveret.faults.conversation import (
     CloseChannel,
     CloseConnection,
     Delay,
-    DropConnection,
     FailLogin,
+    ResetPeer,
     Withhold,
 )
 from leveret.faults.fault import Fault
-from leveret.faults.messages import Duplicate, Expire, Lose, Redeliver, Reorder
+from leveret.faults.messages import Drop, Duplicate, Expire, Redeliver, Reorder
 from leveret.faults.node import Restart
 from leveret.faults.occasion import Occasion
 from leveret.faults.plan import FaultPlan
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import Rule
-from leveret.faults.toxics import Corrupt, Cut, HalfClose, Silent, Slice, Slow, Stall
+from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall
 
 __all__ = [
+    "Bandwidth",
+    "Blackhole",
     "BlockPublishers",
     "CancelConsumers",
     "CloseChannel",
     "CloseConnection",
     "Corrupt",
-    "Cut",
     "Delay",
     "DelayConfirm",
-    "DropConnection",
+    "Drop",
     "Duplicate",
     "Expire",
     "FailLogin",
     "Fault",
     "FaultPlan",
     "HalfClose",
-    "Lose",
+    "LimitData",
     "NackPublish",
     "Occasion",
     "Redeliver",
     "Reorder",
+    "ResetPeer",
     "Restart",
     "Rule",
-    "Silent",
-    "Slice",
-    "Slow",
+    "Slicer",
     "Stall",
     "Withhold",
     "WithholdConfirm",

@@ -87,10 +87,10 @@ class CloseConnection(Fault):
         return occasion.point == "reply"
 
 
-class DropConnection(Fault):
+class ResetPeer(Fault):
     """The connection is lost without a word, before what is about to happen has happened, or after."""
 
-    name = "drop_connection"
+    name = "reset_peer"
     is_ending = True
     needs_connection = True
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
 
 
-class Lose(Fault):
+class Drop(Fault):
     """What a client sends never arrives, or what it is sent: a publish that was confirmed, a delivery, an ack."""
 
-    name = "lose"
+    name = "drop"
     points = ("method", "reply", "deliver")
 
     def strike(self, occasion: Occasion) -> bool:
@@ -51,7 +51,7 @@ def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
 class Duplicate(Fault):
     """A message is delivered, and once more: a second copy stands at the head of its queue."""
 
-    name = "duplicate_deliveries"
+    name = "duplicate"
     points = ("deliver",)
     # Whether the second one says that it was delivered before.
     is_flagged: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The faults by their names: `broker.faults.drop_connection(on="basic.ack")`, and so on.
+"""The faults by their names: `broker.faults.reset_peer(on="basic.ack")`, and so on.
 
 Each makes a fault and adds a rule for it; whatever `add` takes besides `do` may be given. Without `on=`, one that can
 strikes at once whoever matches.
@@ -14,17 +14,17 @@ from leveret.faults.conversation import (
     CloseChannel,
     CloseConnection,
     Delay,
-    DropConnection,
     FailLogin,
+    ResetPeer,
     When,
     Withhold,
 )
 from leveret.faults.fault import Fault
-from leveret.faults.messages import Duplicate, Expire, Lose, Redeliver, Reorder
+from leveret.faults.messages import Drop, Duplicate, Expire, Redeliver, Reorder
 from leveret.faults.node import Restart
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.faults.toxics import Corrupt, Cut, Direction, HalfClose, Silent, Slice, Slow, Stall
+from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, Direction, HalfClose, LimitData, Slicer, Stall
 
 
 class NamedFaults:
@@ -46,16 +46,16 @@ class NamedFaults:
         """Close the connection with an error; what the client asked for is not done."""
         return self.add(on=on, do=CloseConnection(code, text), **options)
 
-    def drop_connection(self, *, when: When = "before", on: str | None = None, **options: Any) -> Rule:
+    def reset_peer(self, *, when: When = "before", on: str | None = None, **options: Any) -> Rule:
         """Reset the connection `when` ("before" or "after") what it waits for happens; the answer is lost with it."""
-        return self.add(on=on, do=DropConnection(when), **options)
+        return self.add(on=on, do=ResetPeer(when), **options)
 
     def refuse_connections(
         self, how: str = "reset", *, code: int = 530, text: str = "refused by a fault", **options: Any
     ) -> Rule:
         """Let nobody in: "reset" the socket, "login" fails, or "close" with `code` when the client names its vhost."""
         refusals: dict[str, tuple[str, Fault]] = {
-            "reset": (ACCEPT, DropConnection()),
+            "reset": (ACCEPT, ResetPeer()),
             "login": ("connection.start-ok", FailLogin()),
             "close": ("connection.open", CloseConnection(code, text)),
         }
@@ -94,11 +94,11 @@ class NamedFaults:
         """Raise the alarm of "memory" or "disk": who publishes is blocked until the rule is removed."""
         return self.add(on=on, do=BlockPublishers(resource), **options)
 
-    def lose(self, on: str = "basic.publish", **options: Any) -> Rule:
+    def drop(self, on: str = "basic.publish", **options: Any) -> Rule:
         """Lose a publish that is confirmed all the same, a delivery, an ack: it never arrives where it was sent."""
-        return self.add(on=on, do=Lose(), **options)
+        return self.add(on=on, do=Drop(), **options)
 
-    def duplicate_deliveries(self, **options: Any) -> Rule:
+    def duplicate(self, **options: Any) -> Rule:
         """Deliver messages twice, each under a tag of its own."""
         return self.add(on="basic.deliver", do=Duplicate(), **options)
 
@@ -114,19 +114,19 @@ class NamedFaults:
         """Let messages expire as soon as they lie in a queue."""
         return self.add(on="enqueued", do=Expire(), **options)
 
-    def go_silent(self, direction: Direction = "both", *, on: str | None = None, **options: Any) -> Rule:
+    def blackhole(self, direction: Direction = "both", *, on: str | None = None, **options: Any) -> Rule:
         """Let nothing through, heartbeats included: "both" ways, "to_client" or "to_broker"."""
-        return self.add(on=on, do=Silent(direction), **options)
+        return self.add(on=on, do=Blackhole(direction), **options)
 
-    def slow(
+    def bandwidth(
         self, bytes_per_second: int, *, direction: Direction = "both", on: str | None = None, **options: Any
     ) -> Rule:
         """Let so many octets a second through, by the broker's clock."""
-        return self.add(on=on, do=Slow(bytes_per_second, direction), **options)
+        return self.add(on=on, do=Bandwidth(bytes_per_second, direction), **options)
 
-    def slice(self, size: int = 1, *, direction: Direction = "both", on: str | None = None, **options: Any) -> Rule:
+    def slicer(self, size: int = 1, *, direction: Direction = "both", on: str | None = None, **options: Any) -> Rule:
         """Let octets through in pieces of this size."""
-        return self.add(on=on, do=Slice(size, direction), **options)
+        return self.add(on=on, do=Slicer(size, direction), **options)
 
     def stall(
         self,
@@ -140,14 +140,14 @@ class NamedFaults:
         return self.add(on=on, do=Stall(seconds, direction), **options)
 
     def corrupt(
-        self, octet: int = 1, *, direction: Direction = "to_client", on: str | None = None, **options: Any
+        self, byte: int = 1, *, direction: Direction = "to_client", on: str | None = None, **options: Any
     ) -> Rule:
         """Turn around the nth octet from here on."""
-        return self.add(on=on, do=Corrupt(octet, direction), **options)
+        return self.add(on=on, do=Corrupt(byte, direction), **options)
 
-    def cut(self, octets: int = 0, *, on: str | None = None, **options: Any) -> Rule:
+    def limit_data(self, bytes: int = 0, *, on: str | None = None, **options: Any) -> Rule:
         """Reset the connection after so many octets to the client."""
-        return self.add(on=on, do=Cut(octets), **options)
+        return self.add(on=on, do=LimitData(bytes), **options)
 
     def half_close(self, *, on: str | None = None, **options: Any) -> Rule:
         """End the broker's side of the connection; what the client sends is still heard."""

@@ -214,7 +214,7 @@ def _no_fault_text(do: object) -> str:
 
     kinds = {name: kind for name, kind in vars(faults).items() if isinstance(kind, type) and issubclass(kind, Fault)}
     named = [name for name, kind in kinds.items() if do is kind or (isinstance(do, str) and do in (name, kind.name))]
-    name = named[0] if named else "DropConnection"
+    name = named[0] if named else "ResetPeer"
     given = "no fault is given with do=" if do is None else f"do={do!r} is no fault"
     return f"{given}; give one, as in do={name}(...), from leveret.faults import {name}"
 

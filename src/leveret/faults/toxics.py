@@ -59,7 +59,7 @@ class Effects:
         return [octets] if octets else []
 
 
-class StreamFault(Fault):
+class ByteFault(Fault):
     """A fault that puts an effect on a connection."""
 
     needs_connection = True
@@ -104,10 +104,10 @@ class StreamFault(Fault):
         self._struck.clear()
 
 
-class Silent(StreamFault):
+class Blackhole(ByteFault):
     """Nothing comes through any more, heartbeats included, and no end of the connection is seen."""
 
-    name = "go_silent"
+    name = "blackhole"
 
     def effect(self, connection: Connection, node: Node) -> Effect:
         """Swallow everything."""
@@ -131,10 +131,10 @@ class _Silence(Effect):
         self.connection.silence(is_silent=False)
 
 
-class Slow(StreamFault):
+class Bandwidth(ByteFault):
     """So many octets a second come through, each way."""
 
-    name = "slow"
+    name = "bandwidth"
 
     def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
         super().__init__(direction)
@@ -147,7 +147,7 @@ class Slow(StreamFault):
         return _Kept(connection, node, self, self.bytes_per_second)
 
 
-class Stall(StreamFault):
+class Stall(ByteFault):
     """Nothing comes through for a time, or until the rule is removed; then all of it."""
 
     name = "stall"
@@ -169,7 +169,7 @@ class Stall(StreamFault):
 class _Kept(Effect):
     """Octets that wait: none go at rate 0, all of them once it has ended."""
 
-    def __init__(self, connection: Connection, node: Node, fault: StreamFault, rate: int) -> None:
+    def __init__(self, connection: Connection, node: Node, fault: ByteFault, rate: int) -> None:
         super().__init__(connection, node)
         self._fault, self._rate = fault, rate
         self._incoming = self._outgoing = b""
@@ -226,10 +226,10 @@ class _Kept(Effect):
             self.connection.take_octets(incoming)
 
 
-class Slice(StreamFault):
+class Slicer(ByteFault):
     """Octets come through in pieces of so many: each is a write, and a read, of its own."""
 
-    name = "slice"
+    name = "slicer"
 
     def __init__(self, size: int = 1, direction: Direction = "both") -> None:
         super().__init__(direction)
@@ -243,7 +243,7 @@ class Slice(StreamFault):
 
 
 class _Slices(Effect):
-    def __init__(self, connection: Connection, node: Node, fault: StreamFault, size: int) -> None:
+    def __init__(self, connection: Connection, node: Node, fault: ByteFault, size: int) -> None:
         super().__init__(connection, node)
         self._fault, self._size = fault, size
         self._outgoing = b""
@@ -271,24 +271,24 @@ class _Slices(Effect):
             self.connection.send(rest)
 
 
-class Corrupt(StreamFault):
+class Corrupt(ByteFault):
     """The nth octet from here on is another one, each way."""
 
     name = "corrupt"
 
-    def __init__(self, octet: int = 1, direction: Direction = "to_client") -> None:
+    def __init__(self, byte: int = 1, direction: Direction = "to_client") -> None:
         super().__init__(direction)
-        if octet < 1:
-            raise ValueError(f"octet={octet!r}: the first is 1")
-        self.octet = octet
+        if byte < 1:
+            raise ValueError(f"byte={byte!r}: count from 1")
+        self.byte = byte
 
     def effect(self, connection: Connection, node: Node) -> Effect:
         """Count, and turn one around."""
-        return _Corruption(connection, node, self, self.octet)
+        return _Corruption(connection, node, self, self.byte)
 
 
 class _Corruption(Effect):
-    def __init__(self, connection: Connection, node: Node, fault: StreamFault, octet: int) -> None:
+    def __init__(self, connection: Connection, node: Node, fault: ByteFault, octet: int) -> None:
         super().__init__(connection, node)
         self._in_left = octet if fault.is_to_broker else 0
         self._out_left = octet if fault.is_to_client else 0
@@ -309,20 +309,20 @@ def _corrupted(octets: bytes, left: int) -> tuple[bytes, int]:
     return octets[: left - 1] + bytes([octets[left - 1] ^ 0xFF]) + octets[left:], 0
 
 
-class Cut(StreamFault):
+class LimitData(ByteFault):
     """The connection is reset after so many octets to the client, in the middle of a frame if it happens so."""
 
-    name = "cut"
+    name = "limit_data"
 
-    def __init__(self, octets: int = 0) -> None:
+    def __init__(self, bytes: int = 0) -> None:
         super().__init__("to_client")
-        if octets < 0:
-            raise ValueError(f"after {octets!r} octets there is nothing to cut")
-        self.octets = octets
+        if bytes < 0:
+            raise ValueError(f"bytes={bytes!r} must be 0 or more")
+        self.bytes = bytes
 
     def effect(self, connection: Connection, node: Node) -> Effect:
         """Count, and reset."""
-        return _Cut(connection, node, self.octets)
+        return _Cut(connection, node, self.bytes)
 
 
 class _Cut(Effect):
@@ -340,7 +340,7 @@ class _Cut(Effect):
         return piece
 
 
-class HalfClose(StreamFault):
+class HalfClose(ByteFault):
     """The broker ends its side of the connection: the client reads to an end, and what it sends is still heard."""
 
     name = "half_close"

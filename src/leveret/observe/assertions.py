@@ -3,7 +3,7 @@
 Each asserts, raises AssertionError with the nearest things that did happen, and returns what it matched: without
 `times` the first message, with `times=` a list of exactly so many. The first argument is the exchange for what a
 publisher does or hears of (published, returned, confirmed, nacked), else the queue. The keywords of `matching` say
-which messages are meant. `within=` seconds waits for code that runs elsewhere. On a broker that serves many tests what
+which messages are meant. `timeout=` seconds waits for code that runs elsewhere. On a broker that serves many tests what
 happened before the present one began does not count.
 
 They read the trace and the model under the broker's lock and change neither. What answers them is imported with the
@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     """
 
     vhost: str
-    within: float | None
+    timeout: float | None
     routing_key: object
     body: object
     json: object
@@ -107,7 +107,7 @@ class Assertions:
     def assert_not_published(self, exchange: str | None = None, **options: Unpack[Options]) -> None:
         """No such message was published to this exchange, or without a name to any.
 
-        With `within=`, nor is one in so many seconds. The exchange has to exist or to have existed: a misspelt name
+        With `timeout=`, nor is one in so many seconds. The exchange has to exist or to have existed: a misspelt name
         must not make a test pass.
         """
         __tracebackhide__ = True
@@ -265,19 +265,19 @@ class Assertions:
         __tracebackhide__ = True
         return self._assert("assert_dropped", queue_or_exchange, options, times=times, reason=reason)
 
-    def assert_empty(self, queue: str, *, within: float | None = None, vhost: str = "/") -> None:
+    def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Nothing is ready in this queue and nothing unacked from it. Asks the queue, not the trace."""
         __tracebackhide__ = True
         from leveret.observe.failures import not_empty_text
         from leveret.observe.views import QueueView
 
         source = self._source
-        if within is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), within):
+        if timeout is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), timeout):
             source.sync()
         with source.lock:
-            view = QueueView.of(find_queue(source.node, vhost, queue, within=within))
+            view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout))
         if view.ready or view.unacked:
-            raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, within))
+            raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
 
     def _assert(
         self,

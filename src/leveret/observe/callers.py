@@ -118,7 +118,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _threads() -> list[int]:
-    return list(sys._current_frames())
+    # CPython 3.11 holds a lock here that a thread which ends needs too: a finalizer run meanwhile would deadlock.
+    with _looking:
+        return list(sys._current_frames())
 
 
 def _frames_of(thread: int) -> list[FrameType]:

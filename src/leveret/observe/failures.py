@@ -22,10 +22,10 @@ _SHOWN: Final = 3
 _LISTED: Final = 10
 
 
-def failure_text(search: Search, chronicle: Chronicle, within: float | None) -> str:
+def failure_text(search: Search, chronicle: Chronicle, timeout: float | None) -> str:
     """Why the question of this search was answered with no."""
     question, found = search.question, search.found()
-    lines = [f"{question.call}: {_expectation(question, len(found), within)}"]
+    lines = [f"{question.call}: {_expectation(question, len(found), timeout)}"]
     if len(found) > (question.times or 0):
         return "\n".join([*lines, *_seen(search, found, chronicle)])
     lines += _stories(question, chronicle)
@@ -35,9 +35,9 @@ def failure_text(search: Search, chronicle: Chronicle, within: float | None) -> 
     return "\n".join(lines)
 
 
-def not_empty_text(call: str, queue: QueueView, within: float | None) -> str:
+def not_empty_text(call: str, queue: QueueView, timeout: float | None) -> str:
     """Why a queue is not empty."""
-    lines = [f"{call}: {len(queue.ready)} ready, {len(queue.unacked)} unacked{_waited(within)}"]
+    lines = [f"{call}: {len(queue.ready)} ready, {len(queue.unacked)} unacked{_waited(timeout)}"]
     lines += _listed("ready", queue.ready)
     lines += _listed("unacked", queue.unacked)
     if not queue.consumers and queue.ready:
@@ -45,15 +45,15 @@ def not_empty_text(call: str, queue: QueueView, within: float | None) -> str:
     return "\n".join(lines)
 
 
-def _expectation(question: Question, seen: int, within: float | None) -> str:
+def _expectation(question: Question, seen: int, timeout: float | None) -> str:
     if question.times == 0:
-        return f"expected none {question.happening.words}, saw {seen}{_waited(within)}"
+        return f"expected none {question.happening.words}, saw {seen}{_waited(timeout)}"
     expected = "at least 1" if question.times is None else f"exactly {question.times}"
-    return f"expected {expected} {question.happening.words}, saw {seen or 'none'}{_waited(within)}"
+    return f"expected {expected} {question.happening.words}, saw {seen or 'none'}{_waited(timeout)}"
 
 
-def _waited(within: float | None) -> str:
-    return "" if within is None else f" within {span_text(round(within * 1_000_000))}"
+def _waited(timeout: float | None) -> str:
+    return "" if timeout is None else f" within {span_text(round(timeout * 1_000_000))}"
 
 
 def _stories(question: Question, chronicle: Chronicle) -> list[str]:

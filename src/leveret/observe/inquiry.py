@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leveret.observe.assertions import Options, Source
 
 # Keywords of the calls that are no criteria, for the hint at a misspelt one.
-_OTHER_KEYWORDS: Final = ("times", "within", "vhost", "reason", "to")
+_OTHER_KEYWORDS: Final = ("times", "timeout", "vhost", "reason", "to")
 
 
 def answer(
@@ -34,8 +34,8 @@ def answer(
     """The message that `call` asks for, or with `times` so many; raises AssertionError when they are not there."""
     __tracebackhide__ = True
     _refuse_unknown_reason(call, reason)
-    within, vhost = options.get("within"), options.get("vhost", "/")
-    criteria = {name: value for name, value in options.items() if name not in ("within", "vhost")}
+    timeout, vhost = options.get("timeout"), options.get("vhost", "/")
+    criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
     matcher = Matcher(criteria, also_known=_OTHER_KEYWORDS)
     happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
     asked = {"to": to, "reason": reason, "times": None if call == "assert_not_published" else times}
@@ -49,7 +49,7 @@ def answer(
         to=to,
         times=times,
     )
-    found = _Inquiry(source, question).answer(within)
+    found = _Inquiry(source, question).answer(timeout)
     return found[0] if times is None else found
 
 
@@ -81,7 +81,7 @@ class _Inquiry:
         self._question: Final = question
         self._search: Final = Search(question)
 
-    def answer(self, within: float | None) -> list[MessageView]:
+    def answer(self, timeout: float | None) -> list[MessageView]:
         """The messages found; raises AssertionError when they are not what was asked for."""
         __tracebackhide__ = True
         source, question = self._source, self._question
@@ -90,13 +90,13 @@ class _Inquiry:
                 f"{question.call} needs a trace and this broker keeps none; use Broker(record='ring')"
             )
         # After waiting in vain the barrier again: nothing may have happened since, but time has passed.
-        if within is None or not source.wait_until(self._is_decided, within):
+        if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
         with source.lock:
             self._catch_up()
-            return self._conclude(within)
+            return self._conclude(timeout)
 
-    def _conclude(self, within: float | None) -> list[MessageView]:
+    def _conclude(self, timeout: float | None) -> list[MessageView]:
         __tracebackhide__ = True
         question, search = self._question, self._search
         found, times = search.found(), question.times
@@ -105,7 +105,7 @@ class _Inquiry:
         if times is None or len(found) <= times:
             self._refuse_incomplete_trace()
         if not found:
-            self._refuse_unknown_names(within)
+            self._refuse_unknown_names(timeout)
         if len(found) == times:
             return [search.view(occurrence) for occurrence in found]
         # A test that passes needs no stories.
@@ -113,7 +113,7 @@ class _Inquiry:
         from leveret.observe.fates import Chronicle
 
         chronicle = Chronicle(self._source.recorder.raw(), self._source.node)
-        raise AssertionError(failure_text(search, chronicle, within))
+        raise AssertionError(failure_text(search, chronicle, timeout))
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
@@ -133,14 +133,14 @@ class _Inquiry:
                 "ones are gone; clear() it before the part that counts"
             )
 
-    def _refuse_unknown_names(self, within: float | None) -> None:
+    def _refuse_unknown_names(self, timeout: float | None) -> None:
         __tracebackhide__ = True
         question, node = self._question, self._source.node
         trace = self._source.recorder.raw()
         if question.place is not None:
-            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place, within=within)
+            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
         if question.to is not None:
-            refuse_unknown(node, trace, question.vhost, "queue", question.to, within=within)
+            refuse_unknown(node, trace, question.vhost, "queue", question.to, timeout=timeout)
 
 
 def _call_text(call: str, place: str | None, matcher: Matcher, asked: Mapping[str, object]) -> str:

@@ -29,18 +29,18 @@ def find_vhost(node: Node, name: str) -> VirtualHost:
     return vhost
 
 
-def find_queue(node: Node, vhost_name: str, name: str, *, within: float | None = None) -> StoredQueue:
+def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None = None) -> StoredQueue:
     """The queue of this name as it is now, after so long a wait; raises NotDeclaredError."""
     __tracebackhide__ = True
     queues = find_vhost(node, vhost_name).queues
     if name not in queues:
         hint = _suggestion(name, queues)
-        raise NotDeclaredError(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(within)}{hint}")
+        raise NotDeclaredError(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(timeout)}{hint}")
     return queues[name]
 
 
 def refuse_unknown(
-    node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, within: float | None = None
+    node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, timeout: float | None = None
 ) -> None:
     """Raise NotDeclaredError for a queue or exchange that neither exists nor occurs in the trace."""
     __tracebackhide__ = True
@@ -59,7 +59,7 @@ def refuse_unknown(
     if name not in known:
         what = "queue or exchange" if place == "either" else place
         raise NotDeclaredError(
-            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(within)}"
+            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(timeout)}"
             f"{_suggestion(name, known)}"
         )
 
@@ -73,8 +73,8 @@ def _names_in(event: Event, place: Place) -> Iterable[str]:
         yield event.message.exchange
 
 
-def _waited(within: float | None) -> str:
-    return "" if within is None else f", and nobody declared it in the {within:g} s this has waited for it"
+def _waited(timeout: float | None) -> str:
+    return "" if timeout is None else f", and nobody declared it in the {timeout:g} s this has waited for it"
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -38,14 +38,14 @@ def warm() -> Path:
 
 
 def _learn(folder: Path, java: jvm.Java, cache: Path) -> None:
-    from leveret.pipeline import incremental, session
+    from leveret.pipeline import incremental, spark_session
     from leveret.pipeline.gold import TABLES
     from leveret.pipeline.warehouse import Warehouse
 
     traces = folder / "traces"
     traces.mkdir()
     (traces / "lesson.jsonl").write_text("".join(f"{line}\n" for line in _lesson()), encoding="utf-8")
-    spark, process = session.taught(java, cache)
+    spark, process = spark_session.taught(java, cache)
     warehouse = Warehouse(folder / "warehouse")
     incremental.ingest(spark, [traces], warehouse)
     incremental.update(spark, warehouse)

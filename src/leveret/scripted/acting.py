@@ -182,7 +182,7 @@ class Backdoor:
         with self._engine.acting() as node:
             find_vhost(node, vhost).delete_exchange(name, if_unused=if_unused)
 
-    def purge(self, queue: str, *, vhost: str = "/") -> int:
+    def purge_queue(self, queue: str, *, vhost: str = "/") -> int:
         """Remove the ready messages of a queue and return how many there were."""
         with self._engine.acting() as node:
             return find_vhost(node, vhost).queue(queue).purge()

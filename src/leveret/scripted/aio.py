@@ -34,10 +34,6 @@ class Aio:
         """This is `Broker.wait_idle`."""
         await elsewhere(partial(self._broker.wait_idle, timeout))
 
-    async def wait_for(self, kind: str, place: str, *, timeout: float = 5, **criteria: object) -> object:
-        """This is `Broker.wait_for`."""
-        return await elsewhere(partial(self._broker.wait_for, kind, place, timeout=timeout, **criteria))
-
     async def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
         """This is `Broker.wait_for_consumer`."""
         return await elsewhere(partial(self._broker.wait_for_consumer, queue, timeout=timeout, vhost=vhost))
@@ -72,6 +68,6 @@ class AioClock:
 
 
 # What Python says of a twin that was not awaited is said in the words in which it was called.
-for _twin in (Aio.wait_idle, Aio.wait_for, Aio.wait_for_consumer):
+for _twin in (Aio.wait_idle, Aio.wait_for_consumer):
     _twin.__qualname__ = f"Broker.aio.{_twin.__name__}"
 AioClock.advance.__qualname__ = "Broker.aio.clock.advance"

@@ -23,7 +23,7 @@ from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.rendezvous import Request, Turns
 from leveret.server.transport import READ_BYTES, Conversation, Transport
-from leveret.time.sources import Clock, HoldableClock
+from leveret.time.sources import ClockSource, HoldableClock
 
 T = TypeVar("T")
 # Long sleeps are slept in pieces: the system refuses very long ones.
@@ -71,7 +71,7 @@ class Loop:
         *,
         lock: native.Lock,
         clock: HoldableClock,
-        wall: Clock,
+        wall: ClockSource,
         connect: Connect,
         new_poller: Callable[[], native.Poller] = native.new_poller,
     ) -> None:

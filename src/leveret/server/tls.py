@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 READ_BYTES = 65536
 
 
+class TlsEndpoint(NamedTuple):
+    """Where clients connect with TLS, and what they have to trust."""
+
+    port: int
+    url: str
+    # None where the test gave its own SSLContext.
+    certificates: Authority | None
+
+
 class Secured(Conversation, Protocol):
     """What TLS needs of the conversation inside."""
 

@@ -37,7 +37,7 @@ _UNITS_US: Final = {
 _SILENT_STEPS: Final = 1_000
 
 
-class Timekeeper(Hinting):
+class Clock(Hinting):
     """This is `broker.clock`."""
 
     _called = "a broker's clock"

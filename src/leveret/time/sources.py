@@ -11,7 +11,7 @@ import time
 from typing import Protocol
 
 
-class Clock(Protocol):
+class ClockSource(Protocol):
     """This tells an instant; it never goes backwards."""
 
     def now(self) -> int:
@@ -77,7 +77,7 @@ class HoldableClock:
     Released, it runs on from where it stood, so that it never goes backwards and never leaps by itself.
     """
 
-    def __init__(self, source: Clock) -> None:
+    def __init__(self, source: ClockSource) -> None:
         self._source = source
         # How far this clock is ahead of its source while it runs.
         self._offset_us = 0

@@ -28,7 +28,7 @@ Level = Literal["off", "ring"]
 
 _LEVELS: Final = ("off", "ring")
 # What else somebody may want.
-_HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace=DIR or --leveret-trace=DIR"}
+_HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace_dir=DIR or --leveret-trace-dir=DIR"}
 _BEGINNING: Final[RawEvent] = ("beginning",)
 # So many events are kept as they were told.
 _FRESH_MAX: Final = 8192

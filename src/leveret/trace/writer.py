@@ -47,7 +47,7 @@ class TraceOptions:
         given = fspath(directory)
         place = abspath(given)
         if not given or (exists(place) and not isdir(place)):
-            raise ValueError(f"trace={given!r} is no directory; a trace file is made inside one")
+            raise ValueError(f"trace_dir={given!r} is no directory; a trace file is made inside one")
         # One text may name several; taken for an iterable it would be letters.
         names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
         return cls(place, Redaction(names), bodies)

@@ -64,7 +64,7 @@ class CheckedAssertions(Assertions):
         return Allowed(self._judge, allowance)
 
     def assert_refused(
-        self, code: int | None = None, *, text: object = None, client: object = None, within: float | None = None
+        self, code: int | None = None, *, text: object = None, client: object = None, timeout: float | None = None
     ) -> Event:
         """A client was refused something: with this reply code, a text that contains this, or by this name.
 
@@ -85,7 +85,7 @@ class CheckedAssertions(Assertions):
         def found() -> list[Event]:
             return [event for event in _refusals(source) if _is_meant(event, code, text, client)]
 
-        if within is None or not source.wait_until(lambda: bool(found()), within):
+        if timeout is None or not source.wait_until(lambda: bool(found()), timeout):
             source.sync()
         with source.lock:
             meant, others = found(), _refusals(source)
@@ -94,23 +94,23 @@ class CheckedAssertions(Assertions):
             return meant[0]
         asked = [f"{name}={value!r}" for name, value in (("code", code), ("text", text), ("client", client)) if value]
         seen = [f"  {refusal_text(event)}" for event in others] or ["  nobody was refused anything"]
-        with self._reporting(within):
+        with self._reporting(timeout):
             raise AssertionError("\n".join([f"assert_refused({', '.join(asked)}): saw none; refused were:", *seen]))
 
-    def assert_empty(self, queue: str, *, within: float | None = None, vhost: str = "/") -> None:
+    def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Nothing is ready in this queue and nothing unacked from it. Asks the queue, not the trace."""
         __tracebackhide__ = True
-        with self._reporting(within):
-            super().assert_empty(queue, within=within, vhost=vhost)
+        with self._reporting(timeout):
+            super().assert_empty(queue, timeout=timeout, vhost=vhost)
 
     @contextmanager
-    def _reporting(self, within: float | None) -> Iterator[None]:
+    def _reporting(self, timeout: float | None) -> Iterator[None]:
         """Whatever waited in vain shows the state of the broker."""
         __tracebackhide__ = True
         try:
             yield
         except AssertionError as error:
-            if within is None:
+            if timeout is None:
                 raise
             raise AssertionError(f"{error}\n{self._report()}") from None
 
@@ -132,7 +132,7 @@ class CheckedAssertions(Assertions):
         reason: object = None,
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
-        with self._reporting(options.get("within")):
+        with self._reporting(options.get("timeout")):
             found = super()._assert(call, place, options, times=times, to=to, reason=reason)
         if call == "assert_dropped":
             views = found if isinstance(found, list) else [found]

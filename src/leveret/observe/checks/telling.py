@@ -59,7 +59,7 @@ def incomplete_text(names: Sequence[str], size: int) -> str:
     """What is said when the trace was too short."""
     return (
         f"{', '.join(names)}: not everything could be checked, for the trace holds the last {size} events and older "
-        "ones are gone; check earlier (broker.check()), or begin with broker.trace.clear()"
+        "ones are gone; check earlier (broker.check()), or begin with broker.events.clear()"
     )
 
 

@@ -30,14 +30,14 @@ def has_new(server: FaultyServer) -> bool:
     [("both", False, []), ("to_client", True, []), ("to_broker", False, [])],
 )
 def test_a_silent_peer_neither_hears_nor_is_heard(server, peer, direction, is_heard, answers):
-    server.faults.go_silent(direction)
+    server.faults.blackhole(direction)
 
     assert (peer.told(1, declare("new")), has_new(server)) == (answers, is_heard)
 
 
 def test_silence_outlasts_every_heartbeat(server):
     peer = server.peer(heartbeat_s=10)
-    rule = server.faults.go_silent()
+    rule = server.faults.blackhole()
 
     server.elapse(1000)
 
@@ -50,14 +50,14 @@ def test_silence_outlasts_every_heartbeat(server):
 
 
 def test_silence_falls_when_something_happens(server, peer):
-    server.faults.go_silent(on="queue.declare", connection=1)
+    server.faults.blackhole(on="queue.declare", connection=1)
 
     assert peer.told(1, declare("new")) == []
     assert has_new(server)
 
 
 def test_a_slow_line_takes_its_time(server, peer):
-    server.faults.slow(10, direction="to_client")
+    server.faults.bandwidth(10, direction="to_client")
     peer.send(1, declare("new"))
 
     received = []
@@ -69,7 +69,7 @@ def test_a_slow_line_takes_its_time(server, peer):
 
 
 def test_a_slow_line_to_the_broker_takes_its_time(server, peer):
-    server.faults.slow(100, direction="to_broker")
+    server.faults.bandwidth(100, direction="to_broker")
 
     peer.send(1, declare("new"))
     assert not has_new(server)
@@ -80,7 +80,7 @@ def test_a_slow_line_to_the_broker_takes_its_time(server, peer):
 
 
 def test_octets_come_in_pieces(server, peer):
-    server.faults.slice(5)
+    server.faults.slicer(5)
 
     peer.send(1, declare("new"))
     pieces = []
@@ -125,7 +125,7 @@ def test_the_broker_answers_to_a_wrong_octet_as_to_any_other(server, peer):
 
 
 def test_a_connection_is_cut_in_the_middle_of_a_frame(server, peer):
-    server.faults.cut(6)
+    server.faults.limit_data(6)
 
     peer.send(1, declare("new"))
 
@@ -134,7 +134,7 @@ def test_a_connection_is_cut_in_the_middle_of_a_frame(server, peer):
 
 
 def test_faults_on_octets_are_put_on_whoever_comes(server):
-    server.faults.slice(100, on="accept", direction="to_client")
+    server.faults.slicer(100, on="accept", direction="to_client")
     peer = server.stranger()
 
     peer.open()
@@ -143,7 +143,7 @@ def test_faults_on_octets_are_put_on_whoever_comes(server):
 
 
 def test_several_befall_one_connection(server, peer):
-    server.faults.slice(7, direction="to_client")
+    server.faults.slicer(7, direction="to_client")
     server.faults.stall(1)
 
     peer.send(1, declare("new"))

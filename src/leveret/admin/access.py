@@ -25,10 +25,11 @@ USER_LIMITS: Final = ("max-connections", "max-channels")
 VHOST_LIMITS: Final = ("max-connections", "max-queues")
 
 
-class Administration:
-    """What an operator sets up."""
+class AccessAdmin:
+    """Virtual hosts, users, and what each may do."""
 
-    _engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     @contextmanager
     def _acting(self) -> Iterator[Node]:
