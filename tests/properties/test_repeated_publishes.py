@@ -10,7 +10,8 @@ import random
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
-from tests.protocol.peer import Server, declare, octets, publish_octets, split
+from leveret.core.model.node_settings import NodeSettings
+from tests.protocol.peer import Server, declare, methods, octets, publish_octets, split
 
 PLAIN, CONFIRMED, TRANSACTED = 1, 2, 3
 CHANNELS = (PLAIN, CONFIRMED, TRANSACTED)
@@ -148,3 +149,19 @@ def test_a_tap_changes_nothing_a_client_sees(seed: int) -> None:
     (_, watched), (_, unwatched) = run(data, len(data)), run(data, len(data), tap=False)
 
     assert watched == unwatched
+
+
+def test_a_repeated_publish_of_another_size_is_refused_above_the_limit() -> None:
+    server = Server(settings=NodeSettings(max_message_size=20))
+    peer = server.peer()
+    peer.send(PLAIN, declare("a"))
+    peer.read()
+
+    peer.send_octets(b"".join(publish_octets(PLAIN, bytes(size), "a") for size in (10, 10, 10, 20, 21)))
+
+    (closed,) = methods(peer.read(), Channel.Close)
+    assert (closed.reply_code, closed.reply_text) == (
+        406,
+        "PRECONDITION_FAILED - message size 21 is larger than configured max size 20",
+    )
+    assert [len(event.message.body) for event in server.events("published")] == [10, 10, 10, 20]

@@ -136,7 +136,7 @@ class RepeatedPublish:
         size, properties_end, kind, number, body_size = self._before_body.unpack_from(octets, front_end)
         if properties_end != self._properties_end or kind != FRAME_BODY or number != self._channel.number:
             return False
-        if body_size != size or not 0 < size <= frame_max:
+        if body_size != size or not 0 < size <= frame_max or size > self._channel.node.max_message_size:
             return False
         self._size, self._prefix = size, octets[at:end]
         return True
