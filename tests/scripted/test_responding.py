@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret import Reply
+from leveret import RefusedError, Reply
 
 
 @pytest.mark.parametrize("is_direct", [True, False])
@@ -180,3 +180,19 @@ def test_a_responder_needs_an_answer_or_says_that_it_has_none(broker):
         broker.respond("prices", [])
     with pytest.raises(ValueError, match="times=0"):
         broker.respond("prices", "1", times=0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "text"),
+    [
+        (Reply(expiration="soon"), RefusedError, "invalid expiration 'soon'"),
+        (Reply(priority="high"), TypeError, r"respond\(\): priority must be a number from 0 to 255, not 'high'"),
+    ],
+)
+def test_a_reply_that_cannot_be_published_is_an_error_of_the_test(broker, reply, error, text):
+    broker.declare_queue("replies")
+    broker.respond("requests", reply)
+    broker.publish("", "requests", reply_to="replies")
+
+    with pytest.raises(error, match=text):
+        broker.check()

@@ -299,7 +299,7 @@ class Engine:
             try:
                 yield node
             except AmqpError as error:
-                raise _refused(error) from None
+                raise refusal(error) from None
             finally:
                 node.run_work()
                 if not self.loop.is_running:
@@ -427,8 +427,8 @@ def _own_version() -> str:
         return "unreleased"
 
 
-def _refused(error: AmqpError) -> RefusedError:
-    """The refusal a client would have been sent, with the ways out where a denied feature is the reason."""
+def refusal(error: AmqpError) -> RefusedError:
+    """Return the refusal a client would have been sent, with the ways out if a denied feature is the reason."""
     feature = denied_feature(error.reply_text)
     return RefusedError(error.code, error.reply_text, () if feature is None else ["\n".join(ways_out(feature))])
 

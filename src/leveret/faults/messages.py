@@ -17,7 +17,6 @@ from leveret.core.wire.methods import BasicPublish
 from leveret.faults.conversation import SECOND_US, hand_over
 from leveret.faults.fault import Fault, Target
 from leveret.faults.occasion import Occasion
-from leveret.faults.publishing import settle_lost
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -44,8 +43,7 @@ def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
     channel, content = occasion.channel, occasion.content
     assert channel is not None
     assert content is not None
-    publishing.target(channel, method.exchange)
-    settle_lost(channel, publishing.build(channel, method, content), is_taken=True)
+    publishing.publish_nowhere(channel, publishing.checked(channel, method, content), is_taken=True)
 
 
 class Duplicate(Fault):

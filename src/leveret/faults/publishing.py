@@ -10,10 +10,8 @@ from leveret.core.wire.methods import BasicPublish
 from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault
 from leveret.faults.occasion import Occasion
-from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.message import Message
     from leveret.core.protocol.channel import Channel
 
 UNCONFIRMED: Final = "not in confirm mode"
@@ -37,19 +35,8 @@ class NackPublish(Fault):
         assert channel is not None
         assert content is not None
         assert isinstance(method, BasicPublish)
-        settle_lost(channel, publishing.build(channel, method, content), is_taken=False)
+        publishing.publish_nowhere(channel, publishing.checked(channel, method, content), is_taken=False)
         return True
-
-
-def settle_lost(channel: Channel, message: Message, *, is_taken: bool) -> None:
-    """Record a publish that goes nowhere, and owe its publisher the answer, where one is owed."""
-    confirms = channel.confirms
-    sequence = None if confirms is None else confirms.next_sequence()
-    channel.tap(events.PUBLISHED, message, sequence)
-    channel.vhost.lost(message, "fault")
-    if confirms is not None and sequence is not None:
-        confirms.settle(sequence, message, is_taken)
-        channel.connection.confirming[channel] = None
 
 
 class WithholdConfirm(Fault):

@@ -13,13 +13,14 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
-from leveret.core.wire.properties import Properties
+from leveret.engine.engine import refusal
 from leveret.observe.callers import calling_line
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
-from leveret.scripted.acting import new_message
+from leveret.scripted.acting import OwnPublisher, encoded
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.reply import Answer, Answerer, Reply, error_reply, reply_of
@@ -156,18 +157,22 @@ class Responder:
     def _send(self, request: MessageView, reply: Reply) -> None:
         if not self._is_there or request.reply_to is None:
             return
-        node, host, tap = self._connection.node, self._vhost, self._connection.node.hooks.tap
+        node = self._connection.node
         values = dict(reply.properties)
         if request.correlation_id is not None:
             values.setdefault("correlation_id", request.correlation_id)
-        message = new_message(node, "", request.reply_to, reply.body, Properties.from_python(values))
-        if tap is not None:
-            tap((events.CALLED, node.now, "respond", self._caller))
-            tap((events.PUBLISHED, node.now, host.name, None, None, message, None))
-        is_routed = host.publish(host.default_exchange, message).is_routed
-        # Whoever asked may have given up: a reply that comes too late is nobody's loss.
-        if not is_routed and tap is not None:
-            tap((events.RETURNED, node.now, host.name, None, None, message, "NO_ROUTE"))
+        if node.hooks.tap is not None:
+            node.hooks.tap((events.CALLED, node.now, "respond", self._caller))
+        # A requester that has given up loses nothing: a reply to it is returned, not lost. A direct reply always
+        # counts as routed, and before 4.3 a mandatory one would come back although it arrived.
+        is_mandatory = node.reply_queues.find(request.reply_to) is None
+        try:
+            octets = encoded("respond()", "", request.reply_to, values)
+            OwnPublisher(self._vhost).publish("", request.reply_to, reply.body, octets, is_mandatory=is_mandatory)
+        except AmqpError as error:
+            self._errors.append(refusal(error))
+        except (TypeError, ValueError) as error:
+            self._errors.append(error)
 
     def _work(self) -> None:
         """Let the test's code answer what is pending; on a thread of its own."""

@@ -121,7 +121,7 @@ class Message:
 
     @property
     def properties_octets(self) -> bytes:
-        """Flags and values as they go out: headers sorted, BCC gone (see `publishing.delivered_headers`)."""
+        """Flags and values as they go out: headers sorted, BCC gone (see `publishing.checked`)."""
         return self.head[2]
 
     @property

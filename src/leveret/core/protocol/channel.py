@@ -73,6 +73,7 @@ class Channel:
         "prefetch_count",
         "reply_consumer_tag",
         "reply_queue",
+        "rights",
         "shared_prefetch_count",
         "shared_unacked_count",
         "state",
@@ -85,6 +86,7 @@ class Channel:
         self.connection = connection
         self.node = connection.node
         self.vhost = connection.vhost
+        self.rights = connection.rights
         self.number = number
         self.state = ChannelState.OPEN
         self.assembler = Assembler(connection.node.compat)
@@ -143,7 +145,7 @@ class Channel:
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Refuse unless the user has a right ("configure", "write", "read") on a queue or exchange."""
-        self.connection.rights.require(right, kind, name)
+        self.rights.require(right, kind, name)
 
     def tap(self, kind: str, *fields: object) -> None:
         """Record something this channel did."""
@@ -368,6 +370,15 @@ class Channel:
             for publish in transaction.publishes:
                 self.vhost.lost(publish.message, "rolled_back")
             self.transaction = Transaction()
+
+    def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
+        """Settle a publish: its publisher is told at the end of this batch of input. Hot: once per publish."""
+        connection, confirms = self.connection, self.confirms
+        assert confirms is not None
+        goes_wrong = connection.faults.confirm
+        if goes_wrong is None or not goes_wrong(self, message, sequence, is_taken):
+            confirms.settle(sequence, message, is_taken)
+            connection.confirming[self] = None
 
     def flush_confirms(self) -> None:
         """Tell the publisher what it is owed."""

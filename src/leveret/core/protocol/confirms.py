@@ -35,11 +35,6 @@ class Confirms:
         # Whether one of them was refused.
         self.has_refused = False
 
-    def next_sequence(self) -> int:
-        """The number of a new publish."""
-        self.last_sequence += 1
-        return self.last_sequence
-
     def settle(self, sequence: int, message: Message, is_taken: bool) -> None:
         """A publish was taken by all its queues, or refused by one. Hot: once per publish."""
         self.outcomes.append((sequence, is_taken, message))

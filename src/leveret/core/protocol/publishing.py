@@ -1,65 +1,191 @@
-"""From a publish and its content to a message: what RabbitMQ checks, in its order, and what it changes.
+"""A publish, whoever makes it: what RabbitMQ checks, in its order, what it changes, and what follows.
 
-The properties travel as the octets that came, unless there are headers: those go out sorted, each name once, without
-BCC.
+A client's publish, a test's own, a responder's reply and one that meets a fault are all checked by `checked`, and all
+get their number and their event from `announce`. `publish` then routes the message, returns it or not, and owes the
+confirm. How publishers differ is in `Publisher`. Properties keep the bytes that came, unless there are headers: those
+go out sorted, each name once, without BCC.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.core.model import reply_to
 from leveret.core.model.arguments import TEN_YEARS_MS
-from leveret.core.model.errors import AccessRefused, PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.core.protocol.assembler import Content, undecodable_properties
+from leveret.core.protocol.transaction import HeldPublish
 from leveret.core.wire import erlang
+from leveret.core.wire.constants import NO_ROUTE
 from leveret.core.wire.errors import WireError
-from leveret.core.wire.methods import BasicPublish
+from leveret.core.wire.methods import BasicPublish, BasicReturn
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
+from leveret.trace import events
 
 if TYPE_CHECKING:
+    from leveret.core.model.access import Kind, Right, TopicRight
+    from leveret.core.model.firehose import Client
+    from leveret.core.model.node import Node
+    from leveret.core.model.reply_to import ReplyQueue
+    from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.confirms import Confirms
+    from leveret.core.protocol.transaction import Transaction
+    from leveret.core.wire.frames import Encodable
 
 _DIGITS: Final = frozenset("0123456789")
 
 
-def refuse_oversize(channel: Channel, content: Content) -> None:
-    """Refuse a body above the broker's limit; checked before everything else."""
-    limit, size = channel.node.max_message_size, len(content.body)
+class PublisherRights(Protocol):
+    """What a publisher may do: each question refuses or says nothing."""
+
+    def require(self, right: Right, kind: Kind, name: str) -> None:
+        """Refuse a publisher without this right on a queue or exchange."""
+
+    def require_topic(self, right: TopicRight, exchange_name: str, routing_keys: tuple[str, ...]) -> None:
+        """Refuse routing keys that topic permissions do not cover."""
+
+    def refuse_false_user_id(self, user_id: str) -> None:
+        """Refuse a user-id property that names another user."""
+
+
+class Publisher(Protocol):
+    """Where a publish comes from: a client's channel, or the test itself."""
+
+    node: Node
+    vhost: VirtualHost
+    confirms: Confirms | None
+    transaction: Transaction | None
+    # Where direct replies go to; None for one who does not consume them.
+    reply_queue: ReplyQueue | None
+    # The properties of its last publish, as bytes and decoded: publishers repeat themselves.
+    last_properties: tuple[bytes, Properties] | None
+
+    @property
+    def rights(self) -> PublisherRights:
+        """What it may do."""
+
+    def tap(self, kind: str, *fields: object) -> None:
+        """Record something it did."""
+
+    def send_message(self, method: Encodable, message: Message) -> None:
+        """Send it a method with a message."""
+
+    def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
+        """Confirm a publish at the end of this batch of input."""
+
+
+def checked(publisher: Publisher, method: BasicPublish, content: Content) -> Message:
+    """Return the message of a publish, or raise what RabbitMQ refuses it with; nothing has happened yet.
+
+    It has no id before `announce`. Hot: once per publish.
+    """
+    if method.immediate:
+        raise NotImplementedByBroker("immediate=true")
+    limit, size = publisher.node.max_message_size, len(content.body)
     if size > limit:
         raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
+    name = method.exchange
+    publisher.rights.require("write", "exchange", name)
+    if publisher.vhost.exchange(name).internal:
+        raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{publisher.vhost.name}'")
+    return _message(publisher, method, content)
 
 
-def target(channel: Channel, name: str) -> Exchange:
-    """The exchange a client publishes to; raises NotFound, or AccessRefused for one without the right or internal."""
-    channel.require("write", "exchange", name)
-    exchange = channel.vhost.exchange(name)
-    if exchange.internal:
-        raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{channel.vhost.name}'")
-    return exchange
+def announce(publisher: Publisher, message: Message) -> int | None:
+    """Begin a publish: give the message its id, record it, and return its number in confirm mode. Hot."""
+    node, confirms, sequence = publisher.node, publisher.confirms, None
+    node.last_message_id = message.id = node.last_message_id + 1
+    if confirms is not None:
+        confirms.last_sequence = sequence = confirms.last_sequence + 1
+    if node.hooks.tap is not None:
+        publisher.tap(events.PUBLISHED, message, sequence)
+    return sequence
 
 
-def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
-    """The message of a publish; raises PreconditionFailed for properties RabbitMQ does not take.
+def publish(
+    publisher: Publisher, message: Message, *, is_mandatory: bool, client: Client | None = None
+) -> Published | None:
+    """Publish a message that is checked; None if a transaction holds it back. Hot: once per publish.
 
-    Hot: once per publish.
+    `client` is the publisher if it is a client's channel.
     """
-    compat = channel.node.compat
+    sequence = announce(publisher, message)
+    vhost = publisher.vhost
+    exchange = vhost.exchanges[message.head[0]]
+    if publisher.transaction is not None:
+        queues = vhost.route(exchange, message)
+        if vhost.firehose is not None:
+            vhost.firehose.published(message, queues, client)
+        publisher.transaction.publishes.append(HeldPublish(message, queues, is_mandatory))
+        return None
+    published = vhost.publish(exchange, message, client)
+    if not published.is_routed:
+        _unroutable(publisher, message, is_mandatory=is_mandatory)
+    elif is_mandatory and _is_returned_reply(publisher, message):
+        _give_back(publisher, message)
+    if sequence is not None:
+        publisher.owe_confirm(sequence, message, not published.is_refused)
+    return published
+
+
+def publish_nowhere(publisher: Publisher, message: Message, *, is_taken: bool) -> None:
+    """Publish a message that is checked into no queue, because of a fault, and confirm it as taken or not."""
+    sequence = announce(publisher, message)
+    publisher.vhost.lost(message, "fault")
+    if sequence is not None:
+        publisher.owe_confirm(sequence, message, is_taken)
+
+
+def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
+    """Enqueue what a transaction held back, but for queues that settle first.
+
+    False when a queue refused it, or is not there any more.
+    """
+    gone = publish.deleted_queues
+    queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
+    published = channel.vhost.put(publish.message, queues, channel)
+    if not publish.queues:
+        _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
+    return not gone and not published.is_refused
+
+
+def _is_returned_reply(publisher: Publisher, message: Message) -> bool:
+    """Whether a direct reply comes back although it was delivered, as before 4.3."""
+    is_reply = not message.exchange and message.routing_key.startswith(reply_to.PREFIX)
+    return is_reply and publisher.node.compat.returns_mandatory_replies
+
+
+def _unroutable(publisher: Publisher, message: Message, *, is_mandatory: bool) -> None:
+    if is_mandatory:
+        _give_back(publisher, message)
+    else:
+        publisher.vhost.lost(message)
+
+
+def _give_back(publisher: Publisher, message: Message) -> None:
+    """Return a mandatory message to its publisher."""
+    publisher.tap(events.RETURNED, message, "NO_ROUTE")
+    publisher.send_message(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)
+
+
+def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Message:
+    """Return the message of a publish; raises AmqpError for properties that RabbitMQ does not take. Hot."""
+    compat, rights = publisher.node.compat, publisher.rights
     octets = content.properties_octets
-    properties = _decoded(channel, octets)
+    properties = _decoded(publisher, octets)
     routing_keys: tuple[str, ...] = (method.routing_key,)
     hidden_keys: tuple[str, ...] = ()
     if properties.reply_to == reply_to.NAME:
-        properties = _with_reply_name(channel, properties)
+        properties = _with_reply_name(publisher, properties)
         octets = properties.encode()
     if properties.user_id is not None and not compat.checks_user_id_last:
-        channel.connection.rights.refuse_false_user_id(properties.user_id)
+        rights.refuse_false_user_id(properties.user_id)
     if properties.expiration is not None:
-        refuse_invalid_expiration(properties.expiration)
+        _refuse_invalid_expiration(properties.expiration)
     if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
         raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     headers = properties.headers
@@ -67,20 +193,20 @@ def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
         # Flag bits that mean nothing are not passed on.
         octets = properties.encode()
     if headers is not None:
-        copied_keys = keys_in(headers, "CC")
-        hidden_keys = keys_in(headers, "BCC")
+        copied_keys = _keys_in(headers, "CC")
+        hidden_keys = _keys_in(headers, "BCC")
         routing_keys = (method.routing_key, *copied_keys, *hidden_keys)
         if headers and (hidden_keys or compat.sorts_header_keys or "BCC" in headers):
-            properties = properties.replace(headers=delivered_headers(channel, headers))
+            properties = properties.replace(headers=_delivered_headers(publisher, headers))
             octets = properties.encode()
-    channel.connection.rights.require_topic("write", method.exchange, routing_keys)
+    rights.require_topic("write", method.exchange, routing_keys)
     if properties.user_id is not None:
-        channel.connection.rights.refuse_false_user_id(properties.user_id)
-    if channel.node.settings.intercepts_incoming:
-        properties = _intercepted(channel, properties)
+        rights.refuse_false_user_id(properties.user_id)
+    if publisher.node.settings.intercepts_incoming:
+        properties = _intercepted(publisher, properties)
         octets = properties.encode()
     return Message(
-        channel.node.new_message_id(),
+        0,
         method.exchange,
         method.routing_key,
         properties,
@@ -91,9 +217,9 @@ def build(channel: Channel, method: BasicPublish, content: Content) -> Message:
     )
 
 
-def _intercepted(channel: Channel, properties: Properties) -> Properties:
+def _intercepted(publisher: Publisher, properties: Properties) -> Properties:
     """The properties with what the node's interceptors add: when it came, and to which node."""
-    node, settings = channel.node, channel.node.settings
+    node, settings = publisher.node, publisher.node.settings
     headers = properties.headers or Table.EMPTY
     if settings.overwrites_timestamp is not None:
         if settings.overwrites_timestamp or "timestamp_in_ms" not in headers:
@@ -107,25 +233,25 @@ def _intercepted(channel: Channel, properties: Properties) -> Properties:
     return properties.replace(headers=headers.sorted_unique() if node.compat.sorts_header_keys else headers)
 
 
-def _decoded(channel: Channel, octets: bytes) -> Properties:
-    known = channel.last_properties
+def _decoded(publisher: Publisher, octets: bytes) -> Properties:
+    known = publisher.last_properties
     if known is not None and known[0] == octets:
         return known[1]
     try:
         properties = Properties.decode(octets)
     except WireError:
         raise undecodable_properties() from None
-    channel.last_properties = (octets, properties)
+    publisher.last_properties = (octets, properties)
     return properties
 
 
-def _with_reply_name(channel: Channel, properties: Properties) -> Properties:
-    if channel.reply_queue is None:
+def _with_reply_name(publisher: Publisher, properties: Properties) -> Properties:
+    if publisher.reply_queue is None:
         raise PreconditionFailed("fast reply consumer does not exist")
-    return properties.replace(reply_to=channel.reply_queue.name)
+    return properties.replace(reply_to=publisher.reply_queue.name)
 
 
-def refuse_invalid_expiration(expiration: str) -> None:
+def _refuse_invalid_expiration(expiration: str) -> None:
     """Refuse an expiration that Erlang's string:to_integer does not take whole, or that is out of range."""
     digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
     count = next((at for at, character in enumerate(digits) if character not in _DIGITS), len(digits))
@@ -141,7 +267,7 @@ def refuse_invalid_expiration(expiration: str) -> None:
         raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
 
 
-def keys_in(headers: Table, name: str) -> tuple[str, ...]:
+def _keys_in(headers: Table, name: str) -> tuple[str, ...]:
     """The further routing keys in a CC or BCC header: the strings of its array."""
     field = headers.get(name)
     if field is None:
@@ -156,8 +282,8 @@ def keys_in(headers: Table, name: str) -> tuple[str, ...]:
     )
 
 
-def delivered_headers(channel: Channel, headers: Table) -> Table:
+def _delivered_headers(publisher: Publisher, headers: Table) -> Table:
     """The headers as consumers get them."""
     if "BCC" in headers:
         headers = headers.without("BCC")
-    return headers.sorted_unique() if channel.node.compat.sorts_header_keys else headers
+    return headers.sorted_unique() if publisher.node.compat.sorts_header_keys else headers

@@ -23,7 +23,6 @@ from leveret.core.wire.frames import HEADER, FrameReader, wrap
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.protocol.channel import Channel
 
 _CLASS_AND_WEIGHT: Final = Struct(">HH")
@@ -64,7 +63,7 @@ class RepeatedPublish:
         """Take all repetitions that stand next in the stream; whether there was one.
 
         When the answer may be another now, what is remembered is forgotten instead. Hot: a loop over publishes. What
-        happens here is what `handlers.basic.publish` does with a routed message.
+        happens here is what `publishing.publish` does with a routed message.
         """
         octets, start, front = reader.octets, reader.at, self._front
         front_size = len(front)
@@ -149,11 +148,14 @@ def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]
     return queue.enqueue
 
 
-def remembered(channel: Channel, content: Content, message: Message, exchange: Exchange) -> RepeatedPublish | None:
+def remembered(channel: Channel, content: Content, message: Message) -> RepeatedPublish | None:
     """What to remember of a publish that has just gone the plain road; None when the next may be answered otherwise."""
     octets = (content.method_octets, content.properties_octets)
     last, channel.last_publish_octets = channel.last_publish_octets, octets
-    if last != octets or not exchange.routes_by_key_alone or message.properties.reply_to is not None:
+    if last != octets:
+        return None
+    exchange = channel.vhost.exchanges[message.exchange]
+    if not exchange.routes_by_key_alone or message.properties.reply_to is not None:
         return None
     found = dict.fromkeys(exchange.route(message))
     queues = tuple(queue for queue in found if isinstance(queue, StoredQueue))

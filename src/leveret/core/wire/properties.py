@@ -171,7 +171,9 @@ class Properties:
         changes: dict[str, PropertyValue] = {}
         for name, value in mapping.items():
             match value:
-                case None | str() | int() | Table():
+                case None | int() | Table():
+                    changes[name] = value
+                case str() if name != "headers":
                     changes[name] = value
                 case Mapping():
                     changes[name] = Table.from_python(value)

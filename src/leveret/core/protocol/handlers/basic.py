@@ -16,7 +16,6 @@ from leveret.core.model.errors import (
     NotImplementedByBroker,
     PreconditionFailed,
 )
-from leveret.core.model.message import Message
 from leveret.core.protocol import delivery as wire
 from leveret.core.protocol import publishing, settling
 from leveret.core.protocol.assembler import Content
@@ -24,8 +23,7 @@ from leveret.core.protocol.channel import Delivery, unknown_tag
 from leveret.core.protocol.handlers.queue import named
 from leveret.core.protocol.repeated_method import repeated
 from leveret.core.protocol.repeated_publish import remembered
-from leveret.core.protocol.transaction import HeldPublish, Settlement
-from leveret.core.wire.constants import NO_ROUTE
+from leveret.core.protocol.transaction import Settlement
 from leveret.core.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -43,7 +41,6 @@ from leveret.core.wire.methods import (
     BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
-    BasicReturn,
 )
 from leveret.trace import events
 
@@ -53,66 +50,12 @@ if TYPE_CHECKING:
 
 def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
     """Route a message and enqueue it, at once or at commit. Hot: once per published message."""
-    if method.immediate:
-        raise NotImplementedByBroker("immediate=true")
-    publishing.refuse_oversize(channel, content)
-    exchange = publishing.target(channel, method.exchange)
-    message = publishing.build(channel, method, content)
-    confirms = channel.confirms
-    sequence = None if confirms is None else confirms.next_sequence()
-    channel.tap(events.PUBLISHED, message, sequence)
-    if channel.transaction is not None:
-        queues = channel.vhost.route(exchange, message)
-        if channel.vhost.firehose is not None:
-            channel.vhost.firehose.published(message, queues, channel)
-        channel.transaction.publishes.append(HeldPublish(message, queues, method.mandatory))
+    message = publishing.checked(channel, method, content)
+    if publishing.publish(channel, message, is_mandatory=method.mandatory, client=channel) is None:
         return
-    published = channel.vhost.publish(exchange, message, channel)
-    if not published.is_routed:
-        _unroutable(channel, message, is_mandatory=method.mandatory)
-    elif method.mandatory and _is_returned_reply(channel, message):
-        give_back(channel, message)
-    if confirms is not None and sequence is not None:
-        is_taken = not published.is_refused
-        goes_wrong = channel.connection.faults.confirm
-        if goes_wrong is None or not goes_wrong(channel, message, sequence, is_taken):
-            confirms.settle(sequence, message, is_taken)
-            channel.connection.confirming[channel] = None
     connection = channel.connection
     connection.repeated_method = repeated(channel, method, content.method_octets)
-    connection.repeated_publish = remembered(channel, content, message, exchange)
-
-
-def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
-    """Enqueue what a transaction held back, but for queues that settle first.
-
-    False when a queue refused it, or is not there any more.
-    """
-    gone = publish.deleted_queues
-    queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
-    published = channel.vhost.put(publish.message, queues, channel)
-    if not publish.queues:
-        _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
-    return not gone and not published.is_refused
-
-
-def _is_returned_reply(channel: Channel, message: Message) -> bool:
-    """Whether a direct reply comes back although it was delivered, as before 4.3."""
-    is_reply = not message.exchange and message.routing_key.startswith(reply_to.PREFIX)
-    return is_reply and channel.node.compat.returns_mandatory_replies
-
-
-def _unroutable(channel: Channel, message: Message, *, is_mandatory: bool) -> None:
-    if is_mandatory:
-        give_back(channel, message)
-    else:
-        channel.vhost.lost(message)
-
-
-def give_back(channel: Channel, message: Message) -> None:
-    """Return an unroutable mandatory message to its publisher."""
-    channel.tap(events.RETURNED, message, "NO_ROUTE")
-    channel.send_message(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)
+    connection.repeated_publish = remembered(channel, content, message)
 
 
 def qos(channel: Channel, method: BasicQos) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed, ResourceError
+from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
@@ -36,7 +37,7 @@ def commit(channel: Channel, method: TxCommit) -> None:
     channel.transaction = Transaction()
     for settlement in transaction.take_overtaking():
         basic.settle(channel, settlement)
-    outcomes = [basic.enqueue_held(channel, publish) for publish in publishes]
+    outcomes = [publishing.enqueue_held(channel, publish) for publish in publishes]
     for settlement in transaction.settlements:
         basic.settle(channel, settlement)
     for publish in publishes:
@@ -80,7 +81,7 @@ def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
 
     for publish in publishes:
         if not publish.queues:
-            basic.enqueue_held(channel, publish)
+            publishing.enqueue_held(channel, publish)
     channel.node.work.append(enqueue)
 
 
