@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
+from leveret.core.protocol import publishing
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.errors import WireError
-from leveret.core.wire.methods import ConnectionStartOk
+from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
 from leveret.faults.fault import Point
 from leveret.observe.message_view import MessageView
@@ -128,6 +130,18 @@ class Occasion:
             return None
         exchange, key = getattr(self.method, "exchange", ""), getattr(self.method, "routing_key", "")
         return MessageView(Message(0, exchange, key, properties, content.properties_octets, content.body, (key,)))
+
+    @property
+    def refusal(self) -> str | None:
+        """The text with which the broker refuses this publish, None if it takes it or if this is no publish."""
+        channel, method, content = self.channel, self.method, self.content
+        if channel is None or content is None or not isinstance(method, BasicPublish):
+            return None
+        try:
+            publishing.checked(channel, method, content)
+        except AmqpError as error:
+            return error.reply_text
+        return None
 
     @property
     def is_gone(self) -> bool:

@@ -222,13 +222,20 @@ class FaultPlan(NamedFaults, Hinting):
         occasion = self._occasion(method.NAME, "method", connection, channel_number)
         occasion.method, occasion.content = method, content
         occasion.proceed = partial(self._pass, "method", act)
-        if content is not None and occasion.channel is not None and occasion.channel.confirms is None:
-            self._miss_confirm()
+        if content is not None and self._passing is None:
+            self._miss_confirm(occasion)
         return self._ask(occasion)
 
-    def _miss_confirm(self) -> None:
-        for rule in self._rules:
-            if rule.point == "confirm" and not rule.is_spent:
+    def _miss_confirm(self, occasion: Occasion) -> None:
+        """Note why a publish will never pass the point at which it is confirmed."""
+        waiting = [rule for rule in self._rules if rule.point == "confirm" and not rule.is_spent]
+        if not waiting or occasion.channel is None:
+            return
+        refusal = occasion.refusal
+        for rule in waiting:
+            if refusal is not None:
+                rule.misses.note("refused", refusal)
+            elif occasion.channel.confirms is None:
                 rule.misses.note(rule.fault.not_here)
 
     def _on_reply(

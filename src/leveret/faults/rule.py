@@ -154,6 +154,10 @@ class Rule:
         """Whether to strike on this occasion; counts both."""
         if self.is_spent or not self._matches(occasion):
             return False
+        refusal = occasion.refusal
+        if refusal is not None:
+            self.misses.note("refused", refusal)
+            return False
         if not self.fault.applies(occasion):
             self.misses.note(self.fault.not_here)
             return False
