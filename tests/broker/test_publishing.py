@@ -124,6 +124,7 @@ LONG = "k" * 256
 WRONG_CALLS = [
     (("shop", b"a"), {}, TypeError, [r"publish\(\): routing_key", "b'a'", r'publish\("shop", "key", b"a"\)']),
     (("shop", {"id": 1}), {}, TypeError, [r"publish\(\): routing_key", r'publish\("shop", "key", json=\{"id": 1\}\)']),
+    (("shop", b"key", b"a"), {}, TypeError, [r"publish\(\): routing_key must be text, not b'key'$"]),
     ((b"shop", "key"), {}, TypeError, [r"publish\(\): exchange", "b'shop'"]),
     (("", LONG), {}, ValueError, [r"publish\(\): routing_key", "256 bytes", "255"]),
     ((LONG, "key"), {}, ValueError, [r"publish\(\): exchange", "256 bytes", "255"]),
@@ -137,6 +138,7 @@ WRONG_CALLS = [
     (("", "q"), {"headers": {"x": {LONG: 1}}}, ValueError, [r"publish\(\): headers\['x'\]", "kkk"]),
     (("", "q"), {"headers": {"x": object}}, TypeError, [r"publish\(\): headers\['x'\]", "class 'object'"]),
     (("", "q"), {"headers": {"x": 2**64}}, ValueError, [r"publish\(\): headers\['x'\]", str(2**64)]),
+    (("", "q"), {"headers": {"x": float("nan")}}, ValueError, [r"publish\(\): headers\['x'\]", "nan"]),
     (("", "q"), {"headers": {5: 1}}, TypeError, [r"publish\(\): header name", "5"]),
     (("", "q"), {"headers": "x"}, TypeError, [r"publish\(\): headers", "'x'"]),
     (("", "q"), {"headers": nested(100_000)}, ValueError, [r"publish\(\): headers\['table'\]", "nested"]),

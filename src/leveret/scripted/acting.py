@@ -70,7 +70,7 @@ class Backdoor:
             properties.setdefault("content_type", "application/json")
         if headers is not None:
             properties["headers"] = headers
-        properties_octets = encoded("publish()", exchange, routing_key, properties)
+        properties_octets = encoded("publish()", exchange, routing_key, octets, properties)
         with self._engine.acting() as node:
             publisher = OwnPublisher(find_vhost(node, vhost))
             is_routed = publisher.publish(exchange, routing_key, octets, properties_octets, is_mandatory=mandatory)
@@ -239,7 +239,7 @@ class _EveryRight:
         """Permit it: a test may stand for any user."""
 
 
-def encoded(call: str, exchange: str, routing_key: str, properties: Mapping[str, object]) -> bytes:
+def encoded(call: str, exchange: str, routing_key: str, body: bytes, properties: Mapping[str, object]) -> bytes:
     """Return properties as bytes; raises TypeError or ValueError that names `call` and what cannot be sent."""
     try:
         encode_short_string(exchange)
@@ -249,7 +249,7 @@ def encoded(call: str, exchange: str, routing_key: str, properties: Mapping[str,
         # Imported here because only a mistake needs it.
         from leveret.scripted.unsendable import unsendable
 
-        raise unsendable(call, exchange, routing_key, properties) from None
+        raise unsendable(call, exchange, routing_key, body, properties) from None
 
 
 def _bind(

@@ -167,7 +167,7 @@ class Responder:
         # counts as routed, and before 4.3 a mandatory one would come back although it arrived.
         is_mandatory = node.reply_queues.find(request.reply_to) is None
         try:
-            octets = encoded("respond()", "", request.reply_to, values)
+            octets = encoded("respond()", "", request.reply_to, reply.body, values)
             OwnPublisher(self._vhost).publish("", request.reply_to, reply.body, octets, is_mandatory=is_mandatory)
         except AmqpError as error:
             self._errors.append(refusal(error))

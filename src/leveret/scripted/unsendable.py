@@ -28,13 +28,13 @@ _shortened.maxstring = _shortened.maxother = 60
 
 
 def unsendable(
-    call: str, exchange: object, routing_key: object, properties: Mapping[str, object]
+    call: str, exchange: object, routing_key: object, body: bytes, properties: Mapping[str, object]
 ) -> TypeError | ValueError:
     """Return what to raise for arguments that cannot be encoded."""
     wrong = _wrong_text("exchange", exchange)
     if wrong is None:
         wrong = _wrong_text("routing_key", routing_key)
-        if isinstance(wrong, TypeError):
+        if isinstance(wrong, TypeError) and not body:
             wrong = TypeError(f"{wrong}; {_with_key(exchange, routing_key)}")
     for name, value in properties.items():
         if name not in PROPERTY_NAMES:

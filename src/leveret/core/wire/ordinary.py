@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 
 from leveret.core.wire.values import Field, Table
 
@@ -61,6 +62,9 @@ def field_of(value: object) -> Field:
         case int():
             return _integer(value)
         case float():
+            # Erlang's floats are finite: a client that sent another would be refused.
+            if not isfinite(value):
+                raise ValueError(f"a field table cannot hold {value}")
             return Field("d", value)
         case str():
             return Field("S", value.encode("utf-8", "surrogateescape"))
