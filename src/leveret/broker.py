@@ -269,7 +269,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
     @property
     def connections(self) -> list[ConnectionView]:
         """The open connections, oldest first."""
-        from leveret.observe.holders import connections
+        from leveret.observe.state import connections
         from leveret.observe.views import ConnectionView
 
         with self._engine.looking() as node:

@@ -21,10 +21,8 @@ from leveret.core.model.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.engine.dice import SeededDice
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
-from leveret.observe.callers import calling_line, waiting_line
+from leveret.observe.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
-from leveret.observe.debugging import is_debugged
-from leveret.observe.denied import denied_feature, ways_out
 from leveret.server import native
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop
@@ -389,7 +387,7 @@ class Engine:
             raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
 
     def _why_not_idle(self) -> list[str]:
-        from leveret.observe.idle import why_not_idle
+        from leveret.observe.state import why_not_idle
 
         return why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
 
@@ -403,7 +401,7 @@ class Engine:
 
     def describe(self) -> str:
         """This is the state of the broker in words."""
-        from leveret.observe.idle import describe
+        from leveret.observe.state import describe
 
         with self.lock:
             return describe(self.node)
@@ -429,6 +427,8 @@ def _own_version() -> str:
 
 def refusal(error: AmqpError) -> RefusedError:
     """Return the refusal a client would have been sent, with the ways out if a denied feature is the reason."""
+    from leveret.observe.report import denied_feature, ways_out
+
     feature = denied_feature(error.reply_text)
     return RefusedError(error.code, error.reply_text, () if feature is None else ["\n".join(ways_out(feature))])
 

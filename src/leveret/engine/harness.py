@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.judge import Verdict
-from leveret.observe.idle import why_not_idle
 from leveret.observe.report import report_text
+from leveret.observe.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event
 

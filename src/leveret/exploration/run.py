@@ -23,8 +23,7 @@ from leveret.exploration.logs import kept_logs
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.step import Seen
 from leveret.exploration.watcher import Watcher
-from leveret.observe.callers import standing_line
-from leveret.observe.debugging import is_at_prompt
+from leveret.observe.callers import is_at_prompt, standing_line
 
 if TYPE_CHECKING:
     from logging import LogRecord

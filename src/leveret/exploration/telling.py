@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.schedule import Placement
-from leveret.observe.holders import count_text
+from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event, preview
 

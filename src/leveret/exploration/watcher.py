@@ -12,7 +12,7 @@ from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
-from leveret.observe.made_up import MADE_UP
+from leveret.observe.wording import MADE_UP
 from leveret.trace.events import preview
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
 from leveret.observe.hinting import Hinting
-from leveret.observe.spans import span_text
+from leveret.observe.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

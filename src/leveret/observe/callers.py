@@ -1,8 +1,9 @@
-"""Callers: which line of the user's code is behind what a broker sees.
+"""Callers: the line of the user's code behind what a broker sees, and whether a debugger holds it up.
 
-A broker in the process of its clients can look at their threads. User's code is what lies neither in Python's library
-nor in installed packages nor in leveret. A line of it waits for a client when a frame of an installed package, the
-client, stands between it and where its thread or task waits. Several may; then all are named, for nobody can tell.
+A broker runs in the process of its clients, so it can look at their threads. User code is whatever lies neither in
+Python's library nor in installed packages nor in leveret. A line of it waits for a client if a frame of an installed
+package, the client, stands between that line and the point where its thread or task waits. If several lines do, all of
+them are named, because the broker cannot know which one it serves.
 """
 
 from __future__ import annotations
@@ -200,3 +201,34 @@ def _awaiting(coroutine: object) -> list[FrameType]:
             frames.append(frame)
         coroutine = getattr(coroutine, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
     return frames[::-1]
+
+
+# Modules of debuggers: of pdb and its like, and of PyCharm's and VS Code's.
+_DEBUGGERS: Final = ("bdb", "pdb", "pydevd", "debugpy")
+
+
+def is_debugged() -> bool:
+    """Whether a debugger follows this thread or, where it can tell, is attached to the process.
+
+    A tracer that is none, as that of coverage, does not count.
+    """
+    debugpy = sys.modules.get("debugpy")
+    if debugpy is not None and debugpy.is_client_connected():
+        return True
+    tracer = sys.gettrace()
+    if tracer is not None and _is_of_debugger(tracer):
+        return True
+    monitoring = getattr(sys, "monitoring", None)
+    return monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+
+
+def is_at_prompt(thread: int) -> bool:
+    """Whether another thread stands in a debugger, or one is attached to the process."""
+    return is_debugged() or any(name.startswith(_DEBUGGERS) for name in modules_on(thread))
+
+
+def _is_of_debugger(tracer: object) -> bool:
+    owner = type(getattr(tracer, "__self__", tracer))
+    names = [getattr(tracer, "__module__", None), *(base.__module__ for base in owner.__mro__)]
+    parts = [part for name in names if isinstance(name, str) for part in name.split(".")]
+    return any(part.startswith(_DEBUGGERS) for part in parts)

@@ -13,8 +13,8 @@ from typing import Final
 from leveret.observe.fates import ANSWERS, Chronicle, Story
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import Occurrence, Question, Search
-from leveret.observe.spans import span_text
 from leveret.observe.views import QueueView
+from leveret.observe.wording import span_text
 from leveret.trace import events
 
 # Messages told at length, and messages listed.

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.holders import connections, count_text
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import NO_ACK, reason_of
-from leveret.observe.spans import span_text
+from leveret.observe.state import connections
+from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

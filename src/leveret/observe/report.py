@@ -1,19 +1,25 @@
-"""The report: the state of a broker in words, what it refused, and the last that happened there.
+"""The report of a failed test: the state of the broker, what it refused, and the last events.
 
-A failed test shows it, and so does whatever waited in vain.
+A wait that times out shows it too. The names of clients come from the recorded events, because a client that matters
+has often disconnected by then. RabbitMQ's text about a denied feature names a line of rabbitmq.conf; a test has no such
+file, so the report names what the test can do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.idle import describe
-from leveret.observe.journal import refusal_lines, tail_lines
-from leveret.trace.events import printable
+from leveret.observe.state import describe
+from leveret.trace import events
+from leveret.trace.events import Event, clock_text, printable
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
+    from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
+
 
 _TAIL: Final = 20
 
@@ -47,3 +53,98 @@ def _traceback(error: BaseException) -> list[str]:
     from traceback import format_exception
 
     return "".join(format_exception(error)).splitlines()
+
+
+_LISTED: Final = 5
+# How wide a line may be, and how many of them an event may take.
+_WIDTH: Final = 160
+_LINES: Final = 8
+
+
+def tail_lines(raw_events: Sequence[RawEvent], count: int) -> list[str]:
+    """The last events, oldest first, with the names of the clients; a line each, and more for long arguments."""
+    clients = _clients(raw_events)
+    return [line for raw in raw_events[-count:] for line in _event_lines(Event(raw), clients)]
+
+
+def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
+    """What clients were refused, whose line it was, and what to do about denied features; the last few."""
+    refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
+    lines = [f"... and {len(refusals) - _LISTED} refusals before"] if len(refusals) > _LISTED else []
+    for refusal in refusals[-_LISTED:]:
+        lines += _refusal(refusal)
+    for feature in dict.fromkeys(denied_feature(refusal.text) for refusal in refusals):
+        lines += ways_out(feature) if feature is not None else []
+    return lines
+
+
+def _refusal(refusal: Event) -> list[str]:
+    summary = refusal.text.partition("\n")[0]
+    lines = [f"{_who(refusal, {})} was refused: {refusal.code} {summary}"]
+    if refusal.caller is not None:
+        return [*lines, f"  during the call at {refusal.caller}"]
+    if refusal.opener is not None:
+        return [*lines, f"  on the connection opened at {refusal.opener}"]
+    return lines
+
+
+def _event_lines(event: Event, clients: dict[int, str]) -> list[str]:
+    line = f"{clock_text(event.at)} {_event_text(event, clients)}"
+    return [line] if len(line) <= _WIDTH else _wrapped(line)
+
+
+def _event_text(event: Event, clients: dict[int, str]) -> str:
+    if event.kind == events.CALLED:
+        return f"the test called {event.call} at {event.caller or 'an unknown line'}"
+    if "conn" not in event.fields():
+        return f"{event.kind} {event.details()}"
+    details = event.details(without=("conn", "chan", "client", "caller", "opener"))
+    return f"{_who(event, clients)}: {event.kind} {details}".rstrip()
+
+
+def _wrapped(line: str) -> list[str]:
+    # Imported by whoever has something long to show.
+    from textwrap import wrap
+
+    lines = wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return lines if len(lines) <= _LINES else [*lines[:_LINES], "    ..."]
+
+
+def _who(event: Event, clients: dict[int, str]) -> str:
+    """Whose doing an event is: a client and the channel it used, or the test."""
+    if event.conn is None:
+        return "the test"
+    name = cast("str | None", event.get("client")) or clients.get(event.conn, "a client")
+    place = f"{event.conn}" if event.chan is None else f"{event.conn}, channel {event.chan}"
+    return f"{name} (connection {place})"
+
+
+def _clients(raw_events: Sequence[RawEvent]) -> dict[int, str]:
+    opened = (Event(raw) for raw in raw_events if raw[0] == events.CONN_OPEN)
+    return {event.conn: event.client for event in opened if event.conn is not None}
+
+
+_TEXT: Final = re.compile(r"Feature `(\w+)` is deprecated")
+# What to do instead of using a denied feature.
+_INSTEAD: Final = {
+    "transient_nonexcl_queues": "declare the queue with durable=True (or exclusive=True)",
+    "queue_master_locator": "leave the argument x-queue-master-locator out",
+    "global_qos": "set a limit for each consumer: basic.qos with global=False",
+}
+
+
+def denied_feature(text: str) -> str | None:
+    """The feature that the text of a refusal calls deprecated, if it does."""
+    match = _TEXT.search(text)
+    return match[1] if match else None
+
+
+def ways_out(feature: str) -> list[str]:
+    """What to do about a denied feature: do without it, or permit it."""
+    instead = _INSTEAD.get(feature, "do without it")
+    permit = f'permit={{"{feature}"}}'
+    return [
+        f"RabbitMQ denies {feature} from 4.3 on. Two ways out:",
+        f"  {instead}; or",
+        f"  permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = {feature} in the ini file",
+    ]

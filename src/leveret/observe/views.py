@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leveret.observe.hinting import Hinting
-from leveret.observe.holders import all_holdings, client_text, connection_name, count_text, unsettled
 from leveret.observe.message_view import MessageView
+from leveret.observe.state import all_holdings, client_text, connection_name, unsettled
+from leveret.observe.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding

@@ -276,7 +276,7 @@ def _octets(body: object) -> bytes:
             raise ValueError(f"publish(): body {body!r} is not UTF-8 text; give bytes instead") from None
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
-    raise TypeError(f"publish(): body must be bytes or text, not {type(body).__name__}; for JSON give json=")
+    raise TypeError(f"publish(): body must be bytes or text, not {type(body).__name__}; for JSON use json=")
 
 
 def _json_octets(value: object) -> bytes:

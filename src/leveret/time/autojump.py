@@ -13,10 +13,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from leveret.errors import EndlessTimeError
-from leveret.observe.loops import loop_text
-from leveret.observe.spans import span_text
 from leveret.server import native, threads
+from leveret.time.endless import endless
 from leveret.time.sources import SystemClock
 from leveret.time.stillness import Stillness, why_not_idle_but_for
 
@@ -145,13 +143,3 @@ class Autojump:
         engine.time_error = endless(
             engine, f"autojump has leapt {self.leap_count} times", engine.clock.now() - self._started_at
         )
-
-
-def endless(engine: Engine, what: str, span_us: int) -> EndlessTimeError:
-    """The error about a time that leads nowhere; `what` was done over `span_us` of the broker's time."""
-    loop = loop_text(engine.recorder.raw())
-    again = f"again and again: {loop}" if loop else "the trace does not say what repeats"
-    return EndlessTimeError(
-        f"{what}, {span_text(span_us)} of the broker's time, and there is always another deadline; {again}. "
-        "If that is meant, give a higher limit="
-    )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Never
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
 from leveret.observe.hinting import Hinting
-from leveret.time.autojump import Autojump, endless
+from leveret.time.autojump import Autojump
+from leveret.time.endless import endless
 from leveret.time.stillness import Newcomers, Stillness
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.holders import connections, holdings
-from leveret.observe.idle import why_not_idle
+from leveret.observe.state import connections, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
 from leveret.time.sources import SystemClock

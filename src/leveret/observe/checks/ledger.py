@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.errors import nearest
 from leveret.observe.checks.finding import Finding, refusal_text
-from leveret.observe.holders import count_text
+from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

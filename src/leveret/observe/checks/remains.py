@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
-from leveret.observe.holders import client_text, connections, holder_text, unsettled
-from leveret.observe.spans import span_text
+from leveret.observe.state import client_text, connections, holder_text, unsettled
+from leveret.observe.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
-from leveret.observe.holders import count_text
+from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event, preview
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.observe.journal import tail_lines
+from leveret.observe.report import tail_lines
 from leveret.trace import events
 
 AT = 1_700_000_000_000_000

@@ -1,30 +1,23 @@
-"""Idleness, and why there is none: what a broker still waits for, and its state as a table for a report.
+"""The state of a broker: what is under way, who holds it, and why the broker is not idle.
 
-A broker is idle when no work is pending, no output waits, no consumer holds a message and none could take one. Pure
-functions over a node; whoever calls them holds the broker's lock.
+A broker is idle when no work is pending, no output waits, no consumer holds a message and none could take one. All of
+this is pure functions over a node; the caller holds the broker's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.holders import (
-    Holding,
-    all_holdings,
-    client_text,
-    connection_name,
-    connections,
-    count_text,
-    holder_text,
-    holdings,
-)
-from leveret.observe.spans import span_text
+from leveret.observe.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
     from leveret.core.model.node import Node
     from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.protocol.channel import Channel, Delivery
+    from leveret.core.protocol.connection import Connection
+
 
 # Names one holder of messages of one queue: connection and channel number, consumer tag (None: basic.get), queue.
 _Group = tuple[int, int, str | None, str, str]
@@ -131,3 +124,58 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+
+
+class Holding(NamedTuple):
+    """A delivery and where it lies."""
+
+    connection: Connection
+    channel: Channel
+    delivery: Delivery
+
+
+def connections(node: Node) -> list[Connection]:
+    """The open connections of clients, oldest first."""
+    return [peer for peer in peers(node) if peer.is_client]
+
+
+def peers(node: Node) -> list[Connection]:
+    """The same with the peers that the test plays itself."""
+    return cast("list[Connection]", list(node.connections.values()))
+
+
+def holdings(node: Node) -> Iterator[Holding]:
+    """Every delivery that is under way: somebody has it and is to settle it, other than the test by its own hand."""
+    return (holding for holding in all_holdings(node) if holding.connection.is_waited_for)
+
+
+def all_holdings(node: Node) -> Iterator[Holding]:
+    """Every delivery that nobody has settled, with what lies in the test's own hands."""
+    for peer in peers(node):
+        for channel in peer.channels.values():
+            for delivery in unsettled(channel):
+                yield Holding(peer, channel, delivery)
+
+
+def unsettled(channel: Channel) -> list[Delivery]:
+    """What a channel holds; with what it has settled in a transaction that is not committed."""
+    held_back = [] if channel.transaction is None else channel.transaction.deliveries
+    return [*held_back, *channel.unacked.values()]
+
+
+def connection_name(node: Node, number: int) -> str:
+    """What a client calls its connection; its number when it has gone."""
+    for connection in peers(node):
+        if connection.number == number:
+            return client_text(connection)
+    return f"connection {number}"
+
+
+def client_text(connection: Connection) -> str:
+    """What a client calls its connection; its number when it has no name."""
+    return connection.client_name or f"connection {connection.number}"
+
+
+def holder_text(consumer_tag: str | None, connection: str) -> str:
+    """Who holds a message, in words."""
+    return f"{consumer_tag} of {connection}" if consumer_tag is not None else f"a basic.get of {connection}"

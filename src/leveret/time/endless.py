@@ -1,4 +1,4 @@
-"""Loops in time: what has happened again and again, in words, for the error about time that leads nowhere."""
+"""The error for time that reaches no end, with what repeats."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from leveret.errors import EndlessTimeError
+from leveret.observe.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
     from leveret.trace.events import RawEvent
+
 
 # Enough of the end of a trace to hold a loop several times.
 _LOOKED_AT: Final = 300
@@ -39,3 +43,13 @@ def _step(event: Event) -> str:
         preposition = "in" if event.kind == events.EXPIRED else "from"
         return f"{event.kind} {preposition} {event.queue}"
     return ""
+
+
+def endless(engine: Engine, what: str, span_us: int) -> EndlessTimeError:
+    """The error about a time that leads nowhere; `what` was done over `span_us` of the broker's time."""
+    loop = loop_text(engine.recorder.raw())
+    again = f"again and again: {loop}" if loop else "the trace does not say what repeats"
+    return EndlessTimeError(
+        f"{what}, {span_text(span_us)} of the broker's time, and there is always another deadline; {again}. "
+        "If that is meant, give a higher limit="
+    )

@@ -1,7 +1,7 @@
 """Why a broker is not idle, and its state as a table."""
 
-from leveret.observe.idle import describe, why_not_idle
-from leveret.observe.spans import span_text
+from leveret.observe.state import describe, why_not_idle
+from leveret.observe.wording import span_text
 
 
 def test_a_broker_without_anything_to_do_is_idle(world):

@@ -1,0 +1,28 @@
+"""Numbers, spans of time and made-up values in words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def span_text(span_us: int) -> str:
+    """A span of time in words: "350 ms", "2.1 s", "3 min 20 s"."""
+    if span_us < 1_000_000:
+        return f"{max(0, span_us) // 1000} ms"
+    if span_us < 60_000_000:
+        return f"{span_us / 1_000_000:.1f}".removesuffix(".0") + " s"
+    minutes, seconds = divmod(span_us // 1_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+# UUIDs, hexadecimal numbers of some length, and long decimal ones.
+MADE_UP: Final = re.compile(
+    r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b|\d{5,}", re.I
+)
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number of things, in words: "1 consumer", "2 consumers"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
