@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp.commands import Basic, Channel
 
-from leveret.faults import CloseChannel, CloseConnection, Delay, DropConnection, Fault, Lose, NackPublish, Silent
+from leveret.faults import Blackhole, CloseChannel, CloseConnection, Delay, Drop, Fault, NackPublish, ResetPeer
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, methods, select, the
 
@@ -24,13 +24,13 @@ def peer(server: FaultyServer) -> Peer:
 
 ON_A_PUBLISH = [
     NackPublish(),
-    Lose(),
-    DropConnection(),
-    DropConnection("after"),
+    Drop(),
+    ResetPeer(),
+    ResetPeer("after"),
     CloseChannel(404, "closed by a fault"),
     CloseConnection(),
     Delay(1),
-    Silent("to_client"),
+    Blackhole("to_client"),
 ]
 
 
@@ -46,7 +46,7 @@ def test_no_fault_hides_that_an_exchange_is_missing(server: FaultyServer, peer: 
     assert server.events("published", "fault") == []
 
 
-@pytest.mark.parametrize("fault", [NackPublish(), Lose()], ids=repr)
+@pytest.mark.parametrize("fault", [NackPublish(), Drop()], ids=repr)
 @pytest.mark.parametrize("properties", [{"expiration": "soon"}, {"headers": {"CC": 1}}, {"user_id": "nobody"}])
 def test_no_fault_hides_that_a_property_is_refused(
     server: FaultyServer, peer: Peer, fault: Fault, properties: dict
@@ -82,7 +82,7 @@ def test_what_is_refused_counts_for_nothing(server: FaultyServer, peer: Peer) ->
     assert (rule.seen, rule.fired) == (2, 1)
 
 
-@pytest.mark.parametrize("name", ["nack_publishes", "lose", "withhold_confirms"])
+@pytest.mark.parametrize("name", ["nack_publishes", "drop", "withhold_confirms"])
 def test_a_fault_that_never_fired_says_that_the_publish_was_refused(
     server: FaultyServer, peer: Peer, name: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_fault_that_never_fired_says_that_the_publish_was_refused(
 
 
 def test_the_message_of_a_fault_is_what_a_consumer_would_have_had(server: FaultyServer, peer: Peer) -> None:
-    server.faults.lose()
+    server.faults.drop()
 
     peer.publish(1, b"a", headers={"b": 1, "a": 2, "BCC": ["q"]})
 
