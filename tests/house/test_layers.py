@@ -23,7 +23,14 @@ OWN_FOR_SOME = (
     *("core.model.event_exchange", "core.model.firehose", "core.model.passwords", "core.model.policy_keys"),
     *("core.model.quorum", "core.model.stream", "core.wire.ordinary"),
     *(f"core.model.exchanges.{name}" for name in ("x_consistent_hash", "x_delayed_message", "x_random")),
-    *("observe.checks.judge", "observe.state", "observe.inquiry", "observe.matching", "observe.report", "observe.views"),
+    *(
+        "observe.checks.judge",
+        "observe.state",
+        "observe.inquiry",
+        "observe.matching",
+        "observe.report",
+        "observe.views",
+    ),
 )
 # How many modules of leveret a first connection may load, a fifth of a millisecond each. This only moves down.
 OWN_MODULES_MAX = 110
