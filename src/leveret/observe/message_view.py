@@ -17,8 +17,8 @@ from leveret.trace.events import preview
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.protocol.channel import Delivery
     from leveret.core.protocol.connection import Connection
+    from leveret.core.protocol.delivery import Delivery
 
 T = TypeVar("T")
 

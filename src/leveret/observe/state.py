@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
     from leveret.core.model.node import Node
     from leveret.core.model.stored_queue import StoredQueue
-    from leveret.core.protocol.channel import Channel, Delivery
+    from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
+    from leveret.core.protocol.delivery import Delivery
 
 
 # Names one holder of messages of one queue: connection and channel number, consumer tag (None: basic.get), queue.

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
-from leveret.core.protocol.channel import Channel, Delivery
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
 from leveret.core.wire.properties import Properties
 from leveret.observe.message_view import MessageView

@@ -2,6 +2,7 @@
 
 A soft error ends the channel, a hard one the connection (AMQP 0-9-1 1.1, RabbitMQ's table of reply codes). The
 explanation is the text RabbitMQ sends after the code's name; it is copied from what RabbitMQ 4.3 was seen to send.
+Refusals that only frames and the conversation can cause stand in `leveret.core.protocol.refusals`.
 """
 
 from __future__ import annotations
@@ -75,40 +76,10 @@ class ConnectionForced(HardError):
     code, name = 320, "CONNECTION_FORCED"
 
 
-class LoginRefused(HardError):
-    """403 while logging in: the only one that ends the connection."""
-
-    code, name = 403, "ACCESS_REFUSED"
-
-
-class FrameError(HardError):
-    """501."""
-
-    code, name = 501, "FRAME_ERROR"
-
-
 class CommandInvalid(HardError):
     """503."""
 
     code, name = 503, "COMMAND_INVALID"
-
-
-class ChannelError(HardError):
-    """504."""
-
-    code, name = 504, "CHANNEL_ERROR"
-
-
-class UnexpectedFrame(HardError):
-    """505."""
-
-    code, name = 505, "UNEXPECTED_FRAME"
-
-
-class ResourceError(HardError):
-    """506."""
-
-    code, name = 506, "RESOURCE_ERROR"
 
 
 class NotAllowed(HardError):

@@ -10,7 +10,8 @@ from struct import Struct, calcsize
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.errors import AmqpError, CommandInvalid, FrameError, InternalRefusal, UnexpectedFrame
+from leveret.core.model.errors import AmqpError, CommandInvalid, InternalRefusal
+from leveret.core.protocol.refusals import FrameError, UnexpectedFrame
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.errors import MalformedUtf8, Undecodable

@@ -16,11 +16,10 @@ from leveret.core.model.errors import AmqpError, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.ready import Waiting
 from leveret.core.model.reply_to import ReplyQueue
-from leveret.core.model.stored_queue import StoredQueue
 from leveret.core.protocol import settling
 from leveret.core.protocol.assembler import Assembler
 from leveret.core.protocol.confirms import Answer, Confirms
-from leveret.core.protocol.delivery import DeliveryEncoder, content
+from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import Encodable, method_frame
@@ -32,24 +31,6 @@ if TYPE_CHECKING:
     from leveret.core.model.firehose import Actor
     from leveret.core.protocol.connection import Connection
     from leveret.trace.events import Tap
-
-
-class Delivery:
-    """An entry handed out under a delivery tag of one channel."""
-
-    __slots__ = ("consumer", "delivered_at", "entry", "is_stale", "queue", "tag")
-
-    def __init__(
-        self, tag: int, entry: QueueEntry, queue: StoredQueue, consumer: Consumer | None, delivered_at: int
-    ) -> None:
-        self.tag = tag
-        self.entry = entry
-        self.queue = queue
-        # None when it was fetched by basic.get.
-        self.consumer = consumer
-        self.delivered_at = delivered_at
-        # Taken back by its queue: it may still be settled, which means nothing.
-        self.is_stale = False
 
 
 class Channel:

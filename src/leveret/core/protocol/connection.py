@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from leveret.core.model.errors import (
-    AmqpError,
-    ChannelError,
-    InternalRefusal,
-)
+from leveret.core.model.errors import AmqpError, InternalRefusal
 from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import refusals
@@ -22,6 +18,7 @@ from leveret.core.protocol.auth import Challenge
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.liveness import DOOM_US, Liveness
 from leveret.core.protocol.reading import Reading
+from leveret.core.protocol.refusals import ChannelError
 from leveret.core.protocol.repeated_method import RepeatedMethod
 from leveret.core.protocol.repeated_publish import RepeatedPublish
 from leveret.core.protocol.rights import UserRights

@@ -1,7 +1,8 @@
-"""The octets of a message on its way out: deliver, get-ok and return.
+"""A delivery: what a channel remembers of it, and the octets of a message on its way out.
 
-A delivery is a constant front per consumer, the delivery tag, the message's address, and its content. Bodies are cut
-greedily into frames of at most `frame_max - 8` octets, as RabbitMQ cuts them; header frames are never split.
+On the wire a delivery is a constant front for each consumer, the delivery tag, the message's address, and the content.
+basic.get-ok and basic.return carry the same content. Bodies are cut greedily into frames of at most `frame_max - 8`
+octets, as RabbitMQ cuts them; header frames are never split.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from leveret.core.model.message import Head, Message
+from leveret.core.model.consumer import Consumer
+from leveret.core.model.message import Head, Message, QueueEntry
 from leveret.core.model.ready import Waiting
+from leveret.core.model.stored_queue import StoredQueue
 from leveret.core.wire.constants import (
     CLASS_BASIC,
     FRAME_BODY,
@@ -31,6 +34,24 @@ _pack_tag: Final = Struct(">Q").pack
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _CLASS_AND_WEIGHT: Final = Struct(">HH")
 _KIND_AND_NUMBER: Final = Struct(">BH")
+
+
+class Delivery:
+    """An entry handed out under a delivery tag of one channel."""
+
+    __slots__ = ("consumer", "delivered_at", "entry", "is_stale", "queue", "tag")
+
+    def __init__(
+        self, tag: int, entry: QueueEntry, queue: StoredQueue, consumer: Consumer | None, delivered_at: int
+    ) -> None:
+        self.tag = tag
+        self.entry = entry
+        self.queue = queue
+        # None when it was fetched by basic.get.
+        self.consumer = consumer
+        self.delivered_at = delivered_at
+        # Taken back by its queue: it may still be settled, which means nothing.
+        self.is_stale = False
 
 
 class DeliveryEncoder:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.errors import AmqpError, ChannelError, CommandInvalid, NotAllowed, UnexpectedFrame
+from leveret.core.model.errors import AmqpError, CommandInvalid, NotAllowed
 from leveret.core.protocol import handlers, refusals
 from leveret.core.protocol.assembler import Command, decode
 from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.refusals import ChannelError, UnexpectedFrame
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import FRAME_BODY, FRAME_HEARTBEAT, FRAME_METHOD
 from leveret.core.wire.methods import (

@@ -1,15 +1,48 @@
-"""How a refusal looks on the wire: the fields of a close, and what is said about frames that make no sense."""
+"""Refusals that only a conversation knows: of frames, of logins, of commits; and how any refusal looks on the wire.
+
+What the model refuses stands in `leveret.core.model.errors`, with the base classes.
+"""
 
 from __future__ import annotations
 
 from leveret.core.compat import Compat
-from leveret.core.model.errors import AmqpError, FrameError, InternalRefusal
+from leveret.core.model.errors import AmqpError, HardError, InternalRefusal
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, SHORT_STRING_MAX_SIZE
 from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge
 
 # Reply code, reply text, class id, method id.
 CloseFields = tuple[int, str, int, int]
+
+
+class LoginRefused(HardError):
+    """403 while logging in: the only one that ends the connection."""
+
+    code, name = 403, "ACCESS_REFUSED"
+
+
+class FrameError(HardError):
+    """501."""
+
+    code, name = 501, "FRAME_ERROR"
+
+
+class ChannelError(HardError):
+    """504."""
+
+    code, name = 504, "CHANNEL_ERROR"
+
+
+class UnexpectedFrame(HardError):
+    """505."""
+
+    code, name = 505, "UNEXPECTED_FRAME"
+
+
+class ResourceError(HardError):
+    """506."""
+
+    code, name = 506, "RESOURCE_ERROR"
 
 
 def close_fields(error: AmqpError, compat: Compat) -> CloseFields:

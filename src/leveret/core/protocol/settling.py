@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Delivery
+    from leveret.core.protocol.delivery import Delivery
 
 
 def by_consumer(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:

@@ -14,7 +14,7 @@ from leveret.core.model.routing import AnyQueue
 from leveret.core.model.stored_queue import StoredQueue
 
 if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Delivery
+    from leveret.core.protocol.delivery import Delivery
 
 
 class HeldPublish(NamedTuple):

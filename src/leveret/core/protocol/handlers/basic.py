@@ -16,10 +16,10 @@ from leveret.core.model.errors import (
     NotImplementedByBroker,
     PreconditionFailed,
 )
-from leveret.core.protocol import delivery as wire
 from leveret.core.protocol import publishing, settling
 from leveret.core.protocol.assembler import Content
-from leveret.core.protocol.channel import Delivery, unknown_tag
+from leveret.core.protocol.channel import unknown_tag
+from leveret.core.protocol.delivery import Delivery, DeliveryEncoder
 from leveret.core.protocol.handlers.queue import named
 from leveret.core.protocol.repeated_method import repeated
 from leveret.core.protocol.repeated_publish import remembered
@@ -105,7 +105,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         priority=integer_of(method.arguments, "x-priority") or 0,
         arguments=method.arguments,
     )
-    channel.encoders[consumer.tag] = wire.DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
+    channel.encoders[consumer.tag] = DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
     consumer.turn = channel.last_tag
     consumer = queue.add_consumer(consumer)
     channel.consumers[consumer.tag] = consumer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.core.model.errors import ChannelError, NotImplementedByBroker
+from leveret.core.model.errors import NotImplementedByBroker
+from leveret.core.protocol.refusals import ChannelError
 from leveret.core.wire.methods import (
     AccessRequest,
     AccessRequestOk,

@@ -6,9 +6,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.errors import LoginRefused, NotAllowed
+from leveret.core.model.errors import NotAllowed
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.core.protocol import auth
+from leveret.core.protocol.refusals import LoginRefused
 from leveret.core.protocol.state import State
 from leveret.core.wire.constants import PROTOCOL_HEADER
 from leveret.core.wire.methods import (

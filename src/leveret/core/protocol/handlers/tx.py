@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.core.model.errors import InternalRefusal, PreconditionFailed, ResourceError
+from leveret.core.model.errors import InternalRefusal, PreconditionFailed
 from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
+from leveret.core.protocol.refusals import ResourceError
 from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
