@@ -135,7 +135,7 @@ class Watcher:
         True where a fault at a confirm has ended the connection: then what is at hand never arrived.
         """
         for channel in list(connection.confirming):
-            if channel.state is ChannelState.OPEN:
+            if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
                 channel.flush_confirms()
         if occasion.node.work:
             occasion.node.run_work()

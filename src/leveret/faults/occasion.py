@@ -153,7 +153,7 @@ class Occasion:
         if not self.channel_number:
             return False
         channel = self.channel
-        return channel is not None and channel.state is not ChannelState.OPEN
+        return channel is not None and channel.state is ChannelState.CLOSING
 
     def soon(self, act: Callable[[], None]) -> None:
         """Do it once the broker has finished what it is about."""

@@ -1,7 +1,6 @@
-"""The assembler: a method frame, and for a publish its header and bodies, become one command.
+"""From octets to what a client says: `decode` makes a method of a frame, the assembler a content of several.
 
-It answers "more" (None), "a command", or raises what RabbitMQ answers to a frame that is out of place. It knows the
-order of frames on one channel and nothing of what commands do.
+It knows what RabbitMQ answers to frames that cannot be decoded or are out of order, and nothing of what methods do.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from struct import Struct, calcsize
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.errors import AmqpError, CommandInvalid, InternalRefusal
+from leveret.core.model.errors import CommandInvalid, InternalRefusal
+from leveret.core.protocol import refusals
 from leveret.core.protocol.refusals import FrameError, UnexpectedFrame
 from leveret.core.wire import erlang
-from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER
 from leveret.core.wire.errors import MalformedUtf8, Undecodable
 from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, SERVER_ONLY_LAYOUTS, BasicPublish, ClientMethod
 
@@ -22,8 +22,6 @@ _SIZE: Final = Struct(">I")
 # Class, weight, body size; property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
-# Of RabbitMQ 3.x; it has no other trace in the table of methods than its number.
-_BASIC_CREDIT: Final = (CLASS_BASIC << 16) | 200
 
 
 class UnknownMethod(Exception):
@@ -41,51 +39,38 @@ class Content:
         self.method_octets = method_octets
 
 
-# A method, with its content if it is a publish. A plain tuple: there is one for every method of every channel.
-Command = tuple[ClientMethod, Content | None]
+# A publish and what followed it.
+Published = tuple[BasicPublish, Content]
 
 
 class Assembler:
-    """The frames of one channel on their way to commands."""
+    """The content of one publish after the other on a channel, frame by frame."""
 
-    __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "publish")
+    __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "_publish")
 
     def __init__(self, compat: Compat) -> None:
         self._compat = compat
-        # A publish whose header (properties None) or body has not come yet.
-        self.publish: BasicPublish | None = None
+        # The publish whose header (properties None) or body has not come yet.
+        self._publish: BasicPublish | None = None
         self._method_octets = b""
         self._properties_octets: bytes | None = None
         self._parts: list[bytes] = []
         self._missing_bytes = 0
 
-    def feed(self, kind: int, payload: bytes) -> Command | None:
-        """Take one frame. Hot: once per frame of a channel."""
-        if self.publish is None:
-            if kind != FRAME_METHOD:
-                raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
-            try:
-                method = decode(payload)
-            except CommandInvalid as error:
-                raise self._named(error) from None
-            if isinstance(method, BasicPublish):
-                self.publish = method
-                self._method_octets = payload
-                return None
-            return method, None
+    def begin(self, publish: BasicPublish, octets: bytes) -> None:
+        """Take the method of a publish, decoded and as it came."""
+        self._publish, self._method_octets = publish, octets
+
+    def feed(self, kind: int, payload: bytes) -> Published | None:
+        """Take the next frame; return the publish and its content once that is whole. Hot: once per frame of a content.
+
+        Raise what RabbitMQ answers to a frame that is out of place.
+        """
         if self._properties_octets is None:
             return self._take_header(kind, payload)
         return self._take_body(kind, payload)
 
-    def _named(self, error: CommandInvalid) -> AmqpError:
-        """The refusal of a method that is unknown, or that this version knows and leveret has not."""
-        if error.method_id == _BASIC_CREDIT and self._compat.has_basic_credit:
-            from leveret.core.model import absent
-
-            return absent.refusal("basic.credit").at(_BASIC_CREDIT)
-        return error
-
-    def _take_header(self, kind: int, payload: bytes) -> Command | None:
+    def _take_header(self, kind: int, payload: bytes) -> Published | None:
         if kind != FRAME_HEADER or len(payload) < _PROPERTIES_AT:
             raise _expected_header("got non content header frame instead")
         class_id, weight, size = _CONTENT_HEADER.unpack_from(payload)
@@ -101,7 +86,7 @@ class Assembler:
         self._missing_bytes = size
         return None if size else self._finished()
 
-    def _take_body(self, kind: int, payload: bytes) -> Command | None:
+    def _take_body(self, kind: int, payload: bytes) -> Published | None:
         if kind != FRAME_BODY:
             raise _expected_body()
         if len(payload) > self._missing_bytes:
@@ -116,33 +101,31 @@ class Assembler:
         if self._compat.excess_body == "unexpected_frame":
             raise _expected_body()
 
-    def _finished(self) -> Command:
-        publish, properties_octets = self.publish, self._properties_octets
+    def _finished(self) -> Published:
+        publish, properties_octets = self._publish, self._properties_octets
         assert publish is not None, "content ends without its publish"
         assert properties_octets is not None, "content ends without its header"
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.publish = self._properties_octets = None
+        self._publish = self._properties_octets = None
         self._parts = []
         return publish, Content(properties_octets, body, self._method_octets)
 
 
 def decode(payload: bytes) -> ClientMethod:
-    """A method frame's payload as a method; raises AmqpError, UnknownMethod, or UnknownFieldType (a socket reset)."""
+    """Return the method in a frame's payload; raise AmqpError, UnknownMethod or UnknownFieldType (a socket reset)."""
     method_id = _ID.unpack_from(payload)[0]
     method_class = CLIENT_METHODS.get(method_id)
     if method_class is None:
         if method_id in SERVER_ONLY_IDS:
-            # They are decoded before anybody asks who sent them (seen on 4.3).
+            # RabbitMQ decodes them before it asks who sent them (seen on 4.3).
             _refuse_misfit(SERVER_ONLY_LAYOUTS.get(method_id), method_id, payload)
             raise CommandInvalid("unimplemented method").at(method_id)
         raise UnknownMethod(method_id)
     try:
         return method_class.decode(payload)
-    except Undecodable as error:
-        raise FrameError(f"cannot decode {erlang.binary_numbers(error.octets)}").at(method_id) from None
-    except MalformedUtf8:
-        raise FrameError("Malformed UTF-8 in shortstr").at(0) from None
+    except (Undecodable, MalformedUtf8) as error:
+        raise refusals.of_arguments(error, method_id) from None
 
 
 def _refuse_misfit(layout: str | None, method_id: int, payload: bytes) -> None:

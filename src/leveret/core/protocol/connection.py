@@ -283,6 +283,7 @@ class Connection:
         self.channels.pop(channel.number, None)
         channel.drop_consumers()
         channel.requeue_all()
+        channel.state = ChannelState.CLOSED
 
     def block_publisher(self) -> None:
         """Read nothing more from a connection that publishes under an alarm, and tell a client that can be told."""
@@ -323,7 +324,7 @@ class Connection:
             self.close(InternalRefusal())
         else:
             channel = self.channels.get(channel_number)
-            if channel is not None and channel.state is ChannelState.OPEN:
+            if channel is not None and channel.state is not ChannelState.CLOSING:
                 channel.refuse(error)
 
     def close(self, error: AmqpError) -> None:
@@ -396,6 +397,7 @@ class Connection:
             channel.drop_consumers()
         for channel in channels:
             channel.requeue_all()
+            channel.state = ChannelState.CLOSED
         self.confirming = {}
         self.vhost.session_ended(self)
         self.node.run_work()

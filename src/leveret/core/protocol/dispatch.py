@@ -1,7 +1,8 @@
-"""From a frame to the handler it is meant for: what a connection does with each frame it is given.
+"""From a frame to what it is meant for: what a connection does with each frame it is given.
 
-Frames of channel 0 belong to the connection, all others to a channel, which the first of them opens. Whatever is out of
-place is refused here; what a method does stands in `handlers`.
+A method on an open channel goes straight to its handler. Everything else takes one more step: frames of channel 0
+belong to the connection, the first of any other channel opens it, and the frames behind a publish are assembled to its
+content. What is out of place is refused; what a method does stands in `handlers`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError, CommandInvalid, NotAllowed
 from leveret.core.protocol import handlers, refusals
-from leveret.core.protocol.assembler import Command, decode
+from leveret.core.protocol.assembler import Content, UnknownMethod, decode
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.refusals import ChannelError, UnexpectedFrame
-from leveret.core.protocol.state import ChannelState
-from leveret.core.wire.constants import FRAME_BODY, FRAME_HEARTBEAT, FRAME_METHOD
+from leveret.core.protocol.state import ChannelState, State
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEARTBEAT, FRAME_METHOD
+from leveret.core.wire.errors import MalformedUtf8, Undecodable, UnknownFieldType
 from leveret.core.wire.methods import (
+    CLIENT_METHODS,
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
@@ -28,9 +31,108 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
 _CONNECTION_CLASS: Final = 10
+# Of RabbitMQ 3.x; it has no other trace in the table of methods than its number.
+_BASIC_CREDIT: Final = (CLASS_BASIC << 16) | 200
+_ID_SIZE: Final = 4
+# How a method of one frame is decoded and handled, by the octets of its id.
+_METHODS: Final = {
+    method_id.to_bytes(_ID_SIZE, "big"): (method.decode, handlers.HANDLERS[method])
+    for method_id, method in CLIENT_METHODS.items()
+    if method in handlers.HANDLERS
+}
 
 
-def on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
+def on_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
+    """Handle one frame, and send the peer any refusal. Hot: once per frame."""
+    # A connection has channels while it is open, and only then.
+    channel = connection.channels.get(channel_number)
+    known = _METHODS.get(payload[:_ID_SIZE])
+    method = None
+    try:
+        if known is None or kind != FRAME_METHOD or channel is None or channel.state is not ChannelState.OPEN:
+            _on_other_frame(connection, channel, kind, channel_number, payload)
+        else:
+            decode_it, handle = known
+            method = decode_it(payload)
+            if connection.faults.method is None:
+                handle(channel, method)
+            else:
+                run(connection, channel, method, None)
+    except AmqpError as error:
+        if error.method_id is None and method is not None:
+            error.method_id = method.ID
+        connection.refuse(channel_number, error)
+    except (Undecodable, MalformedUtf8) as error:
+        connection.refuse(channel_number, refusals.of_arguments(error, int.from_bytes(payload[:_ID_SIZE])))
+    except (UnknownMethod, UnknownFieldType):
+        connection.reset()
+    if connection.node.work:
+        connection.node.run_work()
+
+
+def run(connection: Connection, channel: Channel, method: ClientMethod, content: Content | None) -> None:
+    """Run a publish, or a method that a fault may take over. Hot: once per publish that is not repeated whole."""
+    try:
+        goes_wrong = connection.faults.method
+        if goes_wrong is not None:
+            act = partial(run, connection, channel, method, content)
+            if goes_wrong(connection, channel.number, method, content, act):
+                return
+        if content is None:
+            handlers.HANDLERS[type(method)](channel, method)
+        else:
+            assert isinstance(method, BasicPublish)
+            handlers.basic.publish(channel, method, content)
+    except AmqpError as error:
+        if error.method_id is None:
+            error.method_id = method.ID
+        raise
+
+
+def _on_other_frame(
+    connection: Connection, channel: Channel | None, kind: int, channel_number: int, payload: bytes
+) -> None:
+    """Handle what is no method of one frame on an open channel. Hot: once per frame of a publish."""
+    if not channel_number or kind == FRAME_HEARTBEAT or connection.state is not State.OPENED:
+        if connection.state is not State.CLOSING or (kind == FRAME_METHOD and not channel_number):
+            _on_control_frame(connection, kind, channel_number, payload)
+        return
+    if kind > FRAME_BODY or kind < FRAME_METHOD or (kind == FRAME_METHOD and len(payload) < _ID_SIZE):
+        refusals.refuse_odd_frame(kind, payload)
+    if channel is None:
+        _open_channel(connection, kind, channel_number, payload)
+    elif channel.state is ChannelState.CONTENT:
+        published = channel.assembler.feed(kind, payload)
+        if published is not None:
+            channel.state = ChannelState.OPEN
+            run(connection, channel, *published)
+        if connection.node.alarms:
+            connection.block_publisher()
+    elif channel.state is ChannelState.CLOSING:
+        _on_closing_channel(connection, channel, kind, payload)
+    else:
+        _begin_publish(channel, kind, payload)
+
+
+def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
+    """Take the method of a publish, and refuse any other: what a channel takes has been handled before."""
+    if kind != FRAME_METHOD:
+        raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
+    try:
+        method = decode(payload)
+    except CommandInvalid as error:
+        if error.method_id == _BASIC_CREDIT and channel.node.compat.has_basic_credit:
+            from leveret.core.model import absent
+
+            raise absent.refusal("basic.credit").at(_BASIC_CREDIT) from None
+        raise
+    if not isinstance(method, BasicPublish):
+        raise CommandInvalid("unimplemented method").at(method.ID)
+    channel.assembler.begin(method, payload)
+    channel.state = ChannelState.CONTENT
+
+
+def _on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
     """Handle a frame of channel 0, or one that comes before there are channels."""
     refusals.refuse_odd_frame(kind, payload)
     if kind == FRAME_HEARTBEAT:
@@ -57,46 +159,6 @@ def _decode_control(connection: Connection, payload: bytes) -> ClientMethod:
     except CommandInvalid as error:
         # What only a server sends is merely out of place on channel 0.
         raise connection.out_of_place().at(error.method_id or 0) from None
-
-
-def on_channel_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
-    """Give a frame to its channel. Hot: once per frame of a channel."""
-    if kind > FRAME_BODY or kind < FRAME_METHOD or (kind == FRAME_METHOD and len(payload) < 4):
-        refusals.refuse_odd_frame(kind, payload)
-    channel = connection.channels.get(channel_number)
-    if channel is None:
-        _open_channel(connection, kind, channel_number, payload)
-    elif channel.state is ChannelState.CLOSING:
-        _on_closing_channel(connection, channel, kind, payload)
-    else:
-        command = channel.assembler.feed(kind, payload)
-        if command is not None:
-            run(connection, channel, command)
-        if kind != FRAME_METHOD and connection.node.alarms:
-            connection.block_publisher()
-
-
-def run(connection: Connection, channel: Channel, command: Command) -> None:
-    """Run a command. Hot: once per method of a channel."""
-    method, content = command
-    try:
-        goes_wrong = connection.faults.method
-        if goes_wrong is not None:
-            act = partial(run, connection, channel, command)
-            if goes_wrong(connection, channel.number, method, content, act):
-                return
-        if content is not None:
-            assert isinstance(method, BasicPublish)
-            handlers.basic.publish(channel, method, content)
-            return
-        handle = handlers.HANDLERS.get(type(method))
-        if handle is None:
-            raise CommandInvalid("unimplemented method")
-        handle(channel, method)
-    except AmqpError as error:
-        if error.method_id is None:
-            error.method_id = method.ID
-        raise
 
 
 def _open_channel(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.protocol import dispatch, handlers, single_acks, whole_methods
-from leveret.core.protocol.assembler import UnknownMethod
+from leveret.core.protocol import dispatch, handlers, single_acks
 from leveret.core.protocol.state import ChannelState, State
-from leveret.core.wire.constants import FRAME_HEADER_SIZE, FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
+from leveret.core.wire.constants import FRAME_HEADER_SIZE, PROTOCOL_HEADER
 from leveret.core.wire.errors import UnknownFieldType
-from leveret.core.wire.frames import BadFrameEnd, FrameReader, FrameTooLarge
+from leveret.core.wire.frames import BadFrameEnd, Frame, FrameReader, FrameTooLarge
 from leveret.core.wire.methods import BasicAck, BasicPublish
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Reading:
         self._header = b""
         self._reader = FrameReader(frame_max)
         # Frames that wait behind what a fault has delayed, by channel.
-        self._held: dict[int, list[tuple[int, bytes]]] = {}
+        self._held: dict[int, list[Frame]] = {}
 
     def limit(self, frame_max: int) -> None:
         """Take frames of so many octets of payload from now on."""
@@ -67,10 +66,6 @@ class Reading:
                         continue
                 elif method_id == _ACK and single_acks.take_from(reader, connection):
                     continue
-                elif whole_methods.take_from(reader, connection, method_id):
-                    if connection.state is State.ENDING:
-                        break
-                    continue
             try:
                 frame = reader.next()
             except (FrameTooLarge, BadFrameEnd) as error:
@@ -78,7 +73,10 @@ class Reading:
                 return
             if frame is None:
                 break
-            self._handle(*frame)
+            if self._held:
+                self._handle_unless_held(frame)
+            else:
+                dispatch.on_frame(connection, *frame)
             if connection.state is State.ENDING:
                 break
         if connection.confirming:
@@ -104,11 +102,11 @@ class Reading:
         """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
         connection = self._connection
         known = connection.repeated_method
-        command = None if known is None or connection.state is not State.OPENED else known.take_from(self._reader)
-        if known is None or command is None:
+        published = None if known is None else known.take_from(self._reader)
+        if known is None or published is None:
             return False
         try:
-            dispatch.run(connection, known.channel, command)
+            dispatch.run(connection, known.channel, *published)
         except AmqpError as error:
             connection.refuse(known.channel.number, error)
         except UnknownFieldType:
@@ -119,29 +117,16 @@ class Reading:
 
     def _flush_confirms(self) -> None:
         for channel in self._connection.confirming:
-            if channel.state is ChannelState.OPEN:
+            if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
                 channel.flush_confirms()
         self._connection.confirming = {}
 
-    def _handle(self, kind: int, channel_number: int, payload: bytes) -> None:
-        """Handle one frame; a refusal goes to the peer. Hot: once per frame."""
-        connection = self._connection
-        if connection.state is State.CLOSING and (kind != FRAME_METHOD or channel_number != 0):
-            return
-        if self._held and channel_number in self._held:
-            self._held[channel_number].append((kind, payload))
-            return
-        try:
-            if channel_number and kind != FRAME_HEARTBEAT and connection.state is State.OPENED:
-                dispatch.on_channel_frame(connection, kind, channel_number, payload)
-            else:
-                dispatch.on_control_frame(connection, kind, channel_number, payload)
-        except AmqpError as error:
-            connection.refuse(channel_number, error)
-        except (UnknownMethod, UnknownFieldType):
-            connection.reset()
-        if connection.node.work:
-            connection.node.run_work()
+    def _handle_unless_held(self, frame: Frame) -> None:
+        waiting = self._held.get(frame[1])
+        if waiting is None:
+            dispatch.on_frame(self._connection, *frame)
+        else:
+            waiting.append(frame)
 
     def hold(self, channel_number: int) -> None:
         """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
@@ -154,8 +139,8 @@ class Reading:
             act()
         except AmqpError as error:
             connection.refuse(channel_number, error)
-        for kind, payload in frames:
+        for frame in frames:
             if connection.state is State.ENDING:
                 break
-            self._handle(kind, channel_number, payload)
+            self._handle_unless_held(frame)
         self._flush_confirms()

@@ -9,6 +9,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.errors import AmqpError, HardError, InternalRefusal
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, SHORT_STRING_MAX_SIZE
+from leveret.core.wire.errors import MalformedUtf8, Undecodable
 from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge
 
 # Reply code, reply text, class id, method id.
@@ -69,6 +70,13 @@ def of_frame(error: FrameTooLarge | BadFrameEnd, frame_max: int) -> FrameError:
     else:
         text = f"{described(error.kind, error.payload)}: {{invalid_frame_end_marker,{error.octet}}}"
     return FrameError(text).at(0)
+
+
+def of_arguments(error: Undecodable | MalformedUtf8, method_id: int) -> FrameError:
+    """Return the refusal of a method whose arguments cannot be decoded."""
+    if isinstance(error, Undecodable):
+        return FrameError(f"cannot decode {erlang.binary_numbers(error.octets)}").at(method_id)
+    return FrameError("Malformed UTF-8 in shortstr").at(0)
 
 
 def refuse_odd_frame(kind: int, payload: bytes) -> None:

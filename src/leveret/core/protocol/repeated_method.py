@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.protocol.assembler import Command, Content
+from leveret.core.protocol.assembler import Content, Published
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.frames import FrameReader, wrap
@@ -49,12 +49,14 @@ class RepeatedMethod:
         """Whether it would know this method on this channel."""
         return channel is self.channel and method_octets == self._method_octets
 
-    def take_from(self, reader: FrameReader) -> Command | None:
+    def take_from(self, reader: FrameReader) -> Published | None:
         """Take the publish that comes next, if it is whole and has this method. Hot: once per publish."""
         octets, at = reader.octets, reader.at
         header_at = at + len(self._front)
         properties_at = header_at + _HEADER.size
-        if octets[at:header_at] != self._front or len(octets) < properties_at or not self._is_awaited():
+        if octets[at:header_at] != self._front or len(octets) < properties_at:
+            return None
+        if self.channel.state is not ChannelState.OPEN or self.channel.node.alarms:
             return None
         header_size, class_and_weight, size = _HEADER.unpack_from(octets, header_at)
         properties_end = properties_at + header_size - _PROPERTIES_AT
@@ -69,12 +71,6 @@ class RepeatedMethod:
             return None
         reader.at = end + 1
         return self._method, Content(octets[properties_at:properties_end], octets[body_at:end], self._method_octets)
-
-    def _is_awaited(self) -> bool:
-        """Whether its channel takes a method now, and no alarm holds publishers up."""
-        channel = self.channel
-        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
-        return is_there and channel.assembler.publish is None and not channel.node.alarms
 
 
 def repeated(channel: Channel, method: BasicPublish, method_octets: bytes) -> RepeatedMethod | None:

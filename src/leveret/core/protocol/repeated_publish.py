@@ -120,8 +120,7 @@ class RepeatedPublish:
         channel, node = self._channel, self._channel.node
         if self._versions != (node.topology_version, node.access.version) or node.alarms:
             return False
-        is_there = channel.connection.channels.get(channel.number) is channel and channel.state is ChannelState.OPEN
-        return is_there and channel.transaction is None and channel.assembler.publish is None
+        return channel.state is ChannelState.OPEN and channel.transaction is None
 
     def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
         """Whether a publish that begins so repeats this one with a body of another size, in one frame.

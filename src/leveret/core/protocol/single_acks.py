@@ -63,5 +63,4 @@ def _channel_of(head: bytes, connection: Connection) -> Channel | None:
     channel = connection.channels.get(number)
     if kind != FRAME_METHOD or size != _PAYLOAD_SIZE or method_id != BasicAck.ID or channel is None:
         return None
-    is_next = channel.state is ChannelState.OPEN and channel.assembler.publish is None
-    return channel if is_next and basic.settles_one_by_one(channel) else None
+    return channel if channel.state is ChannelState.OPEN and basic.settles_one_by_one(channel) else None

@@ -23,6 +23,11 @@ class State(Enum):
 class ChannelState(Enum):
     """Where a channel stands."""
 
+    # It takes a method next.
     OPEN = "open"
+    # The method of a publish has come, and its header and body have not: only they may follow.
+    CONTENT = "content"
     # The broker has sent channel.close; only close, close-ok and a forbidden open are looked at.
     CLOSING = "closing"
+    # Both sides are done with it, and its number is free.
+    CLOSED = "closed"

@@ -1,4 +1,4 @@
-"""Methods of one frame: straight to the handler or frame by frame, they come to the same."""
+"""Methods among publishes and acknowledgements: with the fast roads or without, they come to the same."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def conversation(dice: random.Random, *, is_spoilt: bool) -> bytes:
 
 @pytest.mark.parametrize("is_spoilt", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_both_roads_of_a_method_come_to_the_same(seed: int, is_spoilt: bool) -> None:
+def test_methods_come_to_the_same_with_and_without_the_fast_roads(seed: int, is_spoilt: bool) -> None:
     dice = random.Random(seed)
     data = conversation(dice, is_spoilt=is_spoilt)
     size = dice.choice((len(data), 50, 7))
