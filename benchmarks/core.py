@@ -21,6 +21,7 @@ from pamqp import body, commands, frame, header
 from leveret.core.compat import Compat
 from leveret.core.model.node import Node
 from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.reading import accept
 
 BATCH = 50
 BODY = b"x" * 1000
@@ -41,7 +42,7 @@ def open_connection() -> Connection:
 
 def log_in(node: Node, number: int) -> Connection:
     """One more open connection of a node."""
-    connection = Connection(node, number=number, peer=("127.0.0.1", 1), local=("127.0.0.1", 2), dirty=[])
+    connection = accept(node, number=number, peer=("127.0.0.1", 1), local=("127.0.0.1", 2), dirty=[])
     connection.receive_data(b"AMQP\0\0\x09\x01")
     login = commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
     connection.receive_data(

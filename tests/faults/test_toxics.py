@@ -102,7 +102,7 @@ def test_a_stall_ends_by_itself_or_by_hand(server, peer):
     rule.remove()
     assert names(peer.read()) == ["Queue.DeclareOk"]
     first.remove()
-    assert peer.connection.stream is None
+    assert peer.connection.byte_filter is None
 
 
 def test_one_octet_is_another_one(server, peer):

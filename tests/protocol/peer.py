@@ -15,6 +15,7 @@ from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.node import Node
 from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.reading import accept
 from leveret.trace.events import Event, RawEvent
 
 SECOND = 1_000_000
@@ -40,7 +41,7 @@ class Server:
     def stranger(self) -> Peer:
         """A peer that has sent nothing yet."""
         self.peer_count += 1
-        connection = Connection(
+        connection = accept(
             self.node, number=self.peer_count, peer=("127.0.0.1", 40_000), local=("127.0.0.1", 5672), dirty=self.dirty
         )
         return Peer(connection)

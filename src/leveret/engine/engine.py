@@ -19,6 +19,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.node import SHUTDOWN_TEXT, Node
 from leveret.core.model.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
+from leveret.core.protocol.reading import accept
 from leveret.engine.dice import SeededDice
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.callers import calling_line, is_debugged, waiting_line
@@ -181,7 +182,7 @@ class Engine:
         return secured
 
     def _connection(self, peer: Address, local: Address, dirty: Dirty) -> Connection:
-        return Connection(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
+        return accept(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
 
     def start(self, host: str, *ports: int) -> list[Address]:
         """This opens ports, the second of them for TLS, and returns their addresses.

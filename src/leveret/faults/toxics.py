@@ -83,9 +83,9 @@ class ByteFault(Fault):
         assert connection is not None
         effect = self.effect(connection, occasion.node)
         self._struck.append(effect)
-        if not isinstance(connection.stream, Effects):
-            connection.stream = Effects()
-        connection.stream.effects.append(effect)
+        if not isinstance(connection.byte_filter, Effects):
+            connection.byte_filter = Effects()
+        connection.byte_filter.effects.append(effect)
         return False
 
     def effect(self, connection: Connection, node: Node) -> Effect:
@@ -95,12 +95,12 @@ class ByteFault(Fault):
     def end(self, node: Node) -> None:
         """Take the effects away."""
         for effect in self._struck:
-            stream = effect.connection.stream
-            assert isinstance(stream, Effects)
-            stream.effects.remove(effect)
+            effects = effect.connection.byte_filter
+            assert isinstance(effects, Effects)
+            effects.effects.remove(effect)
             effect.end()
-            if not stream.effects:
-                effect.connection.stream = None
+            if not effects.effects:
+                effect.connection.byte_filter = None
         self._struck.clear()
 
 

@@ -1,6 +1,7 @@
 """A connection: bytes in, bytes out, and the conversation from the protocol header to the close.
 
-What it is sent comes in by its `Reading`; here is what it is, what it says, and how it ends.
+What it is sent comes in by its reader, which `reading.accept` gives it; here is what it is, what it says, and how it
+ends.
 Sans I/O: the server hands it octets and takes octets, and closes the socket when told. Every error of a client goes
 through `refuse`; any other exception is leveret's own, closes the connection with 541 and is kept for the test.
 """
@@ -8,19 +9,15 @@ through `refuse`; any other exception is leveret's own, closes the connection wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.core.model.errors import AmqpError, InternalRefusal
 from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import refusals
 from leveret.core.protocol.auth import Challenge
-from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.liveness import DOOM_US, Liveness
-from leveret.core.protocol.reading import Reading
 from leveret.core.protocol.refusals import ChannelError
-from leveret.core.protocol.repeated_method import RepeatedMethod
-from leveret.core.protocol.repeated_publish import RepeatedPublish
 from leveret.core.protocol.rights import UserRights
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import (
@@ -37,6 +34,11 @@ from leveret.core.wire.methods import (
 from leveret.core.wire.values import Table
 from leveret.trace import events
 
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.repeated_method import RepeatedMethod
+    from leveret.core.protocol.repeated_publish import RepeatedPublish
+
 _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
 
 
@@ -47,8 +49,24 @@ class Dirty(Protocol):
         """Note that it has something to send."""
 
 
-class Stream(Protocol):
-    """What befalls the octets of a connection on their way."""
+class Reader(Protocol):
+    """What takes in what the peer sends."""
+
+    def take(self, octets: bytes = b"") -> None:
+        """Handle what has arrived, and what had to wait while the connection was not to be read."""
+
+    def limit(self, frame_max: int) -> None:
+        """Take frames of at most so many octets of payload from now on."""
+
+    def hold(self, channel_number: int) -> None:
+        """Handle nothing more of a channel until `release`."""
+
+    def release(self, channel_number: int, act: Callable[[], None]) -> None:
+        """Do what a fault has delayed, and then handle what waited behind it."""
+
+
+class ByteFilter(Protocol):
+    """What faults put between the bytes of a peer and its connection."""
 
     def received(self, octets: bytes, /) -> bytes:
         """What of it the broker hears now."""
@@ -64,6 +82,8 @@ class Connection:
     is_client = True
     # Whether what it holds is under way: not what lies in the test's own hands.
     is_waited_for = True
+    # Set where a peer is accepted. A connection that the test plays itself is sent nothing and has none.
+    reader: Reader
 
     def __init__(
         self,
@@ -115,18 +135,15 @@ class Connection:
         self.repeated_publish: RepeatedPublish | None = None
         # The method of the last publish, once it was repeated.
         self.repeated_method: RepeatedMethod | None = None
-        # What should go wrong, and what befalls the octets of this connection; None while nothing does.
         self.faults = node.hooks.faults
-        self.stream: Stream | None = None
+        # None while no fault concerns the bytes of this connection.
+        self.byte_filter: ByteFilter | None = None
         self._dirty = dirty
         self._out: list[bytes] = []
-        self._reading = Reading(self, node.compat.min_frame_max)
         self._is_lost = False
         self._is_blocked = False
         self._liveness = Liveness(node, on_dead=self._reset, on_beat=self._beat)
         self.rights = UserRights("", self.vhost)
-        if self.faults.accept is not None and self.is_client:
-            self.faults.accept(self)
 
     @property
     def vhost_name(self) -> str:
@@ -164,8 +181,8 @@ class Connection:
 
     def receive_data(self, octets: bytes) -> None:
         """Take what the peer has sent; never raises for it. Hot: once per read."""
-        if self.stream is not None:
-            octets = self.stream.received(octets)
+        if self.byte_filter is not None:
+            octets = self.byte_filter.received(octets)
             if not octets:
                 return
         self.take_octets(octets)
@@ -174,7 +191,7 @@ class Connection:
         """Take what has come through. Hot: once per read."""
         self._liveness.received_at = self.node.wall_now
         try:
-            self._reading.take(octets)
+            self.reader.take(octets)
         except Exception as error:
             self.fail(error)
 
@@ -184,7 +201,7 @@ class Connection:
         out, self._out = self._out, []
         if out:
             self._liveness.has_sent = True
-        return out if self.stream is None else self.stream.to_send(out)
+        return out if self.byte_filter is None else self.byte_filter.to_send(out)
 
     @property
     def output_count(self) -> int:
@@ -262,14 +279,14 @@ class Connection:
 
     def hold(self, channel_number: int) -> None:
         """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
-        self._reading.hold(channel_number)
+        self.reader.hold(channel_number)
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
         """Do what a fault has delayed, and then handle what waited behind it."""
         if self.state in (State.CLOSING, State.ENDING):
             return
         try:
-            self._reading.release(channel_number, act)
+            self.reader.release(channel_number, act)
         except Exception as error:
             self.fail(error)
 
@@ -309,7 +326,7 @@ class Connection:
             self.send_control(ConnectionUnblocked())
         self.mark_dirty()
         try:
-            self._reading.take()
+            self.reader.take()
         except Exception as error:
             self.fail(error)
 
@@ -414,7 +431,7 @@ class Connection:
     def tune(self, *, frame_max: int, channel_max: int, heartbeat_s: int) -> None:
         """Take what was negotiated."""
         self.frame_max = frame_max
-        self._reading.limit(frame_max)
+        self.reader.limit(frame_max)
         self.channel_max = channel_max
         self.heartbeat_s = heartbeat_s
         self._liveness.start_heartbeats(heartbeat_s)

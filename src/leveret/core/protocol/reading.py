@@ -8,22 +8,37 @@ client sent goes through `Connection.refuse`; what else is raised is leveret's o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.errors import AmqpError
+from leveret.core.model.node import Node
 from leveret.core.protocol import dispatch, handlers, single_acks
+from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import FRAME_HEADER_SIZE, PROTOCOL_HEADER
 from leveret.core.wire.errors import UnknownFieldType
 from leveret.core.wire.frames import BadFrameEnd, Frame, FrameReader, FrameTooLarge
 from leveret.core.wire.methods import BasicAck, BasicPublish
 
-if TYPE_CHECKING:
-    from leveret.core.protocol.connection import Connection
+# Host and port.
+Address = tuple[str, int]
 
 _METHOD_AT: Final = FRAME_HEADER_SIZE + 4
 _PUBLISH: Final = BasicPublish.ID.to_bytes(4, "big")
 _ACK: Final = BasicAck.ID.to_bytes(4, "big")
+
+
+def accept(node: Node, *, number: int, peer: Address, local: Address, dirty: Dirty) -> Connection:
+    """Return the connection of a peer that has just come, ready for its first octets.
+
+    `number` is the connection's ordinal in its broker, `peer` and `local` are the two ends. The connection puts itself
+    into `dirty` whenever it has something to send.
+    """
+    connection = Connection(node, number=number, peer=peer, local=local, dirty=dirty)
+    connection.reader = Reading(connection)
+    if connection.faults.accept is not None:
+        connection.faults.accept(connection)
+    return connection
 
 
 class Reading:
@@ -31,11 +46,10 @@ class Reading:
 
     __slots__ = ("_connection", "_header", "_held", "_reader")
 
-    def __init__(self, connection: Connection, frame_max: int) -> None:
-        """Until the peers have agreed, a frame has at most `frame_max` octets of payload."""
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._header = b""
-        self._reader = FrameReader(frame_max)
+        self._reader = FrameReader(connection.frame_max)
         # Frames that wait behind what a fault has delayed, by channel.
         self._held: dict[int, list[Frame]] = {}
 
