@@ -1,30 +1,26 @@
-"""Ordinary values of Python and the fields that stand for them: what a test gives and is given.
+"""Ordinary values of Python and how fields hold them: what a test gives and is given.
 
-A client's fields are kept as they came, so a conversation needs none of it.
+`Table.from_python` and `Table.to_python` build on it. A client's fields are kept as they came, so a conversation needs
+none of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 
-from leveret.core.wire.values import Field, Table
+# A field's tag and its value, where that is no table and no array.
+Tagged = tuple[str, bool | int | float | bytes | tuple[int, int] | None]
 
 
-def value_of(field: Field) -> object:
-    """The ordinary value of a field, as `Table.to_python` gives it."""
-    tag, value = field
-    if isinstance(value, Table):
-        return value.to_python()
+def ordinary(tag: str, value: object) -> object:
+    """Return the ordinary value of a field that holds neither fields nor a table."""
     if tag == "S" and isinstance(value, bytes):
         return _text_or_octets(value)
     if tag == "T" and isinstance(value, int):
         return _datetime_or_seconds(value)
-    if isinstance(value, tuple):
-        return _decimal(*value) if tag == "D" else [value_of(item) for item in value if isinstance(item, Field)]
-    return value
+    return _decimal(*value) if tag == "D" and isinstance(value, tuple) else value
 
 
 def _text_or_octets(octets: bytes) -> str | bytes:
@@ -48,48 +44,43 @@ def _decimal(scale: object, unscaled: object) -> Decimal:
     return Decimal(unscaled).scaleb(-scale)
 
 
-def field_of(value: object) -> Field:
-    """The field that clients choose for an ordinary value; raises TypeError or ValueError."""
+def tagged(value: object) -> Tagged:
+    """Return the tag that clients choose for an ordinary value, and how a field holds it.
+
+    Raise TypeError for a type that no field has, and ValueError for a number that fits into none.
+    """
     match value:
-        case Field():
-            return value
-        case Table():
-            return Field("F", value)
         case None:
-            return Field("V", None)
+            return "V", None
         case bool():
-            return Field("t", value)
+            return "t", value
         case int():
             return _integer(value)
         case float():
             # Erlang's floats are finite: a client that sent another would be refused.
             if not isfinite(value):
                 raise ValueError(f"a field table cannot hold {value}")
-            return Field("d", value)
+            return "d", value
         case str():
-            return Field("S", value.encode("utf-8", "surrogateescape"))
+            return "S", value.encode("utf-8", "surrogateescape")
         case bytes():
-            return Field("S", value)
+            return "S", value
         case datetime():
-            return Field("T", int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()))
+            return "T", int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
         case Decimal():
-            return _decimal_field(value)
-        case list() | tuple():
-            return Field("A", tuple([field_of(item) for item in value]))
-        case Mapping():
-            return Field("F", Table.from_python(value))
+            return _tagged_decimal(value)
     raise TypeError(f"a field table cannot hold {type(value).__name__}: {value!r}")
 
 
-def _integer(value: int) -> Field:
+def _integer(value: int) -> Tagged:
     if -(2**31) <= value < 2**31:
-        return Field("I", value)
+        return "I", value
     if -(2**63) <= value < 2**63:
-        return Field("l", value)
+        return "l", value
     raise ValueError(f"{value} does not fit into 64 bits")
 
 
-def _decimal_field(value: Decimal) -> Field:
+def _tagged_decimal(value: Decimal) -> Tagged:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
         raise ValueError(f"a field table cannot hold {value}")
@@ -97,4 +88,4 @@ def _decimal_field(value: Decimal) -> Field:
     unscaled = int(value.scaleb(scale))
     if scale > 255 or not 0 <= unscaled < 2**32:
         raise ValueError(f"{value} does not fit into a scale of 8 bits and a value of 32 bits without sign")
-    return Field("D", (scale, unscaled))
+    return "D", (scale, unscaled)

@@ -127,17 +127,13 @@ class Table:
     @classmethod
     def from_python(cls, mapping: Mapping[str, object]) -> Table:
         """A table of ordinary values, with the tags that clients choose; raises TypeError or ValueError."""
-        from leveret.core.wire.ordinary import field_of
-
-        return cls(tuple([(name, field_of(value)) for name, value in mapping.items()]))
+        return cls(tuple([(name, _field_of(value)) for name, value in mapping.items()]))
 
     def to_python(self) -> dict[str, object]:
         """Ordinary values by name, the first of duplicates; long strings become text when they are UTF-8."""
-        from leveret.core.wire.ordinary import value_of
-
         values: dict[str, object] = {}
         for name, field in self.entries:
-            values.setdefault(name, value_of(field))
+            values.setdefault(name, _ordinary_of(field))
         return values
 
     def __len__(self) -> int:
@@ -173,6 +169,33 @@ def encode_short_string(text: str) -> bytes:
 def encode_long_string(octets: bytes) -> bytes:
     """A long string with its length before it."""
     return _SIZE.pack(len(octets)) + octets
+
+
+def _field_of(value: object) -> Field:
+    """Return the field that clients choose for an ordinary value."""
+    from leveret.core.wire.ordinary import tagged
+
+    if isinstance(value, Field):
+        return value
+    if isinstance(value, Table):
+        return Field("F", value)
+    if isinstance(value, Mapping):
+        return Field("F", Table.from_python(value))
+    if isinstance(value, list | tuple):
+        return Field("A", tuple([_field_of(item) for item in value]))
+    return Field(*tagged(value))
+
+
+def _ordinary_of(field: Field) -> object:
+    """Return the ordinary value of a field."""
+    from leveret.core.wire.ordinary import ordinary
+
+    tag, value = field
+    if isinstance(value, Table):
+        return value.to_python()
+    if tag == "A" and isinstance(value, tuple):
+        return [_ordinary_of(item) for item in value if isinstance(item, Field)]
+    return ordinary(tag, value)
 
 
 def _name_octets(entry: Entry) -> bytes:
