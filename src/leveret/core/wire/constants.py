@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-# RabbitMQ 4 offers the AMQP 1.0 SASL layer to whoever speaks something it does not know.
-SASL_PROTOCOL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -21,12 +19,10 @@ FRAME_END_OCTET: Final = b"\xce"
 # Kind, channel and size before the payload, the end octet after it.
 FRAME_HEADER_SIZE: Final = 7
 FRAME_OVERHEAD: Final = 8
-FRAME_MIN_SIZE: Final = 8192
 FRAME_MAX_SIZE: Final = 131072
 CHANNEL_MAX: Final = 2047
 HEARTBEAT_S: Final = 60
 SHORT_STRING_MAX_SIZE: Final = 255
-BODY_MAX_SIZE: Final = 536870912
 
 CLASS_BASIC: Final = 60
 
