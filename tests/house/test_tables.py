@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,43 @@ NOT_YET_ASKED = ()
 
 # Without effect, and checked by the code that checks its neighbour.
 UNTESTED = ("x-max-in-memory-bytes",)
+
+
+# A queue argument that RabbitMQ does not have, as a further row; and what it does by that row alone.
+FURTHER_ROW = """
+        QueueArgument(
+            "x-colour",
+            _not_negative,
+            _CLASSIC,
+            PolicyKey("colour", integer_from(3), "colour", "lower", _QUORUM),
+        ),"""
+USE_OF_FURTHER_ROW = """
+from leveret.core.compat import Compat
+from leveret.core.model import policy
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.arguments import refuse_invalid_values, refuse_unknown_to_type
+from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.wire.values import Field, Table
+
+compat = Compat.for_version("4.3")
+colour = Table((("x-colour", Field("I", -1)),))
+for name in ("classic", "stream"):
+    known = QUEUE_TYPES[name].known_arguments(compat)
+    try:
+        refuse_invalid_values(colour, "queue 'q'", known, compat)
+        refuse_unknown_to_type(colour, "queue 'q'", known, QUEUE_TYPES[name].erlang_name, compat)
+    except PreconditionFailed as refusal:
+        print(refusal)
+policies = Policies()
+try:
+    policies.set(Policy("p", "", {"colour": 2}))
+except PolicyInvalid as refusal:
+    print(refusal)
+policies.set(Policy("p", "", {"colour": 5}))
+policies.set_operator(Policy("o", "", {"colour": 4}))
+print(policies.effective_for_queue("q", "classic"), dict(policies.effective_for_queue("q", "quorum")))
+"""
 
 
 def test_the_generated_methods_are_what_the_table_says(root: Path) -> None:
@@ -70,6 +109,24 @@ def test_every_kind_of_event_is_told_by_the_core(core_files: list[SourceFile], s
     constants = {value: name for name, value in vars(events).items() if name.isupper() and isinstance(value, str)}
 
     assert [kind for kind in events.KINDS if constants[kind] not in named and kind not in TOLD_ELSEWHERE] == []
+
+
+def test_a_queue_argument_and_its_policy_key_are_one_row(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "src", tmp_path / "src")
+    table = tmp_path / "src/leveret/core/model/arguments.py"
+    text = table.read_text(encoding="utf-8")
+    table.write_text(text.replace("    for row in (", "    for row in (" + FURTHER_ROW, 1), encoding="utf-8")
+
+    program = [sys.executable, "-c", USE_OF_FURTHER_ROW]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    ran = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60, check=True)
+
+    assert ran.stdout.splitlines() == [
+        "invalid arg 'x-colour' for queue 'q': {value_negative,-1}",
+        "invalid arg 'x-colour' for queue 'q' of queue type rabbit_stream_queue",
+        "2 is not a valid colour",
+        "{'colour': 4} {}",
+    ]
 
 
 def test_every_exchange_type_and_queue_argument_is_documented(text_files: list[SourceFile]) -> None:

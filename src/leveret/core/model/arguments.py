@@ -1,14 +1,14 @@
 """The arguments of queues: one row each, in the order RabbitMQ validates them.
 
-A row says what values are allowed, which policy key means the same, and what happens when both are there. Which queue
-type knows which argument, and in what order a redeclaration compares them, stands in `queue_types`. Texts are those
-seen on RabbitMQ 4.3.
+A row has everything about its argument: the values that are allowed, the queue types that know it, the policy key that
+means the same with the values it may have, and which value counts where several are set. Texts are those seen on
+RabbitMQ 4.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeGuard
 
 from leveret.core.compat import Compat
 from leveret.core.model.age import age_us
@@ -30,14 +30,30 @@ class _Invalid(Exception):
 Check = Callable[[Field, Compat], None]
 
 
+class PolicyKey(NamedTuple):
+    """One key of a policy's definition."""
+
+    name: str
+    is_valid: Callable[[object], bool]
+    # What RabbitMQ calls it: "{value} is not a valid {title}".
+    title: str
+    # Which value counts when a user's and an operator's policy have the key; None if an operator's cannot have it.
+    operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
+    # A policy with this key does not apply to queues of these types at all (rabbit_*_queue, capabilities).
+    unsupported_by: tuple[str, ...] = ()
+
+
 class QueueArgument(NamedTuple):
     """One argument of queue.declare."""
 
     name: str
     check: Check
-    # The key of a policy that sets the same, empty when a policy cannot.
-    policy_key: str = ""
-    # What holds when both are set: the lower number, or whoever is named.
+    # The queue types that know it.
+    types: tuple[str, ...]
+    # The key of a policy that sets the same, None if a policy cannot.
+    policy_key: PolicyKey | None = None
+    # Which value counts when the argument and the key are both set: the lower number, the shorter age, the stricter
+    # delivery limit, or the one of the two that is named. A queue type may say otherwise (`QueueType.overflow_by`).
     winner: str = "argument"
 
 
@@ -143,50 +159,224 @@ def _anything(_field: Field, _compat: Compat) -> None:
     """Accept and ignore any value."""
 
 
+def integer_from(lowest: int, highest: int | None = None) -> Callable[[object], bool]:
+    """Return whether the value of a policy key is an integer of that range."""
+
+    def is_valid(value: object) -> bool:
+        if not is_integer(value):
+            return False
+        return value >= lowest and (highest is None or value <= highest)
+
+    return is_valid
+
+
+def is_string(value: object) -> bool:
+    """Return whether the value of a policy key is a string."""
+    return isinstance(value, str)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Return whether the value of a policy key is an integer, which a boolean is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_one_of(*words: object) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, bool) and value in words
+
+
+def _is_age(value: object) -> bool:
+    return isinstance(value, str) and age_us(value) is not None
+
+
+_STRATEGIES: Final = ("at-most-once", "at-least-once")
+_OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
+_RETRY_TYPES: Final = ("all", "failed", "returned", "disabled")
+
+# The types that know an argument, or that no policy with a key applies to.
+_CLASSIC: Final = ("classic",)
+_QUORUM: Final = ("quorum",)
+_STREAM: Final = ("stream",)
+_CLASSIC_QUORUM: Final = ("classic", "quorum")
+_CLASSIC_STREAM: Final = ("classic", "stream")
+_QUORUM_STREAM: Final = ("quorum", "stream")
+_ALL: Final = ("classic", "quorum", "stream")
+
 # In RabbitMQ's order of validation.
 QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
     row.name: row
     for row in (
-        QueueArgument("x-expires", _expires, "expires", "lower"),
-        QueueArgument("x-message-ttl", _message_ttl, "message-ttl", "lower"),
-        QueueArgument("x-dead-letter-exchange", _any_string, "dead-letter-exchange"),
-        QueueArgument("x-dead-letter-routing-key", _any_string, "dead-letter-routing-key"),
+        QueueArgument(
+            "x-expires",
+            _expires,
+            _CLASSIC_QUORUM,
+            PolicyKey("expires", integer_from(1), "queue expiry", "lower", _STREAM),
+            "lower",
+        ),
+        QueueArgument(
+            "x-message-ttl",
+            _message_ttl,
+            _CLASSIC_QUORUM,
+            PolicyKey("message-ttl", integer_from(0), "message TTL", "lower", _STREAM),
+            "lower",
+        ),
+        QueueArgument(
+            "x-dead-letter-exchange",
+            _any_string,
+            _CLASSIC_QUORUM,
+            PolicyKey("dead-letter-exchange", is_string, "dead letter exchange name", None, _STREAM),
+        ),
+        QueueArgument(
+            "x-dead-letter-routing-key",
+            _any_string,
+            _CLASSIC_QUORUM,
+            PolicyKey("dead-letter-routing-key", is_string, "dead letter routing key", None, _STREAM),
+        ),
         QueueArgument(
             "x-dead-letter-strategy",
-            _one_of(("at-most-once", "at-least-once"), "invalid_dlx_strategy"),
-            "dead-letter-strategy",
+            _one_of(_STRATEGIES, "invalid_dlx_strategy"),
+            _QUORUM,
+            PolicyKey("dead-letter-strategy", _is_one_of(*_STRATEGIES), "dead letter strategy", None, _CLASSIC_STREAM),
         ),
-        QueueArgument("x-max-length", _not_negative, "max-length", "lower"),
-        QueueArgument("x-max-length-bytes", _not_negative, "max-length-bytes", "lower"),
-        QueueArgument("x-max-in-memory-length", _not_negative, "max-in-memory-length", "lower"),
-        QueueArgument("x-max-in-memory-bytes", _not_negative, "max-in-memory-bytes", "lower"),
-        QueueArgument("x-max-priority", _max_priority),
+        QueueArgument(
+            "x-max-length",
+            _not_negative,
+            _CLASSIC_QUORUM,
+            PolicyKey("max-length", integer_from(0), "maximum length", "lower", _STREAM),
+            "lower",
+        ),
+        QueueArgument(
+            "x-max-length-bytes",
+            _not_negative,
+            _ALL,
+            PolicyKey("max-length-bytes", integer_from(0), "maximum length in bytes", "lower"),
+            "lower",
+        ),
+        QueueArgument(
+            "x-max-in-memory-length",
+            _not_negative,
+            _QUORUM,
+            PolicyKey("max-in-memory-length", integer_from(0), "maximum memory in bytes", "lower", _CLASSIC_STREAM),
+            "lower",
+        ),
+        QueueArgument(
+            "x-max-in-memory-bytes",
+            _not_negative,
+            _QUORUM,
+            PolicyKey("max-in-memory-bytes", integer_from(0), "maximum memory in bytes", "lower", _CLASSIC_STREAM),
+            "lower",
+        ),
+        QueueArgument("x-max-priority", _max_priority, _CLASSIC),
         QueueArgument(
             "x-overflow",
-            _one_of(("drop-head", "reject-publish", "reject-publish-dlx"), "invalid_overflow"),
-            "overflow",
+            _one_of(_OVERFLOWS, "invalid_overflow"),
+            _CLASSIC_QUORUM,
+            PolicyKey("overflow", _is_one_of(*_OVERFLOWS), "overflow value", "operator", _STREAM),
         ),
-        QueueArgument("x-queue-mode", _queue_mode, "queue-mode"),
-        QueueArgument("x-queue-version", _queue_version, "queue-version"),
-        QueueArgument("x-single-active-consumer", _boolean),
-        QueueArgument("x-queue-type", _anything),
-        QueueArgument("x-quorum-initial-group-size", _positive),
-        QueueArgument("x-delivery-limit", _anything, "delivery-limit", "delivery_limit"),
-        QueueArgument("x-consumer-timeout", _not_negative, "consumer-timeout", "lower"),
-        QueueArgument("x-consumer-disconnected-timeout", _not_negative, "consumer-disconnected-timeout"),
-        QueueArgument("x-delayed-retry-type", _anything, "delayed-retry-type"),
-        QueueArgument("x-delayed-retry-min", _anything, "delayed-retry-min"),
-        QueueArgument("x-delayed-retry-max", _anything, "delayed-retry-max"),
-        QueueArgument("x-max-age", _max_age, "max-age"),
-        QueueArgument("x-stream-max-segment-size-bytes", _segment_size, "stream-max-segment-size-bytes", "lower"),
-        QueueArgument("x-stream-filter-size-bytes", _filter_size, "stream-filter-size-bytes"),
-        QueueArgument("x-initial-cluster-size", _positive, "initial-cluster-size"),
+        QueueArgument(
+            "x-queue-mode",
+            _queue_mode,
+            _CLASSIC,
+            PolicyKey("queue-mode", _is_one_of("default", "lazy"), "queue-mode value", None, _QUORUM_STREAM),
+        ),
+        QueueArgument(
+            "x-queue-version",
+            _queue_version,
+            _CLASSIC,
+            PolicyKey("queue-version", _is_one_of(1, 2), "queue-version value", "operator"),
+        ),
+        QueueArgument("x-single-active-consumer", _boolean, _CLASSIC_QUORUM),
+        QueueArgument("x-queue-type", _anything, _ALL),
+        QueueArgument("x-quorum-initial-group-size", _positive, _QUORUM),
+        QueueArgument(
+            "x-delivery-limit",
+            _anything,
+            _QUORUM,
+            PolicyKey("delivery-limit", is_integer, "delivery limit", "limit", _CLASSIC_STREAM),
+            "delivery_limit",
+        ),
+        QueueArgument(
+            "x-consumer-timeout",
+            _not_negative,
+            _QUORUM,
+            PolicyKey("consumer-timeout", integer_from(0), "consumer timeout"),
+            "lower",
+        ),
+        QueueArgument(
+            "x-consumer-disconnected-timeout",
+            _not_negative,
+            _QUORUM,
+            PolicyKey("consumer-disconnected-timeout", integer_from(0), "consumer disconnected timeout"),
+        ),
+        QueueArgument(
+            "x-delayed-retry-type",
+            _anything,
+            _QUORUM,
+            PolicyKey(
+                "delayed-retry-type",
+                _is_one_of(*_RETRY_TYPES),
+                f"delayed retry type. Must be one of: {', '.join(_RETRY_TYPES)}",
+                "operator",
+            ),
+        ),
+        QueueArgument(
+            "x-delayed-retry-min",
+            _anything,
+            _QUORUM,
+            PolicyKey(
+                "delayed-retry-min",
+                integer_from(1),
+                "delayed retry minimum delay. Must be a positive integer",
+                "higher",
+            ),
+        ),
+        QueueArgument(
+            "x-delayed-retry-max",
+            _anything,
+            _QUORUM,
+            PolicyKey(
+                "delayed-retry-max",
+                integer_from(1),
+                "delayed retry maximum delay. Must be a positive integer",
+                "lower",
+            ),
+        ),
+        QueueArgument(
+            "x-max-age", _max_age, _STREAM, PolicyKey("max-age", _is_age, "max age", None, _CLASSIC_QUORUM), "shorter"
+        ),
+        QueueArgument(
+            "x-stream-max-segment-size-bytes",
+            _segment_size,
+            _STREAM,
+            PolicyKey(
+                "stream-max-segment-size-bytes",
+                integer_from(0, 3_000_000_000),
+                "segment size",
+                None,
+                _CLASSIC_QUORUM,
+            ),
+            "lower",
+        ),
+        QueueArgument(
+            "x-stream-filter-size-bytes",
+            _filter_size,
+            _STREAM,
+            PolicyKey("stream-filter-size-bytes", integer_from(16, 255), "filter size. Valid range is 16-255"),
+        ),
+        QueueArgument(
+            "x-initial-cluster-size",
+            _positive,
+            _STREAM,
+            PolicyKey("initial-cluster-size", integer_from(0), "cluster size", None, _CLASSIC_QUORUM),
+        ),
+        # A policy with this key is refused by a text of its own.
+        QueueArgument("x-queue-master-locator", _anything, _CLASSIC),
         QueueArgument(
             "x-queue-leader-locator",
-            _one_of(("client-local", "balanced", "random", "least-leaders"), "invalid_queue_locator_arg"),
-            "queue-leader-locator",
+            _one_of(_LOCATORS, "invalid_queue_locator_arg"),
+            _ALL,
+            PolicyKey("queue-leader-locator", _is_one_of(*_LOCATORS), "queue leader locator value"),
         ),
-        QueueArgument("x-queue-master-locator", _anything, "queue-master-locator"),
     )
 }
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from leveret.core.model import mirroring
+from leveret.core.model.arguments import QUEUE_ARGUMENTS
 
 Definition = Mapping[str, object]
 NOTHING: Final[Definition] = MappingProxyType({})
@@ -26,22 +27,23 @@ _QUEUE_TARGETS: Final = {
 }
 _EXCHANGE_TARGETS: Final = ("exchanges", "all")
 
-# A policy with one of these keys does not apply to queues of that type at all (rabbit_*_queue, capabilities).
-_MEMORY: Final = ("max-in-memory-length", "max-in-memory-bytes")
+# A policy with one of these keys does not apply to queues of that type at all. The rows of arguments name theirs; these
+# are the keys without such a row.
+_FURTHER_UNSUPPORTED: Final = {
+    "classic": ("target-group-size",),
+    "quorum": mirroring.KEYS,
+    "stream": ("target-group-size", *mirroring.KEYS),
+}
 UNSUPPORTED: Final[dict[str, tuple[str, ...]]] = {
-    "classic": (
-        *("max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"),
-        *("target-group-size", *_MEMORY),
-    ),
-    "quorum": (
-        *("max-priority", "queue-mode", "queue-master-locator", "max-age", "stream-max-segment-size-bytes"),
-        *("initial-cluster-size", *mirroring.KEYS),
-    ),
-    "stream": (
-        *("expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy"),
-        *("max-length", "max-priority", "overflow", "queue-mode", "delivery-limit", "queue-master-locator"),
-        *("target-group-size", *_MEMORY, *mirroring.KEYS),
-    ),
+    queue_type: (
+        *(
+            row.policy_key.name
+            for row in QUEUE_ARGUMENTS.values()
+            if row.policy_key is not None and queue_type in row.policy_key.unsupported_by
+        ),
+        *further,
+    )
+    for queue_type, further in _FURTHER_UNSUPPORTED.items()
 }
 
 

@@ -6,101 +6,22 @@ Texts and merge rules are those seen on RabbitMQ 4.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from leveret.core.model import mirroring
+from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.model.policy import APPLY_TO, Definition, Policy, PolicyInvalid
 from leveret.core.model.terms import binary
 from leveret.core.wire import erlang
 
-
-class _PolicyKey(NamedTuple):
-    """One key of a definition: what may stand there, and whose value counts when an operator policy has it too."""
-
-    name: str
-    is_valid: Callable[[object], bool]
-    # What RabbitMQ calls it: "{value} is not a valid {title}".
-    title: str
-    # None: operators cannot set it.
-    operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
-
-
-def _integer_from(lowest: int, highest: int | None = None) -> Callable[[object], bool]:
-    def is_valid(value: object) -> bool:
-        if not isinstance(value, int) or isinstance(value, bool):
-            return False
-        return value >= lowest and (highest is None or value <= highest)
-
-    return is_valid
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_string(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _one_of(*words: object) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, bool) and value in words
-
-
-def _is_age(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"0*[1-9][0-9]*[YMDhms]", value) is not None
-
-
-_KEYS: Final[dict[str, _PolicyKey]] = {
-    row.name: row
-    for row in (
-        _PolicyKey("alternate-exchange", _is_string, "alternate exchange name"),
-        _PolicyKey("consumer-disconnected-timeout", _integer_from(0), "consumer disconnected timeout"),
-        _PolicyKey("consumer-timeout", _integer_from(0), "consumer timeout"),
-        _PolicyKey("dead-letter-exchange", _is_string, "dead letter exchange name"),
-        _PolicyKey("dead-letter-routing-key", _is_string, "dead letter routing key"),
-        _PolicyKey("dead-letter-strategy", _one_of("at-most-once", "at-least-once"), "dead letter strategy"),
-        _PolicyKey(
-            "delayed-retry-max",
-            _integer_from(1),
-            "delayed retry maximum delay. Must be a positive integer",
-            "lower",
-        ),
-        _PolicyKey(
-            "delayed-retry-min",
-            _integer_from(1),
-            "delayed retry minimum delay. Must be a positive integer",
-            "higher",
-        ),
-        _PolicyKey(
-            "delayed-retry-type",
-            _one_of("all", "failed", "returned", "disabled"),
-            "delayed retry type. Must be one of: all, failed, returned, disabled",
-            "operator",
-        ),
-        _PolicyKey("delivery-limit", _is_integer, "delivery limit", "limit"),
-        _PolicyKey("expires", _integer_from(1), "queue expiry", "lower"),
-        _PolicyKey("initial-cluster-size", _integer_from(0), "cluster size"),
-        _PolicyKey("max-age", _is_age, "max age"),
-        _PolicyKey("max-in-memory-bytes", _integer_from(0), "maximum memory in bytes", "lower"),
-        _PolicyKey("max-in-memory-length", _integer_from(0), "maximum memory in bytes", "lower"),
-        _PolicyKey("max-length", _integer_from(0), "maximum length", "lower"),
-        _PolicyKey("max-length-bytes", _integer_from(0), "maximum length in bytes", "lower"),
-        _PolicyKey("message-ttl", _integer_from(0), "message TTL", "lower"),
-        _PolicyKey(
-            "overflow", _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "overflow value", "operator"
-        ),
-        _PolicyKey(
-            "queue-leader-locator",
-            _one_of("client-local", "balanced", "random", "least-leaders"),
-            "queue leader locator value",
-        ),
-        _PolicyKey("queue-mode", _one_of("default", "lazy"), "queue-mode value"),
-        _PolicyKey("queue-version", _one_of(1, 2), "queue-version value", "operator"),
-        _PolicyKey("stream-filter-size-bytes", _integer_from(16, 255), "filter size. Valid range is 16-255"),
-        _PolicyKey("stream-max-segment-size-bytes", _integer_from(0, 3_000_000_000), "segment size"),
-        _PolicyKey("target-group-size", _integer_from(1), "qq target count value", "higher"),
-    )
+# Keys that no queue argument has its row for (see `arguments.QUEUE_ARGUMENTS`).
+_FURTHER: Final = (
+    PolicyKey("alternate-exchange", is_string, "alternate exchange name"),
+    PolicyKey("target-group-size", integer_from(1), "qq target count value", "higher"),
+)
+_KEYS: Final[dict[str, PolicyKey]] = {
+    key.name: key for key in (*_FURTHER, *(row.policy_key for row in QUEUE_ARGUMENTS.values())) if key is not None
 }
 _USER_KEYS: Final = frozenset(_KEYS)
 _OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)

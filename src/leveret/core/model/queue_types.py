@@ -1,6 +1,7 @@
 """The queue types: one row each, with what a type knows and where it differs.
 
-A row's `arguments` are the ones the type knows, in the order in which a redeclaration compares them.
+A row's `arguments` are the ones the type knows by their rows in `arguments.QUEUE_ARGUMENTS`, in the order in which a
+redeclaration compares them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.compat import Compat
+from leveret.core.model.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.errors import NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -73,25 +75,36 @@ class QueueType(NamedTuple):
         return compat.redelivered_after_rejected_death in ("everywhere", f"in_{self.name}")
 
 
+# A redeclaration of a quorum queue compares these in this order, not in that of validation.
+_QUORUM_COMPARED_FIRST: Final = (
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-overflow",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-quorum-initial-group-size",
+    "x-delivery-limit",
+    "x-message-ttl",
+    "x-queue-leader-locator",
+    "x-consumer-disconnected-timeout",
+)
+
+
+def _known(type_name: str, first: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the arguments whose rows name the type, in order of comparison."""
+    return (*first, *(row.name for row in QUEUE_ARGUMENTS.values() if type_name in row.types and row.name not in first))
+
+
 CLASSIC: Final = QueueType(
     name="classic",
     erlang_name="rabbit_classic_queue",
-    arguments=(
-        "x-expires",
-        "x-message-ttl",
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-priority",
-        "x-overflow",
-        "x-queue-mode",
-        "x-queue-version",
-        "x-single-active-consumer",
-        "x-queue-type",
-        "x-queue-master-locator",
-        "x-queue-leader-locator",
-    ),
+    arguments=_known("classic"),
     consumer_arguments=("x-priority",),
     is_always_durable=False,
     has_delete_conditions=True,
@@ -102,43 +115,14 @@ CLASSIC: Final = QueueType(
 QUORUM: Final = QueueType(
     name="quorum",
     erlang_name="rabbit_quorum_queue",
-    arguments=(
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-dead-letter-strategy",
-        "x-expires",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-in-memory-length",
-        "x-max-in-memory-bytes",
-        "x-overflow",
-        "x-single-active-consumer",
-        "x-queue-type",
-        "x-quorum-initial-group-size",
-        "x-delivery-limit",
-        "x-message-ttl",
-        "x-queue-leader-locator",
-        "x-consumer-disconnected-timeout",
-        "x-consumer-timeout",
-        "x-delayed-retry-type",
-        "x-delayed-retry-min",
-        "x-delayed-retry-max",
-    ),
+    arguments=_known("quorum", _QUORUM_COMPARED_FIRST),
     consumer_arguments=("x-priority", "x-consumer-timeout"),
 )
 
 STREAM: Final = QueueType(
     name="stream",
     erlang_name="rabbit_stream_queue",
-    arguments=(
-        "x-max-length-bytes",
-        "x-queue-type",
-        "x-max-age",
-        "x-stream-max-segment-size-bytes",
-        "x-stream-filter-size-bytes",
-        "x-initial-cluster-size",
-        "x-queue-leader-locator",
-    ),
+    arguments=_known("stream"),
     consumer_arguments=("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
 )
 

@@ -6,10 +6,10 @@ Made anew whenever the policy changes; the merge rule of each key stands in its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from leveret.core.model.age import age_us
-from leveret.core.model.arguments import QUEUE_ARGUMENTS, is_true
+from leveret.core.model.arguments import QUEUE_ARGUMENTS, is_integer, is_true
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ class QueueSettings(NamedTuple):
 
         def merged(name: str, winner: str = "") -> object:
             row = QUEUE_ARGUMENTS[name]
-            return _winner(_plain(arguments.get(name)), policy.get(row.policy_key), winner or row.winner)
+            key = row.policy_key
+            ours = None if key is None else policy.get(key.name)
+            return _winner(_plain(arguments.get(name)), ours, winner or row.winner)
 
         def span_us(name: str) -> int | None:
             span_ms = merged(name)
-            return span_ms * 1000 if _is_integer(span_ms) else None
+            return span_ms * 1000 if is_integer(span_ms) else None
 
         overflow = _string_or(merged("x-overflow", queue_type.overflow_by), "drop-head")
         if overflow == "reject-publish-dlx" and not queue_type.has_reject_publish_dlx:
@@ -88,7 +90,7 @@ class QueueSettings(NamedTuple):
             is_single_active=is_true(arguments, "x-single-active-consumer"),
             delivery_limit=_integer_or_none(merged("x-delivery-limit")),
             consumer_timeout_us=span_us("x-consumer-timeout"),
-            max_age_us=_lower_age(arguments.get("x-max-age"), policy.get("max-age")),
+            max_age_us=age_us(_string_or(merged("x-max-age"), "")),
             max_segment_bytes=_integer_or_none(merged("x-stream-max-segment-size-bytes")),
             delayed_retry_type=_string_or(merged("x-delayed-retry-type"), "disabled"),
             delayed_retry_min_us=max(0, retry_min_us),
@@ -107,16 +109,13 @@ def _winner(argument: object, policy: object, winner: str) -> object:
         return argument
     if winner == "policy":
         return policy
-    if not _is_integer(argument) or not _is_integer(policy):
-        return policy if _is_integer(policy) else argument
+    if winner == "shorter":
+        return min(argument, policy, key=lambda age: age_us(str(age)) or 0)
+    if not is_integer(argument) or not is_integer(policy):
+        return policy if is_integer(policy) else argument
     if winner == "delivery_limit" and min(argument, policy) < 0:
         return max(argument, policy)
     return min(argument, policy)
-
-
-def _lower_age(argument: Field | None, policy: object) -> int | None:
-    texts = [text for text in (_plain(argument), policy) if isinstance(text, str)]
-    return min((age for age in map(age_us, texts) if age is not None), default=None)
 
 
 def _plain(field: Field | None) -> object:
@@ -125,12 +124,8 @@ def _plain(field: Field | None) -> object:
     return field.value.decode("utf-8", "surrogateescape") if isinstance(field.value, bytes) else field.value
 
 
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _integer_or_none(value: object) -> int | None:
-    return value if _is_integer(value) else None
+    return value if is_integer(value) else None
 
 
 @overload
