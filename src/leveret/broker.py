@@ -234,7 +234,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
         from leveret.observe.views import QueueView
 
         with self._engine.looking() as node:
-            return QueueView.of(find_queue(node, vhost, name))
+            return QueueView.of(find_queue(node, vhost, name), node)
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
         """An exchange as it is now; NotDeclaredError, a LookupError, for one that is not there."""
@@ -252,7 +252,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
         from leveret.observe.views import QueueView
 
         with self._engine.looking() as node:
-            return [QueueView.of(queue) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+            return [QueueView.of(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
     @property
     def exchanges(self) -> list[ExchangeView]:

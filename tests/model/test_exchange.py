@@ -54,7 +54,7 @@ def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, a
 
 
 def bind(source: Exchange, place: Place, key: str = "", arguments: Mapping[str, object] | None = None) -> Binding:
-    binding = Binding(source, place, key, Table.from_python(arguments or {}))
+    binding = Binding(source.name, place, key, Table.from_python(arguments or {}))
     source.bind(binding)
     return binding
 
@@ -104,7 +104,7 @@ def test_every_type_tries_cc_and_bcc_keys_without_failing(type_name: str) -> Non
 def test_the_same_binding_twice_is_one() -> None:
     source = exchange("direct")
 
-    added = [source.bind(Binding(source, A, "k", Table.EMPTY)) for _ in range(2)]
+    added = [source.bind(Binding(source.name, A, "k", Table.EMPTY)) for _ in range(2)]
 
     assert added == [True, False]
     assert len(source.bindings) == 1

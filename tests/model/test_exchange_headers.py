@@ -28,7 +28,7 @@ def table(*entries: tuple[str, str, object]) -> Table:
 def match(arguments: Table, headers: Table | None, compat: Compat = V4_3) -> bool:
     source = headers_exchange(compat)
     somewhere = make_default_exchange({}, dice=random.Random(7), compat=compat)
-    source.bind(Binding(source, somewhere, "key", arguments))
+    source.bind(Binding(source.name, somewhere, "key", arguments))
     published = Message(1, "h", "other", Properties(headers=headers), b"", b"", ("other",))
     return bool(source.route(published))
 

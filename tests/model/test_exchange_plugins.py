@@ -51,7 +51,7 @@ def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, a
 
 
 def bind(source: Exchange, place: Place, key: str = "", arguments: Mapping[str, object] | None = None) -> Binding:
-    binding = Binding(source, place, key, Table.from_python(arguments or {}))
+    binding = Binding(source.name, place, key, Table.from_python(arguments or {}))
     source.bind(binding)
     return binding
 

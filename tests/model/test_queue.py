@@ -343,24 +343,24 @@ def test_an_auto_delete_queue_without_consumers_stays(world: World) -> None:
 
 def test_an_exclusive_queue_is_locked_for_others(world: World) -> None:
     owner, stranger = Peer(1), Peer(2)
-    world.vhost.declare_queue("mine", exclusive=True, session=owner)
+    world.vhost.declare_queue("mine", exclusive=True, connection=owner)
 
     with pytest.raises(ResourceLocked, match="cannot obtain exclusive access to locked queue 'mine' in vhost '/'"):
         world.vhost.queue("mine", stranger)
 
 
 def test_the_test_itself_may_look_into_an_exclusive_queue(world: World) -> None:
-    queue = world.vhost.declare_queue("mine", exclusive=True, session=Peer(1))
+    queue = world.vhost.declare_queue("mine", exclusive=True, connection=Peer(1))
 
     assert world.vhost.queue("mine") is queue
 
 
 def test_exclusive_queues_go_with_their_connection(world: World) -> None:
     owner = Peer(1)
-    world.vhost.declare_queue("mine", exclusive=True, session=owner)
+    world.vhost.declare_queue("mine", exclusive=True, connection=owner)
     world.queue("ours")
 
-    world.vhost.session_ended(owner)
+    world.vhost.connection_ended(owner)
 
     assert list(world.vhost.queues) == ["ours"]
     assert world.events("queue_delete")[0].reason == "exclusive"

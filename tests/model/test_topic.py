@@ -27,7 +27,7 @@ def make(type_name: str, name: str) -> Exchange:
 def bound(*patterns: str) -> tuple[Exchange, dict[str, Binding]]:
     """A topic exchange with one destination for each pattern, named as the pattern."""
     topic = make("topic", "t")
-    bindings = {pattern: Binding(topic, make("fanout", pattern), pattern, Table.EMPTY) for pattern in patterns}
+    bindings = {pattern: Binding(topic.name, make("fanout", pattern), pattern, Table.EMPTY) for pattern in patterns}
     for binding in bindings.values():
         topic.bind(binding)
     return topic, bindings
@@ -107,7 +107,7 @@ def test_a_new_binding_is_seen_by_a_key_routed_before() -> None:
     topic, _ = bound("a.*")
     route(topic, "a.b")
 
-    topic.bind(Binding(topic, make("fanout", "late"), "#", Table.EMPTY))
+    topic.bind(Binding(topic.name, make("fanout", "late"), "#", Table.EMPTY))
 
     assert sorted(route(topic, "a.b")) == ["a.*", "late"]
 

@@ -90,7 +90,7 @@ def test_an_argument_nobody_knows_makes_no_difference(world: World) -> None:
 def test_a_queue_is_not_exclusive_afterwards(world: World) -> None:
     world.queue()
 
-    assert isinstance(refusal(world.vhost.declare_queue, "q", exclusive=True, session=Peer()), ResourceLocked)
+    assert isinstance(refusal(world.vhost.declare_queue, "q", exclusive=True, connection=Peer()), ResourceLocked)
 
 
 def test_a_missing_queue_is_named(world: World) -> None:
@@ -126,7 +126,7 @@ def test_a_transient_shared_queue_is_denied_unless_permitted() -> None:
 
 
 def test_an_exclusive_queue_is_never_durable(world: World) -> None:
-    assert not world.vhost.declare_queue("mine", exclusive=True, session=Peer()).durable
+    assert not world.vhost.declare_queue("mine", exclusive=True, connection=Peer()).durable
 
 
 def test_the_vhosts_default_type_is_for_queues_that_fit() -> None:
@@ -134,7 +134,7 @@ def test_the_vhosts_default_type_is_for_queues_that_fit() -> None:
     vhost = world.node.add_vhost("modern", default_queue_type="quorum")
 
     plain = vhost.declare_queue("plain")
-    mine = vhost.declare_queue("mine", exclusive=True, session=Peer())
+    mine = vhost.declare_queue("mine", exclusive=True, connection=Peer())
 
     assert (plain.type_name, mine.type_name) == ("quorum", "classic")
 

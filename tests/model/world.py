@@ -51,7 +51,7 @@ class Inbox(list[QueueEntry]):
 
 
 class Peer:
-    """A session that notes what it is told."""
+    """A connection that notes what it is told."""
 
     def __init__(self, number: int = 1, user: str = "guest", vhost_name: str = "/") -> None:
         self.number = number
@@ -134,7 +134,7 @@ def consume(queue: Queue, inbox: Inbox | None = None, **options: object) -> Cons
         options.pop("tag", "c"),
         queue,
         Inbox() if inbox is None else inbox,
-        session_number=1,
+        connection_number=1,
         channel_number=1,
         **options,
     )

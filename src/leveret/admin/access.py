@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
+from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.errors import BrokerError, nearest
 from leveret.observe.names import find_vhost
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
 
-QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 USER_LIMITS: Final = ("max-connections", "max-channels")
 VHOST_LIMITS: Final = ("max-connections", "max-queues")
 
@@ -117,8 +117,8 @@ class AccessAdmin:
             find_user(node, name)
             node.access.delete_user(name)
             node.announce("user.deleted", name=name)
-            for session in node.sessions_of(user=name):
-                session.refuse(0, ConnectionForced(f"user '{name}' is deleted"))
+            for connection in node.connections_of(user=name):
+                connection.refuse(0, ConnectionForced(f"user '{name}' is deleted"))
 
     def change_password(self, name: str, password: str) -> None:
         """Give a user another password; open connections stay."""

@@ -20,7 +20,7 @@ from leveret.observe.names import find_vhost
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from leveret.core.model.session import Session
+    from leveret.core.model.ports import ConnectionPort
 
 _CLOSED: Final = "Closed via leveret"
 _MAINTENANCE: Final = "Node was put into maintenance mode"
@@ -125,25 +125,25 @@ class Admin(AccessAdmin, Hinting):
     def close_connection(self, connection: int | str, reason: str = _CLOSED) -> None:
         """Close a connection by its number, or those of a client by the name it gave; BrokerError for none such."""
         with self._acting() as node:
-            sessions = [session for session in node.connections.values() if connection in _names_of(session)]
-            if not sessions:
-                names = [name for session in node.connections.values() for name in _names_of(session)]
+            connections = [it for it in node.connections.values() if connection in _names_of(it)]
+            if not connections:
+                names = [name for it in node.connections.values() for name in _names_of(it)]
                 hint = suggestion(str(connection), [name for name in names if isinstance(name, str)])
                 raise BrokerError(f"there is no connection {connection!r}{hint}")
-            _close(sessions, reason)
+            _close(connections, reason)
 
     def close_all_connections(self, reason: str = _CLOSED, *, vhost: str | None = None) -> int:
         """Close the connections to a virtual host, or all there are, and return how many."""
         with self._acting() as node:
             if vhost is not None:
                 find_vhost(node, vhost)
-            return _close(node.sessions_of(vhost_name=vhost), reason)
+            return _close(node.connections_of(vhost_name=vhost), reason)
 
     def close_all_user_connections(self, user: str, reason: str = _CLOSED) -> int:
         """Close the connections of a user and return how many."""
         with self._acting() as node:
             find_user(node, user)
-            return _close(node.sessions_of(user=user), reason)
+            return _close(node.connections_of(user=user), reason)
 
     def import_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
         """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` makes of it.
@@ -181,11 +181,11 @@ def _described(policy: Policy) -> dict[str, object]:
     }
 
 
-def _names_of(session: Session) -> tuple[object, ...]:
-    return session.number, session.client_name
+def _names_of(connection: ConnectionPort) -> tuple[object, ...]:
+    return connection.number, connection.client_name
 
 
-def _close(sessions: list[Session], reason: str) -> int:
-    for session in sessions:
-        session.refuse(0, ConnectionForced(reason))
-    return len(sessions)
+def _close(connections: list[ConnectionPort], reason: str) -> int:
+    for connection in connections:
+        connection.refuse(0, ConnectionForced(reason))
+    return len(connections)

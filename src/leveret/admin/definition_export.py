@@ -151,7 +151,7 @@ def _bindings(vhost: VirtualHost) -> Iterator[Described]:
 
 
 def _leads_to_what_is_exported(vhost: VirtualHost, binding: Binding) -> bool:
-    if binding.source.internal or not binding.source_name:
+    if vhost.exchanges[binding.source_name].internal or not binding.source_name:
         return False
     if binding.destination_kind == "queue":
         return vhost.queues[binding.destination_name].durable

@@ -7,7 +7,7 @@ mended without a look into leveret.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from leveret.admin.access import suggestion
@@ -84,7 +84,7 @@ class Item:
             raise self.wrong(key, f"is {pattern!r}, which is no regular expression: {error}") from None
         return pattern
 
-    def word(self, key: str, known: Sequence[str], default: object = _MISSING) -> str:
+    def word(self, key: str, known: Iterable[str], default: object = _MISSING) -> str:
         """The text of a key, which is one of those known."""
         word = self.text(key, default)
         if word not in known:

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.access import QUEUE_TYPES, USER_LIMITS, VHOST_LIMITS, suggestion
+from leveret.admin.access import USER_LIMITS, VHOST_LIMITS, suggestion
 from leveret.admin.definition_items import Item, items
 from leveret.core.model.access import User
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.passwords import ALGORITHMS, PasswordHash
 from leveret.core.model.policy import Policy, PolicyInvalid
+from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError
 

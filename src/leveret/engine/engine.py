@@ -247,8 +247,8 @@ class Engine:
         if tap is not None:
             hooks.tap = lambda event: None if event[0] in _OF_GIVEN_BACK else tap(event)
         try:
-            for session in list(self.node.connections.values()):
-                session.shut_down(ConnectionForced(text))
+            for connection in list(self.node.connections.values()):
+                connection.shut_down(ConnectionForced(text))
         finally:
             hooks.tap = tap
 

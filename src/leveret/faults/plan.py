@@ -268,8 +268,8 @@ class FaultPlan(NamedFaults, Hinting):
                 occasion.soon(partial(self._strike, rule, occasion))
 
     def _occasion_of(self, event: Event) -> Occasion:
-        session = self._node.connections.get(cast("int", event.get("conn")))
-        connection = cast("Connection", session) if session is not None else None
+        found = self._node.connections.get(cast("int", event.get("conn")))
+        connection = cast("Connection", found) if found is not None else None
         occasion = self._occasion(event.kind, "event", connection, cast("int | None", event.get("chan")))
         occasion.source = cast("Message | None", event.get("message"))
         occasion.is_redelivered = bool(event.get("redelivered"))
@@ -289,7 +289,7 @@ class FaultPlan(NamedFaults, Hinting):
         """What a rule that does not wait could strike: the node, or everything of its kind that is there."""
         if rule.fault.target == "node":
             return [self._occasion("now", "now", None, None)]
-        clients = [cast("Connection", session) for session in node.connections.values()]
+        clients = [cast("Connection", connection) for connection in node.connections.values()]
         found = [self._occasion("now", "now", client, None) for client in clients if client.is_client]
         if rule.fault.target == "connection":
             return found

@@ -275,7 +275,7 @@ class Assertions:
         if timeout is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), timeout):
             source.sync()
         with source.lock:
-            view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout))
+            view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
         if view.ready or view.unacked:
             raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
 

@@ -74,7 +74,7 @@ def _consumers_text(queue: StoredQueue, node: Node) -> str:
 
 def _consumer_text(consumer: Consumer, node: Node) -> str:
     waiting = "" if consumer.is_active else " (waiting)"
-    return f"{consumer.tag} of {connection_name(node, consumer.session_number)}{waiting}"
+    return f"{consumer.tag} of {connection_name(node, consumer.connection_number)}{waiting}"
 
 
 def _connection_list(node: Node) -> str:

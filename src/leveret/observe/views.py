@@ -83,7 +83,7 @@ class ConsumerView(Hinting):
         return cls(
             tag=consumer.tag,
             queue=consumer.queue.name,
-            connection=connection_name(node, consumer.session_number),
+            connection=connection_name(node, consumer.connection_number),
             channel=consumer.channel_number,
             no_ack=consumer.no_ack,
             exclusive=consumer.is_exclusive,
@@ -123,9 +123,9 @@ class QueueView(Hinting):
     bindings: tuple[BindingView, ...]
 
     @classmethod
-    def of(cls, queue: StoredQueue) -> QueueView:
+    def of(cls, queue: StoredQueue, node: Node) -> QueueView:
         """A picture of this queue."""
-        node = queue.node
+        incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
         held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
         return cls(
             name=queue.name,
@@ -138,7 +138,7 @@ class QueueView(Hinting):
             ready=tuple(map(MessageView.of_entry, queue.ready)),
             unacked=tuple(MessageView.of_delivery(holding.delivery, holding.connection) for holding in held),
             consumers=tuple(ConsumerView.of(consumer, node) for consumer in queue.consumers),
-            bindings=tuple(map(BindingView.of, queue.vhost.incoming.get(queue, {}).values())),
+            bindings=tuple(map(BindingView.of, incoming.values())),
         )
 
     def __repr__(self) -> str:

@@ -96,7 +96,7 @@ class Backdoor:
             queue = find_vhost(node, vhost).declare_queue(
                 name, durable=durable, auto_delete=auto_delete, arguments=_table(arguments)
             )
-            return QueueView.of(queue)
+            return QueueView.of(queue, node)
 
     def declare_exchange(
         self,

@@ -20,8 +20,6 @@ INTEGER_TAGS: Final = frozenset("bBsuIil")
 TEN_YEARS_MS: Final = 315_360_000_000
 _DIGITS: Final = frozenset("0123456789")
 
-QUEUE_TYPES: Final = ("classic", "quorum", "stream")
-
 
 class _Invalid(Exception):
     """A value that RabbitMQ refuses; the message is the tail of its text."""
@@ -390,19 +388,6 @@ def refuse_invalid_dead_letter_exchange(arguments: Table, place: str) -> None:
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.tag != "S":
         raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'x-dead-letter-exchange' in {place}")
-
-
-def refuse_invalid_type(arguments: Table, place: str) -> None:
-    """Refuse a queue type that does not exist: it has to be known before the other arguments are looked at."""
-    field = arguments.get("x-queue-type")
-    if field is None:
-        return
-    if field.tag != "S" or not isinstance(field.value, bytes):
-        tail = f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}"
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: {tail}")
-    word = field.value.decode("utf-8", "surrogateescape")
-    if word not in QUEUE_TYPES:
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: \"unsupported queue type '{word}'\"")
 
 
 def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], compat: Compat) -> None:

@@ -5,12 +5,9 @@ A binding knows its two ends and what identifies it. What its key and arguments 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from leveret.core.wire.values import Field, Table
-
-if TYPE_CHECKING:
-    from leveret.core.model.exchanges.exchange import Exchange
 
 DestinationKind = Literal["queue", "exchange"]
 # Destination kind, destination name, routing key, arguments in order of their names.
@@ -43,22 +40,17 @@ def binding_key(destination: Destination, routing_key: str, arguments: Table) ->
 
 
 class Binding:
-    """One binding of `source` to `destination`."""
+    """One binding of an exchange to a destination."""
 
-    __slots__ = ("arguments", "destination", "key", "routing_key", "source")
+    __slots__ = ("arguments", "destination", "key", "routing_key", "source_name")
 
-    def __init__(self, source: Exchange, destination: Destination, routing_key: str, arguments: Table) -> None:
-        self.source = source
+    def __init__(self, source_name: str, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self.source_name = source_name
         self.destination = destination
         self.routing_key = routing_key
         self.arguments = arguments
         # Identifies it among the bindings of its source.
         self.key: BindingKey = binding_key(destination, routing_key, arguments)
-
-    @property
-    def source_name(self) -> str:
-        """The exchange's name."""
-        return self.source.name
 
     @property
     def destination_name(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from leveret.core.wire.values import Table
 
 if TYPE_CHECKING:
-    from leveret.core.model.session import Subscriber
+    from leveret.core.model.ports import Subscriber
     from leveret.core.model.stored_queue import StoredQueue
 
 
@@ -22,6 +22,7 @@ class Consumer:
     __slots__ = (
         "arguments",
         "channel_number",
+        "connection_number",
         "edits_deliveries",
         "is_active",
         "is_cancelled",
@@ -33,7 +34,6 @@ class Consumer:
         "prefetch_count",
         "priority",
         "queue",
-        "session_number",
         "subscriber",
         "tag",
         "turn",
@@ -46,7 +46,7 @@ class Consumer:
         queue: StoredQueue,
         subscriber: Subscriber,
         *,
-        session_number: int,
+        connection_number: int,
         channel_number: int,
         no_ack: bool = False,
         is_exclusive: bool = False,
@@ -57,7 +57,7 @@ class Consumer:
         self.tag = tag
         self.queue = queue
         self.subscriber = subscriber
-        self.session_number = session_number
+        self.connection_number = connection_number
         self.channel_number = channel_number
         self.no_ack = no_ack
         self.is_exclusive = is_exclusive

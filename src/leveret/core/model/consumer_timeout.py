@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from leveret.core.model.arguments import integer_of
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.message import QueueEntry
-from leveret.core.model.session import Subscriber
+from leveret.core.model.ports import Subscriber
 from leveret.core.model.timers import Timer
 
 if TYPE_CHECKING:
-    from leveret.core.model.queue import Queue
+    from leveret.core.model.stored_queue import StoredQueue
 
 
 class Holding(NamedTuple):
@@ -34,7 +34,7 @@ class ConsumerTimeout:
 
     __slots__ = ("_holdings", "_queue", "_timer")
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: StoredQueue) -> None:
         self._queue = queue
         self._holdings: dict[int, Holding] = {}
         self._timer: Timer | None = None

@@ -15,7 +15,7 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.compat import Compat
-    from leveret.core.model.queue import Queue
+    from leveret.core.model.stored_queue import StoredQueue
 
 REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
@@ -32,7 +32,7 @@ _HISTORY_HEADERS: Final = (
 )
 
 
-def send(queue: Queue, entry: QueueEntry, reason: str) -> bool:
+def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
     """Dead-letter an entry that left the queue; False when the queue has no dead-letter exchange, or it is missing."""
     exchange_name = queue.settings.dead_letter_exchange
     if exchange_name is None:
@@ -61,7 +61,7 @@ def closes_cycle(message: Message, queue_name: str, reason: str) -> bool:
     return False
 
 
-def letter_of(queue: Queue, entry: QueueEntry, reason: str, exchange_name: str) -> Message:
+def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name: str) -> Message:
     """The message that an entry becomes when it dies."""
     message, compat = entry.message, queue.node.compat
     new_key = queue.settings.dead_letter_routing_key

@@ -22,7 +22,7 @@ from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.session import Session
+    from leveret.core.model.ports import ConnectionPort
     from leveret.core.model.vhost import VirtualHost
     from leveret.trace.events import RawEvent
 
@@ -45,7 +45,7 @@ _Channel = tuple[int, int]
 class EventExchange:
     """The plugin of one node."""
 
-    __slots__ = ("_consumers", "_exchanges", "_links", "_next", "_node", "_queues", "_sessions", "_told")
+    __slots__ = ("_connections", "_consumers", "_exchanges", "_links", "_next", "_node", "_queues", "_told")
 
     def __init__(self, node: Node) -> None:
         """Declare the exchange and listen from now on."""
@@ -55,7 +55,7 @@ class EventExchange:
         self._exchanges: dict[_Place, None] = {}
         self._links: dict[_Link, None] = {}
         # Who is connected, the channels of each, and the consumers of each channel: they end with what they belong to.
-        self._sessions: dict[int, Session] = {}
+        self._connections: dict[int, ConnectionPort] = {}
         self._consumers: dict[_Channel, dict[str, str]] = {}
         self._told: dict[str, Callable[[Event], None]] = {
             events.QUEUE_DECLARE: self._queue_declared,
@@ -247,34 +247,34 @@ class EventExchange:
             self.emit("consumer.deleted", self._consumer(channel, tag, queue))
 
     def _consumer(self, channel: _Channel, tag: str, queue: str) -> dict[str, object]:
-        session = self._sessions[channel[0]]
+        connection = self._connections[channel[0]]
         return {
             "consumer_tag": tag,
             "queue": queue,
-            "vhost": session.vhost_name,
+            "vhost": connection.vhost_name,
             "channel": _pid(*channel),
-            "user_who_performed_action": session.user,
+            "user_who_performed_action": connection.user,
         }
 
     def _connection_created(self, event: Event) -> None:
-        session = self._node.connections[_connection(event)]
-        self._sessions[session.number] = session
+        connection = self._node.connections[_connection(event)]
+        self._connections[connection.number] = connection
         details = {
-            **described(session),
-            "pid": _pid(session.number),
+            **described(connection),
+            "pid": _pid(connection.number),
             "node": NODE_NAME,
-            "user": session.user,
+            "user": connection.user,
             "vhost": event.vhost,
             "type": "network",
-            "port": session.local[1],
-            "channel_max": session.channel_max,
-            "frame_max": session.frame_max,
-            "timeout": session.heartbeat_s,
+            "port": connection.local[1],
+            "channel_max": connection.channel_max,
+            "frame_max": connection.frame_max,
+            "timeout": connection.heartbeat_s,
             "connected_at": event.at // 1000,
-            "client_properties": _terms(session.client_properties),
+            "client_properties": _terms(connection.client_properties),
             **dict.fromkeys(_OF_TLS, ""),
-            "user_provided_name": _given_name(session),
-            "user_who_performed_action": session.user,
+            "user_provided_name": _given_name(connection),
+            "user_who_performed_action": connection.user,
         }
         # Here the name is the connection's own; whose it is stands under "user".
         details["name"] = details.pop("connection_name")
@@ -283,31 +283,31 @@ class EventExchange:
 
     def _connection_closed(self, event: Event) -> None:
         number = _connection(event)
-        session = self._sessions[number]
+        connection = self._connections[number]
         for channel in [channel for channel in self._consumers if channel[0] == number]:
             self._end_channel(channel)
-        del self._sessions[number]
+        del self._connections[number]
         details = {
-            "name": session.address_name,
+            "name": connection.address_name,
             "pid": _pid(number),
             "node": NODE_NAME,
-            "client_properties": _terms(session.client_properties),
-            "user_provided_name": _given_name(session),
+            "client_properties": _terms(connection.client_properties),
+            "user_provided_name": _given_name(connection),
         }
         self.emit("connection.closed", details)
 
     def _channel_created(self, event: Event) -> None:
         number, channel = _channel(event)
-        session = self._sessions[number]
+        connection = self._connections[number]
         self._consumers[number, channel] = {}
         details = {
-            "name": f"{session.address_name} ({channel})",
+            "name": f"{connection.address_name} ({channel})",
             "number": channel,
             "pid": _pid(number, channel),
             "connection": _pid(number),
-            "user": session.user,
+            "user": connection.user,
             "vhost": event.vhost,
-            "user_who_performed_action": session.user,
+            "user_who_performed_action": connection.user,
         }
         self.emit("channel.created", details)
 
@@ -318,31 +318,31 @@ class EventExchange:
         for tag in list(self._consumers.get(channel, {})):
             self._end_consumer(channel, tag)
         if self._consumers.pop(channel, None) is not None:
-            user = self._sessions[channel[0]].user
+            user = self._connections[channel[0]].user
             details = {"pid": _pid(*channel), "consumer_count": 0, "user_who_performed_action": user}
             self.emit("channel.closed", details)
 
     def _user_of(self, event: Event) -> str:
-        session = None if event.conn is None else self._sessions.get(event.conn)
-        return BROKER if session is None else session.user
+        connection = None if event.conn is None else self._connections.get(event.conn)
+        return BROKER if connection is None else connection.user
 
 
-def described(session: Session) -> dict[str, object]:
+def described(connection: ConnectionPort) -> dict[str, object]:
     """A connection, as the events about it and about its login have it."""
     return {
-        "connection_name": session.address_name,
+        "connection_name": connection.address_name,
         "connection_type": "network",
         "protocol": "{0,9,1}",
-        "host": _address(session.local[0]),
-        "peer_host": _address(session.peer[0]),
-        "peer_port": session.peer[1],
-        "auth_mechanism": session.mechanism,
-        "ssl": session.is_secure,
+        "host": _address(connection.local[0]),
+        "peer_host": _address(connection.peer[0]),
+        "peer_port": connection.peer[1],
+        "auth_mechanism": connection.mechanism,
+        "ssl": connection.is_secure,
     }
 
 
-def _given_name(session: Session) -> str:
-    field = session.client_properties.get("connection_name")
+def _given_name(connection: ConnectionPort) -> str:
+    field = connection.client_properties.get("connection_name")
     return field.value.decode("utf-8", "surrogateescape") if field and isinstance(field.value, bytes) else ""
 
 

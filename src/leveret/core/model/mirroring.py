@@ -14,6 +14,8 @@ KEYS: Final = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
+# Policies with any of them do not apply to queues of these types.
+UNSUPPORTED_BY: Final = ("quorum", "stream")
 _CHOICES: Final = {
     "ha-sync-mode": ("manual", "automatic"),
     "ha-promote-on-shutdown": ("always", "when-synced"),

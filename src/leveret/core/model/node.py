@@ -1,43 +1,26 @@
-"""The whole broker without I/O: vhosts, users, deadlines, and the work that work has caused.
-
-Time comes in by `advance`, chance by the dice handed to the constructor; the same inputs give the same bytes. Deadlines
-of the broker (TTL, expiry, delays) and of liveness (heartbeats, handshake and close limits) are kept apart: a test may
-hold the first clock, never the second.
-"""
+"""The whole broker without I/O: virtual hosts, users, connections, alarms and limits, on the runtime they share."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.access import Access
 from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed
-from leveret.core.model.exchanges.exchange import Dice
 from leveret.core.model.node_settings import NODE_NAME, NodeSettings
+from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.reply_to import ReplyQueues
-from leveret.core.model.session import Session
-from leveret.core.model.timers import Timers
+from leveret.core.model.runtime import NodeDice, Runtime
 from leveret.core.model.vhost import VirtualHost
 
 if TYPE_CHECKING:
     from leveret.core.model.event_exchange import EventExchange
 
 SHUTDOWN_TEXT = "broker forced connection closure with reason 'shutdown'"
-# Far above any chain of dead letters a finite queue can cause; beyond it, leveret itself is looping.
-WORK_LIMIT = 10_000_000
 
 
-class NodeDice(Dice, Protocol):
-    """Seeded chance: `random.Random` is one."""
-
-    def randbytes(self, n: int, /) -> bytes:
-        """So many random octets."""
-
-
-class Node:
+class Node(Runtime):
     """A broker's whole state."""
 
     def __init__(
@@ -50,34 +33,15 @@ class Node:
         permit: frozenset[str] = frozenset(),
         settings: NodeSettings | None = None,
     ) -> None:
-        self.compat = compat.permitting(permit)
-        self.settings = settings if settings is not None else NodeSettings()
-        self.dice = dice
-        self.hooks = hooks if hooks is not None else Hooks()
-        # The broker's clock and the wall's, in microseconds since the epoch.
-        self.now = now
-        self.wall_now = now
-        self.timers = Timers()
-        self.liveness = Timers()
-        # The nearest deadline of the broker's clock, and that of the wall clock: asked for at every turn.
-        self.next_deadline = self.timers.next_deadline
-        self.next_liveness_deadline = self.liveness.next_deadline
-        self.work: deque[Callable[[], None]] = deque()
-        # The last id given to a message, and to a copy of one in a queue.
-        self.last_message_id = 0
-        self.last_copy = 0
+        super().__init__(compat=compat, dice=dice, now=now, hooks=hooks, permit=permit, settings=settings)
         self.access = Access(names_refused_right=compat.names_refused_right)
-        # How long a delivery may be held, where the queue does not say (RabbitMQ's consumer_timeout: 30 minutes).
-        self.consumer_timeout_us = self.settings.consumer_timeout * 1000
         # Offered to clients, in this order.
         self.mechanisms: tuple[str, ...] = compat.mechanisms
-        # Counts whatever may change where a message goes, so that a remembered route can be doubted.
-        self.topology_version = 0
         # Resources whose alarm is on ("memory", "disk"): publishers are stopped.
         self.alarms: dict[str, None] = {}
         self.reply_queues = ReplyQueues(self)
         # The open ones, by number, in order of opening.
-        self.connections: dict[int, Session] = {}
+        self.connections: dict[int, ConnectionPort] = {}
         # Errors of leveret itself, kept for the test.
         self.internal_errors: list[BaseException] = []
         self.vhosts: dict[str, VirtualHost] = {}
@@ -104,8 +68,8 @@ class Node:
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with all it holds; its connections are closed. Raises KeyError for a missing one."""
         vhost = self.vhosts[name]
-        for session in self.sessions_of(vhost_name=name):
-            session.shut_down(ConnectionForced(f"vhost '{name}' is deleted"))
+        for connection in self.connections_of(vhost_name=name):
+            connection.shut_down(ConnectionForced(f"vhost '{name}' is deleted"))
         for queue in list(vhost.queues.values()):
             vhost.remove_queue(queue, "vhost_deleted")
         del self.vhosts[name]
@@ -113,23 +77,23 @@ class Node:
         if self.event_exchange is not None:
             self.event_exchange.vhost_deleted(name)
 
-    def sessions_of(self, *, vhost_name: str | None = None, user: str | None = None) -> list[Session]:
+    def connections_of(self, *, vhost_name: str | None = None, user: str | None = None) -> list[ConnectionPort]:
         """The open connections to a vhost, or of a user."""
         return [
-            session
-            for session in self.connections.values()
-            if vhost_name in (None, session.vhost_name) and user in (None, session.user)
+            connection
+            for connection in self.connections.values()
+            if vhost_name in (None, connection.vhost_name) and user in (None, connection.user)
         ]
 
     def refuse_beyond_limits(self, user_name: str, vhost_name: str) -> None:
         """Refuse a connection more than its vhost or its user may have; raises NotAllowed."""
         user = self.access.users[user_name]
         limit = user.limit("max-connections")
-        if limit is not None and len(self.sessions_of(user=user_name)) >= limit:
+        if limit is not None and len(self.connections_of(user=user_name)) >= limit:
             text = f"connection refused for user '{user_name}': user connection limit ({limit}) is reached"
             raise NotAllowed(text)
         limit = self.vhosts[vhost_name].limits.get("max-connections", -1)
-        if 0 <= limit <= len(self.sessions_of(vhost_name=vhost_name)):
+        if 0 <= limit <= len(self.connections_of(vhost_name=vhost_name)):
             place = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
             raise NotAllowed(f"{place}: connection limit ({limit}) is reached")
 
@@ -162,11 +126,14 @@ class Node:
     def refuse_another_channel(self, user_name: str) -> None:
         """Refuse a channel more than a user, or the node, may have on all connections together; raises NotAllowed."""
         limit = self.access.users[user_name].limit("max-channels")
-        if limit is not None and sum(session.channel_count for session in self.sessions_of(user=user_name)) >= limit:
+        if (
+            limit is not None
+            and sum(connection.channel_count for connection in self.connections_of(user=user_name)) >= limit
+        ):
             text = self.compat.user_channel_limit_text.format(user=user_name, node=NODE_NAME, limit=limit)
             raise NotAllowed(f"number of channels opened {text}").at(0)
         limit = self.settings.channel_max_per_node
-        if limit is not None and sum(session.channel_count for session in self.connections.values()) >= limit:
+        if limit is not None and sum(connection.channel_count for connection in self.connections.values()) >= limit:
             text = self.compat.node_channel_limit_text.format(node=NODE_NAME, limit=limit)
             raise NotAllowed(f"number of channels opened {text}").at(0)
 
@@ -183,63 +150,17 @@ class Node:
         del self.alarms[resource]
         self.announce("alarm.cleared", source=resource)
         if not self.alarms:
-            for session in list(self.connections.values()):
-                session.unblock()
+            for connection in list(self.connections.values()):
+                connection.unblock()
 
     def alarm_reason(self) -> str:
         """What connection.blocked says."""
         return "low on " + " & ".join(sorted(self.alarms))
 
-    def new_message_id(self) -> int:
-        """The next id of a published message."""
-        self.last_message_id += 1
-        return self.last_message_id
-
-    def new_name(self, prefix: str) -> str:
-        """A name such as RabbitMQ makes for queues and consumers: the prefix and 22 URL-safe characters."""
-        from base64 import urlsafe_b64encode
-
-        return prefix + urlsafe_b64encode(self.random_octets(16)).decode().rstrip("=")
-
-    def random_octets(self, count: int) -> bytes:
-        """So many octets of seeded chance."""
-        return self.dice.randbytes(count)
-
-    def advance(self, now: int, wall_now: int) -> None:
-        """Let time pass: run what is due on both clocks, each at its own instant, and the work it causes."""
-        # Hot: once per turn.
-        if wall_now > self.wall_now:
-            self.wall_now = wall_now
-        if self.liveness.first_at <= self.wall_now or self.timers.first_at <= now:
-            self._run_due(now)
-        if now > self.now:
-            self.now = now
-        if self.work:
-            self.run_work()
-
-    def _run_due(self, now: int) -> None:
-        while (timer := self.liveness.pop_due(self.wall_now)) is not None:
-            if timer.action is not None:
-                timer.action()
-        while (timer := self.timers.pop_due(now)) is not None:
-            self.now = max(self.now, timer.deadline)
-            if timer.action is not None:
-                timer.action()
-            self.run_work()
-
-    def run_work(self) -> None:
-        """Do what other work has left to do, until nothing is left."""
-        work = self.work
-        for _ in range(WORK_LIMIT):
-            if not work:
-                return
-            work.popleft()()
-        raise AssertionError("work caused work without end")
-
     def restart(self) -> None:
         """Stop and start: connections are closed, what is not durable is gone (as seen on a clean restart of 4.3)."""
-        for session in list(self.connections.values()):
-            session.shut_down(ConnectionForced(SHUTDOWN_TEXT))
+        for connection in list(self.connections.values()):
+            connection.shut_down(ConnectionForced(SHUTDOWN_TEXT))
         self.run_work()
         for vhost in self.vhosts.values():
             vhost.restart()

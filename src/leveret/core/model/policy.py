@@ -13,38 +13,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from leveret.core.model import mirroring
-from leveret.core.model.arguments import QUEUE_ARGUMENTS
-
 Definition = Mapping[str, object]
 NOTHING: Final[Definition] = MappingProxyType({})
 
-APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 _QUEUE_TARGETS: Final = {
     "classic": ("queues", "classic_queues", "all"),
     "quorum": ("queues", "quorum_queues", "all"),
     "stream": ("queues", "streams", "all"),
 }
 _EXCHANGE_TARGETS: Final = ("exchanges", "all")
-
-# A policy with one of these keys does not apply to queues of that type at all. The rows of arguments name theirs; these
-# are the keys without such a row.
-_FURTHER_UNSUPPORTED: Final = {
-    "classic": ("target-group-size",),
-    "quorum": mirroring.KEYS,
-    "stream": ("target-group-size", *mirroring.KEYS),
-}
-UNSUPPORTED: Final[dict[str, tuple[str, ...]]] = {
-    queue_type: (
-        *(
-            row.policy_key.name
-            for row in QUEUE_ARGUMENTS.values()
-            if row.policy_key is not None and queue_type in row.policy_key.unsupported_by
-        ),
-        *further,
-    )
-    for queue_type, further in _FURTHER_UNSUPPORTED.items()
-}
 
 
 class PolicyInvalid(ValueError):
@@ -68,8 +45,8 @@ class _PolicySet:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Policy] = {}
-        # In the order in which they are tried.
-        self.ranked: list[tuple[Policy, re.Pattern[str]]] = []
+        # In the order in which they are tried; with the queue types that each does not apply to.
+        self.ranked: list[tuple[Policy, re.Pattern[str], tuple[str, ...]]] = []
 
     def set(self, policy: Policy) -> None:
         self.by_name[policy.name] = policy
@@ -80,14 +57,16 @@ class _PolicySet:
         self._rank()
 
     def _rank(self) -> None:
-        ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
-        self.ranked = [(policy, re.compile(policy.pattern)) for policy in ranked]
+        from leveret.core.model.policy_keys import unsupported_by
 
-    def match(self, name: str, targets: tuple[str, ...], unsupported: tuple[str, ...]) -> Policy | None:
-        for policy, pattern in self.ranked:
+        ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
+        self.ranked = [(policy, re.compile(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
+
+    def match(self, name: str, targets: tuple[str, ...], queue_type: str = "") -> Policy | None:
+        for policy, pattern, unsupported in self.ranked:
             if policy.apply_to not in targets or pattern.search(name) is None:
                 continue
-            if not any(key in policy.definition for key in unsupported):
+            if queue_type not in unsupported:
                 return policy
         return None
 
@@ -116,7 +95,8 @@ class Policies:
         """Add a user policy or replace the one of its name. Raises PolicyInvalid."""
         from leveret.core.model import policy_keys
 
-        policy_keys.refuse_invalid(policy, has_mirroring=self._has_mirroring)
+        has_mirroring = self._has_mirroring
+        _refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
         self._user.set(policy)
 
     def clear(self, name: str) -> None:
@@ -127,7 +107,7 @@ class Policies:
         """Add an operator policy or replace the one of its name. Raises PolicyInvalid."""
         from leveret.core.model import policy_keys
 
-        policy_keys.refuse_invalid_operator_policy(policy)
+        _refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
         self._operator.set(policy)
 
     def clear_operator(self, name: str) -> None:
@@ -136,12 +116,12 @@ class Policies:
 
     def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
         """The user policy and the operator policy that apply to a queue of that name and type."""
-        targets, unsupported = _QUEUE_TARGETS[queue_type], UNSUPPORTED[queue_type]
-        return self._user.match(name, targets, unsupported), self._operator.match(name, targets, unsupported)
+        targets = _QUEUE_TARGETS[queue_type]
+        return self._user.match(name, targets, queue_type), self._operator.match(name, targets, queue_type)
 
     def for_exchange(self, name: str) -> tuple[Policy | None, Policy | None]:
         """The user policy and the operator policy that apply to an exchange of that name."""
-        return self._user.match(name, _EXCHANGE_TARGETS, ()), self._operator.match(name, _EXCHANGE_TARGETS, ())
+        return self._user.match(name, _EXCHANGE_TARGETS), self._operator.match(name, _EXCHANGE_TARGETS)
 
     def effective_for_queue(self, name: str, queue_type: str) -> Definition:
         """What the policies of a queue say together."""
@@ -150,6 +130,21 @@ class Policies:
     def effective_for_exchange(self, name: str) -> Definition:
         """What the policies of an exchange say together."""
         return united(*self.for_exchange(name))
+
+
+def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
+    """Raise PolicyInvalid with every fault RabbitMQ names, one a line."""
+    from leveret.core.model.policy_keys import faults
+
+    found = faults(
+        pattern=policy.pattern,
+        definition=policy.definition,
+        apply_to=policy.apply_to,
+        priority=policy.priority,
+        keys=keys,
+    )
+    if found:
+        raise PolicyInvalid("\n".join(found))
 
 
 def united(policy: Policy | None, operator_policy: Policy | None) -> Definition:

@@ -11,20 +11,31 @@ from typing import Final
 
 from leveret.core.model import mirroring
 from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
-from leveret.core.model.policy import APPLY_TO, Definition, Policy, PolicyInvalid
 from leveret.core.model.terms import binary
 from leveret.core.wire import erlang
 
 # Keys that no queue argument has its row for (see `arguments.QUEUE_ARGUMENTS`).
 _FURTHER: Final = (
     PolicyKey("alternate-exchange", is_string, "alternate exchange name"),
-    PolicyKey("target-group-size", integer_from(1), "qq target count value", "higher"),
+    PolicyKey("target-group-size", integer_from(1), "qq target count value", "higher", ("classic", "stream")),
 )
 _KEYS: Final[dict[str, PolicyKey]] = {
     key.name: key for key in (*_FURTHER, *(row.policy_key for row in QUEUE_ARGUMENTS.values())) if key is not None
 }
-_USER_KEYS: Final = frozenset(_KEYS)
-_OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
+USER_KEYS: Final = frozenset(_KEYS)
+# Of the versions that mirror classic queues.
+USER_KEYS_WITH_MIRRORING: Final = USER_KEYS | frozenset(mirroring.KEYS)
+# Operators may set less.
+OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
+APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+
+
+def unsupported_by(definition: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the queue types that a policy with this definition does not apply to at all."""
+    types = [name for key in definition if key in _KEYS for name in _KEYS[key].unsupported_by]
+    if any(key in mirroring.KEYS for key in definition):
+        types += mirroring.UNSUPPORTED_BY
+    return tuple(dict.fromkeys(types))
 
 
 def merged(key: str, ours: object, theirs: object) -> object:
@@ -38,25 +49,17 @@ def merged(key: str, ours: object, theirs: object) -> object:
     return min(ours, theirs)
 
 
-def refuse_invalid(policy: Policy, *, has_mirroring: bool) -> None:
-    """Raise PolicyInvalid with every fault RabbitMQ names, one a line."""
-    _refuse_invalid(policy, _USER_KEYS | set(mirroring.KEYS) if has_mirroring else _USER_KEYS)
-
-
-def refuse_invalid_operator_policy(policy: Policy) -> None:
-    """The same for a policy of operators, who may set less."""
-    _refuse_invalid(policy, _OPERATOR_KEYS)
-
-
-def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
-    faults = (
-        _priority_fault(policy.priority),
-        _pattern_fault(policy.pattern),
-        _target_fault(policy.apply_to),
-        _definition_fault(policy.definition, keys),
+def faults(
+    *, pattern: object, definition: object, apply_to: object, priority: object, keys: frozenset[str]
+) -> list[str]:
+    """Return every fault that RabbitMQ names in a policy, in its order; `keys` are those that may be set."""
+    found = (
+        _priority_fault(priority),
+        _pattern_fault(pattern),
+        _target_fault(apply_to),
+        _definition_fault(definition, keys),
     )
-    if any(faults):
-        raise PolicyInvalid("\n".join(fault for fault in faults if fault))
+    return [fault for fault in found if fault]
 
 
 def _priority_fault(priority: object) -> str:
@@ -88,7 +91,7 @@ def _definition_fault(definition: object, keys: frozenset[str]) -> str:
         return f"definition must be a dictionary: {printed(definition)}"
     if not definition:
         return "no policy provided"
-    for key in sorted(keys & _USER_KEYS & definition.keys()):
+    for key in sorted(keys & USER_KEYS & definition.keys()):
         if not _KEYS[key].is_valid(definition[key]):
             return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
     mirroring_fault = mirroring.fault(definition) if "ha-mode" in keys else ""
@@ -103,7 +106,7 @@ def _definition_fault(definition: object, keys: frozenset[str]) -> str:
     return _retry_fault(definition)
 
 
-def _retry_fault(definition: Definition) -> str:
+def _retry_fault(definition: Mapping[str, object]) -> str:
     kind = definition.get("delayed-retry-type", "disabled")
     lowest, highest = definition.get("delayed-retry-min"), definition.get("delayed-retry-max")
     if lowest is None and kind != "disabled":

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from leveret.core.model import limits
 
 if TYPE_CHECKING:
-    from leveret.core.model.quorum import QuorumQueue
+    from leveret.core.model.queue import Queue
 
 
 class _Nobody:
@@ -25,7 +25,7 @@ class Publishers:
 
     __slots__ = ("_known", "_nobody", "_queue", "_stopped")
 
-    def __init__(self, queue: QuorumQueue) -> None:
+    def __init__(self, queue: Queue) -> None:
         self._queue = queue
         # Stands for publishers that are no channel: the test itself.
         self._nobody = _Nobody()
@@ -38,16 +38,16 @@ class Publishers:
         publisher = publisher or self._nobody
         if publisher not in self._known:
             self._known.add(publisher)
-            if limits.is_over(self._queue):
+            if limits.is_over(self._queue.settings, self._queue.ready):
                 self._stopped.add(publisher)
         return publisher in self._stopped
 
     def stop_if_full(self) -> None:
         """More is ready than before: everybody known has to stop when that is too much."""
-        if limits.is_over(self._queue):
+        if limits.is_over(self._queue.settings, self._queue.ready):
             self._stopped |= self._known
 
     def let_go_on(self) -> None:
         """More may become ready: until now it was so little, perhaps, that everybody could go on."""
-        if self._stopped and limits.is_well_below(self._queue):
+        if self._stopped and limits.is_well_below(self._queue.settings, self._queue.ready):
             self._stopped.clear()

@@ -1,41 +1,33 @@
-"""A queue: what waits, what is handed out, and who consumes.
+"""What classic and quorum queues share: what waits, what is handed out, and who consumes.
 
 A message arrives by `enqueue`, leaves by `deliver_ready` or `get`, and ends by `acknowledge`, `discard` or expiry;
-`requeue` brings it back. The rule kept throughout: while an entry is ready, no consumer has room. It knows no frames
-and no channels: a consumer's subscriber takes deliveries and turns them into bytes.
+`requeue` brings it back. Age ends messages at the head of a queue, and queues that are not in use: there is one timer
+for the heads and one for the queue, never one per message. The rule kept throughout: while an entry is ready, no
+consumer has room. It knows no frames and no channels: a consumer's subscriber takes deliveries and turns them into
+bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from leveret.core.model import dead_letter, expiry, limits
+from leveret.core.model import dead_letter, limits
 from leveret.core.model.consumer import Consumer, ConsumerRing
-from leveret.core.model.errors import AccessRefused
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queue_types import QueueType
-from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo
+from leveret.core.model.ready import Ready
 from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.stored_queue import QueueSpec, StoredQueue
 from leveret.core.model.timers import Timer
-from leveret.core.wire.values import Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer_timeout import ConsumerTimeout
-    from leveret.core.model.session import Session, Subscriber
-    from leveret.core.model.vhost import VirtualHost
-
-# So many are handed out at once where nothing is acknowledged.
-_RUN: Final = 256
+    from leveret.core.model.ports import Subscriber
 
 
 class Queue(StoredQueue):
-    """A classic queue; a quorum queue differs in what it overrides."""
-
-    # Its mailbox gives acknowledgements before publishes (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
-    acks_overtake_at_commit = True
+    """What classic and quorum queues share; each adds what it does in its own way."""
 
     __slots__ = (
         "active_consumer",
@@ -44,35 +36,14 @@ class Queue(StoredQueue):
         "exclusive_consumer",
         "expiry_timer",
         "is_held",
-        "is_plain",
         "last_ordinal",
         "ready",
         "ring",
         "unacked",
     )
 
-    def __init__(
-        self,
-        vhost: VirtualHost,
-        name: str,
-        queue_type: QueueType,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        exclusive_owner: Session | None,
-        arguments: Table,
-        settings: QueueSettings,
-    ) -> None:
-        super().__init__(
-            vhost,
-            name,
-            queue_type,
-            durable=durable,
-            auto_delete=auto_delete,
-            exclusive_owner=exclusive_owner,
-            arguments=arguments,
-            settings=settings,
-        )
+    def __init__(self, spec: QueueSpec) -> None:
+        super().__init__(spec)
         self.ready: Ready = self.make_ready()
         # Handed out and not settled, by copy.
         self.unacked: dict[int, QueueEntry] = {}
@@ -84,15 +55,21 @@ class Queue(StoredQueue):
         self.is_held = False
         self.expiry_timer: Timer | None = None
         self.disuse_timer: Timer | None = None
-        # Whether nothing but the message itself can ask for more than to be appended; see `_has_no_rules`.
-        self.is_plain = self._has_no_rules
         # None where deliveries may be held for ever.
         self.consumer_timeout: ConsumerTimeout | None = None
-        if queue_type.name == "quorum" or not self.node.compat.consumer_timeout_is_quorum_only:
-            # Classic queues of RabbitMQ 4.3 have none.
+        if self.has_consumer_timeout:
             from leveret.core.model.consumer_timeout import ConsumerTimeout
 
             self.consumer_timeout = ConsumerTimeout(self)
+
+    @property
+    def has_consumer_timeout(self) -> bool:
+        """Whether deliveries may be held for so long only."""
+        return True
+
+    def make_ready(self) -> Ready:
+        """Return an empty order of waiting for this queue."""
+        raise NotImplementedError
 
     def new_entry(self, message: Message) -> QueueEntry:
         """Give a message its place at the end of this queue, without enqueueing it."""
@@ -101,56 +78,24 @@ class Queue(StoredQueue):
         entry = QueueEntry(message, copy, copy, node.now)
         if message.failed_delivery_count:
             entry.delivery_count = message.failed_delivery_count
-            entry.redelivered = self.type.shows_failed_deaths(node.compat)
+            said = node.compat.redelivered_after_rejected_death
+            entry.redelivered = said in ("everywhere", f"in_{self.type.name}")
         return entry
 
-    def make_ready(self) -> Ready:
-        """An empty order of waiting for this queue."""
-        levels = self.settings.max_priority + 1
-        return ReadyByPriority(levels) if levels > 1 else ReadyFifo()
-
     def size_of(self, message: Message) -> int:
-        """What a message counts towards a limit in bytes: its body."""
+        """Return what a message counts towards a limit in bytes: its body."""
         return len(message.body)
 
     def priority_of(self, message: Message) -> int:
-        """The level a message waits on: the highest there is, where it asks for more."""
-        return min(message.properties.priority or 0, self.settings.max_priority)
+        """Return the level a message waits on."""
+        raise NotImplementedError
 
-    def refuses(self, message: Message) -> bool:
-        """Whether a full queue with overflow reject-publish refuses one more message, consumers or not."""
-        return limits.would_overflow(self, message)
-
-    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
-        """Take a message in, or refuse it (False) when full. Hot: once per message and queue."""
-        if not self.is_plain or message.asks_for_more:
-            return self._enqueue_by_the_rules(message, src_copy)
-        return self.take_in(message, src_copy)
-
-    def take_in(self, message: Message, src_copy: int | None = None) -> bool:
-        """Take a message in that wants no more of this plain queue. Hot: once per message and queue."""
-        node = self.node
-        copy = node.last_copy = node.last_copy + 1
-        tap = self.hooks.tap
-        if tap is not None:
-            tap((events.ENQUEUED, node.now, self.vhost.name, self.name, message, copy, src_copy, None))
-        if self.consumers and not self.ready.count:
-            consumer = self.ring.take()
-            if consumer is not None:
-                self.hand_out(QueueEntry(message, copy, copy, node.now), consumer)
-                return True
-        self.ready.append_message(message, copy, node.now)
-        return True
-
-    def _enqueue_by_the_rules(self, message: Message, src_copy: int | None) -> bool:
+    def enqueue_by_rules(self, message: Message, src_copy: int | None) -> bool:
         """Take a message in where limits, age, priority or the type have a say."""
         settings = self.settings
-        if settings.is_refusing and self.refuses(message):
-            limits.refuse(self, message)
-            return False
         entry = self.new_entry(message)
         if settings.message_ttl_us is not None or message.properties.expiration is not None:
-            entry.expires_at = expiry.deadline_of(self, message, entry.enqueued_at)
+            entry.expires_at = self._deadline_of(message, entry.enqueued_at)
         entry.priority = self.priority_of(message)
         tap = self.hooks.tap
         if tap is not None:
@@ -164,61 +109,80 @@ class Queue(StoredQueue):
                 self.hand_out(entry, consumer)
                 return True
         self.ready.append(entry)
-        has_new_head = settings.is_dropping and limits.drop_from_head(self)
+        has_new_head = settings.is_dropping and self.drop_from_head()
         if has_new_head or (entry.expires_at is not None and self.may_be_head(entry)):
-            expiry.expire_heads(self)
+            self.expire_heads()
         return True
 
-    @property
-    def _has_no_rules(self) -> bool:
-        """Whether a message without an expiration of its own is just appended: what `is_plain` remembers."""
-        settings = self.settings
-        has_limits = settings.is_limited or settings.message_ttl_us is not None
-        return type(self) is Queue and not has_limits and not settings.max_priority
+    def _deadline_of(self, message: Message, now: int) -> int | None:
+        """Return when a message that arrives now expires: by the shorter of the queue's TTL and its own expiration."""
+        ttl_us = self.settings.message_ttl_us
+        expiration = message.properties.expiration
+        if expiration is not None:
+            own_us = int(expiration) * 1000
+            ttl_us = own_us if ttl_us is None else min(ttl_us, own_us)
+        return None if ttl_us is None else now + ttl_us
+
+    def forget_failed_deaths(self, entry: QueueEntry) -> None:
+        """Say of an entry that goes straight to a consumer whether it counts as redelivered."""
+        raise NotImplementedError
 
     def may_be_head(self, entry: QueueEntry) -> bool:
-        """Whether an entry that has just arrived is looked at for its age.
+        """Return whether an entry that has just arrived is looked at for its age."""
+        raise NotImplementedError
 
-        RabbitMQ's classic queue looks only when the entry is alone: a later one of higher priority goes to the front
-        unwatched, and outlives its time until something else happens there (rabbit_amqqueue_process, seen on 4.3).
+    def drop_from_head(self) -> bool:
+        """Drop what stands first until the queue is within its limits; return whether something had to go."""
+        ready, settings = self.ready, self.settings
+        has_dropped = False
+        while ready and limits.is_over(settings, ready):
+            entry = ready.pop()
+            if not dead_letter.send(self, entry, dead_letter.MAXLEN):
+                self.tap_dropped(entry, dead_letter.MAXLEN)
+            has_dropped = True
+        return has_dropped
+
+    def expire_heads(self) -> None:
+        """Let go of every head past its deadline, then wait for the next one.
+
+        An entry expires only where RabbitMQ looks: at the head (see `Ready.pop_expired`). One that an older,
+        longer-lived entry hides stays and counts as ready. There is one timer for all heads, never one per message.
         """
-        return len(self.ready) == 1 or self.type.name != "classic"
+        now, ready = self.node.now, self.ready
+        if ready.has_deadlines:
+            while expired := ready.pop_expired(now):
+                for entry in expired:
+                    self.tap_copy(events.EXPIRED, entry)
+                    dead_letter.send(self, entry, dead_letter.EXPIRED)
+        self._arm(ready.next_deadline() if ready.has_deadlines else None)
 
-    def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
-        """Whether the type sees to it itself that a dying message arrives."""
-        return False
+    def _arm(self, deadline: int | None) -> None:
+        timer = self.expiry_timer
+        if timer is not None:
+            if timer.action is not None and timer.deadline == deadline:
+                return
+            timer.cancel()
+        self.expiry_timer = None if deadline is None else self.node.timers.add(deadline, self._on_expiry_timer)
+
+    def _on_expiry_timer(self) -> None:
+        self.expiry_timer = None
+        self.expire_heads()
+
+    def watch_disuse(self) -> None:
+        """Start, restart or stop the clock of x-expires; called whenever the queue is used."""
+        if self.disuse_timer is not None:
+            self.disuse_timer.cancel()
+            self.disuse_timer = None
+        expires_us = self.settings.expires_us
+        if expires_us is not None and not self.consumers and not self.is_deleted:
+            self.disuse_timer = self.node.timers.add(self.node.now + expires_us, self._on_disuse_timer)
+
+    def _on_disuse_timer(self) -> None:
+        self.delete("expired")
 
     def deliver_ready(self) -> None:
         """Hand out what waits while a consumer has room."""
-        ready, ring = self.ready, self.ring
-        looks_first = self.type.name != "classic"
-        while ready.count and not self.is_held:
-            if looks_first and ready.has_deadlines and ready.head_deadline() is not None:
-                expiry.expire_heads(self)
-                if not ready:
-                    return
-            consumer = ring.take()
-            if consumer is None:
-                return
-            if consumer.no_ack and self._hand_out_run(consumer):
-                continue
-            self.hand_out(ready.pop(), consumer)
-            if not looks_first and ready.has_deadlines and ready.head_deadline() is not None:
-                # Fetch, then drop_expired_msgs (rabbit_amqqueue_process, seen on 4.3).
-                expiry.expire_heads(self)
-
-    def _hand_out_run(self, consumer: Consumer) -> bool:
-        """The fast road of a backlog to the only consumer there is, which acknowledges nothing; whether it was gone."""
-        ready = self.ready
-        if not self.is_plain or ready.count < 2 or ready.has_deadlines or self.ring.only() is not consumer:
-            return False
-        if not consumer.subscriber.takes_runs(consumer):
-            return False
-        assert isinstance(ready, ReadyFifo), "a plain queue has no priorities"
-        waiting, copies = ready.pop_unseen(_RUN)
-        if waiting:
-            consumer.subscriber.deliver_run(consumer, waiting, copies)
-        return bool(waiting)
+        raise NotImplementedError
 
     def hold(self) -> None:
         """Hand out nothing until the work at hand is done: a channel ends, and what it held comes back first."""
@@ -240,16 +204,8 @@ class Queue(StoredQueue):
                 self.consumer_timeout.watch(entry, consumer.subscriber, consumer)
         consumer.subscriber.deliver(consumer, entry)
 
-    def refuse_get(self) -> None:
-        """Refuse basic.get where the type does not allow it."""
-
-    def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
-        """Take the head out for basic.get, None when nothing waits."""
-        self.refuse_get()
-        expiry.watch_disuse(self)
-        if self.type.name != "classic":
-            # A classic queue looks behind what it has taken out, and hands out what nothing made it look at.
-            expiry.expire_heads(self)
+    def fetch(self, subscriber: Subscriber | None, *, no_ack: bool) -> QueueEntry | None:
+        """Take the head out for basic.get, and remember who holds it."""
         if not self.ready:
             return None
         entry = self.ready.pop()
@@ -257,16 +213,7 @@ class Queue(StoredQueue):
             self.unacked[entry.copy] = entry
             if self.consumer_timeout is not None and subscriber is not None:
                 self.consumer_timeout.watch(entry, subscriber, None)
-        if no_ack or self.type.name == "classic":
-            expiry.expire_heads(self)
-        else:
-            # A quorum queue looks at what is behind it after the answer, which counts it (seen on 4.3).
-            self.node.work.append(self._look_at_heads)
         return entry
-
-    def _look_at_heads(self) -> None:
-        if not self.is_deleted:
-            expiry.expire_heads(self)
 
     def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """End a delivery: the message is done. Hot: once per acknowledged message."""
@@ -303,19 +250,11 @@ class Queue(StoredQueue):
 
     def tidy_returns(self) -> None:
         """Apply limits and deadlines to what came back, and hand out what is left."""
-        if self.settings.is_dropping:
-            limits.drop_from_head(self)
-        expiry.expire_heads(self)
-        self.deliver_ready()
+        raise NotImplementedError
 
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Whether a returned entry becomes ready at once; a type that says no has done something else with it."""
-        self.tap_copy(events.REQUEUED, entry, reason)
-        return True
-
-    def forget_failed_deaths(self, entry: QueueEntry) -> None:
-        """Hand an entry straight to a consumer: a classic queue has not had it, so it is not redelivered."""
-        entry.redelivered = False
+        raise NotImplementedError
 
     def _let_go(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         # Hot: once per settled delivery.
@@ -355,16 +294,11 @@ class Queue(StoredQueue):
             consumer.ordinal = self.last_ordinal
         if self.settings.is_single_active:
             self.place_single_active(consumer)
-        expiry.watch_disuse(self)
+        self.watch_disuse()
         return consumer
 
     def refuse_consumer(self, consumer: Consumer) -> None:
-        """Refuse a consumer where exclusive use forbids it; remember an exclusive one."""
-        is_shared = bool(self.consumers) or self.settings.is_single_active
-        if self.exclusive_consumer is not None or (consumer.is_exclusive and is_shared):
-            raise AccessRefused(f"{self.place} in exclusive use")
-        if consumer.is_exclusive:
-            self.exclusive_consumer = consumer
+        """Refuse a consumer where exclusive use forbids it."""
 
     def place_single_active(self, consumer: Consumer) -> None:
         """Let a new consumer be the active one, or wait: the first to come stays."""
@@ -398,7 +332,7 @@ class Queue(StoredQueue):
         if self.auto_delete:
             self.delete("auto_delete")
         else:
-            expiry.watch_disuse(self)
+            self.watch_disuse()
 
     def activate_next(self) -> None:
         """Make the highest priority the single active consumer; among equals the one that came first."""
@@ -431,31 +365,13 @@ class Queue(StoredQueue):
     def apply(self, settings: QueueSettings) -> None:
         """Take on new effective settings: limits trim at once, a TTL is for what arrives later."""
         self.settings = settings
-        self.is_plain = self._has_no_rules
-        if settings.is_dropping and limits.drop_from_head(self):
-            expiry.expire_heads(self)
-        expiry.watch_disuse(self)
-
-    @property
-    def keeps_every_message(self) -> bool:
-        """Whether messages survive a restart whatever their delivery mode."""
-        return self.type.is_always_durable
-
-    def forget_transient(self) -> None:
-        """Lose every message that is not persistent: the node restarts."""
-        if self.keeps_every_message:
-            return
-        for entry in self.ready.take_out(lambda entry: not entry.message.is_persistent):
-            self.tap_dropped(entry, "restart")
-        expiry.expire_heads(self)
+        if settings.is_dropping and self.drop_from_head():
+            self.expire_heads()
+        self.watch_disuse()
 
     def used(self) -> None:
         """Somebody declared it: the clock of x-expires starts anew."""
-        expiry.watch_disuse(self)
-
-    def tap_dropped(self, entry: QueueEntry, reason: str) -> None:
-        """Record that a copy was lost for good."""
-        self.tap_copy(events.DROPPED, entry, reason)
+        self.watch_disuse()
 
     def _forget_ready(self, reason: str) -> int:
         forgotten = self.ready.clear()

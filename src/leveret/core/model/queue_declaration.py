@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.model import arguments as checks
-from leveret.core.model.errors import InternalRefusal, PreconditionFailed, ResourceLocked
-from leveret.core.model.queue_types import QUEUE_TYPES, QueueType
+from leveret.core.model.errors import InternalRefusal, PreconditionFailed
+from leveret.core.model.queue_types import QUEUE_TYPES, QueueType, asked_for
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
     from leveret.core.model.access import Rights
+    from leveret.core.model.ports import VirtualHostPort
     from leveret.core.model.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
 
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
@@ -33,7 +33,7 @@ class QueueDeclaration(NamedTuple):
     auto_delete: bool
     arguments: Table
 
-    def typed(self, vhost: VirtualHost) -> QueueDeclaration:
+    def typed(self, vhost: VirtualHostPort) -> QueueDeclaration:
         """The same with the queue type filled in: the vhost's default where the flags allow it, else classic."""
         if not self._leaves_type_open(vhost):
             return self
@@ -41,16 +41,16 @@ class QueueDeclaration(NamedTuple):
         said = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _SAID[name]
         return self._replace(arguments=said)
 
-    def type_in(self, vhost: VirtualHost) -> str:
+    def type_in(self, vhost: VirtualHostPort) -> str:
         """The type that is asked for there, said or not; it need not exist."""
         return self._default_type(vhost) if self._leaves_type_open(vhost) else self.type_name
 
-    def _leaves_type_open(self, vhost: VirtualHost) -> bool:
+    def _leaves_type_open(self, vhost: VirtualHostPort) -> bool:
         compat = vhost.node.compat
         field = self.arguments.get("x-queue-type")
         return compat.fills_in_queue_type if field is None else field.value in compat.default_queue_type_words
 
-    def _default_type(self, vhost: VirtualHost) -> str:
+    def _default_type(self, vhost: VirtualHostPort) -> str:
         default = QUEUE_TYPES[vhost.default_queue_type]
         fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
         return default.name if fits else "classic"
@@ -63,7 +63,7 @@ class QueueDeclaration(NamedTuple):
     def refuse_unless_equivalent(self, queue: StoredQueue) -> None:
         """Refuse a declaration that differs from the queue that is there; the first difference is named."""
         if queue.is_exclusive != self.exclusive:
-            raise ResourceLocked(locked_text(queue.place))
+            queue.refuse_as_locked()
         flags = [("auto_delete", self.auto_delete, queue.auto_delete)]
         if not self.exclusive:
             flags.insert(0, ("durable", self.durable, queue.durable))
@@ -81,7 +81,7 @@ class QueueDeclaration(NamedTuple):
             names = tuple(name for name in names if name != "x-queue-type")
         checks.refuse_inequivalent(queue.place, names, received, current)
 
-    def checked_type(self, vhost: VirtualHost, rights: Rights | None) -> QueueType:
+    def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """The type of the new queue; raises AmqpError where RabbitMQ refuses to make it."""
         compat, place = vhost.node.compat, f"queue '{self.name}' in vhost '{vhost.name}'"
         checks.refuse_invalid_dead_letter_exchange(self.arguments, place)
@@ -89,17 +89,31 @@ class QueueDeclaration(NamedTuple):
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)
             rights("write", "exchange", dead_letter_exchange)
-        checks.refuse_invalid_type(self.arguments, place)
-        queue_type = QUEUE_TYPES[self.type_name]
+        queue_type = asked_for(self.arguments, place)
         known = queue_type.known_arguments(compat)
         checks.refuse_invalid_values(self.arguments, place, known, compat)
         checks.refuse_unknown_to_type(self.arguments, place, known, queue_type.erlang_name, compat)
         self._refuse_denied_features(vhost, queue_type)
-        queue_type.refuse_flags(self, place)
+        self._refuse_flags(queue_type, place)
         vhost.refuse_another_queue(self.name)
         return queue_type
 
-    def _refuse_denied_features(self, vhost: VirtualHost, queue_type: QueueType) -> None:
+    def _refuse_flags(self, queue_type: QueueType, place: str) -> None:
+        """Refuse what a queue of this type cannot be."""
+        if not queue_type.is_always_durable:
+            return
+        if not self.name:
+            raise PreconditionFailed(f"Cannot declare a server-named queue for type {queue_type.erlang_name}")
+        flaws = (
+            ("auto-delete", self.auto_delete),
+            ("exclusive-owner", self.exclusive),
+            ("non-durable", not self.durable),
+        )
+        for flaw, is_there in flaws:
+            if is_there:
+                raise PreconditionFailed(f"invalid property '{flaw}' for {place}")
+
+    def _refuse_denied_features(self, vhost: VirtualHostPort, queue_type: QueueType) -> None:
         if queue_type.is_always_durable:
             return
         compat = vhost.node.compat
@@ -108,14 +122,6 @@ class QueueDeclaration(NamedTuple):
         if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
             text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
             raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES))
-
-
-def locked_text(place: str) -> str:
-    """RabbitMQ's explanation for the use of somebody else's exclusive queue."""
-    return (
-        f"cannot obtain exclusive access to locked {place}. It could be originally declared on another connection "
-        "or the exclusive property value does not match that of the original declaration."
-    )
 
 
 def configured_denial_text(feature: str) -> str:

@@ -6,14 +6,12 @@ redeclaration compares them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
 from leveret.core.model.arguments import QUEUE_ARGUMENTS
-from leveret.core.model.errors import NotImplementedByBroker, PreconditionFailed
-
-if TYPE_CHECKING:
-    from leveret.core.model.queue_declaration import QueueDeclaration
+from leveret.core.model.errors import PreconditionFailed
+from leveret.core.wire.values import TYPE_NAMES, Table
 
 
 class QueueType(NamedTuple):
@@ -26,8 +24,6 @@ class QueueType(NamedTuple):
     consumer_arguments: tuple[str, ...]
     # Classic queues may be exclusive, auto-delete, transient and named by the server; the others are none of it.
     is_always_durable: bool = True
-    # Whether queue.delete heeds if-unused and if-empty.
-    has_delete_conditions: bool = False
     # Who wins where both an argument and a policy set the overflow mode.
     overflow_by: str = "policy"
     # Whether what a full queue refuses may be dead-lettered; a type that cannot drops from its head instead.
@@ -39,40 +35,6 @@ class QueueType(NamedTuple):
         if self.name == "classic" and not compat.classic_knows_leader_locator:
             hidden = (*hidden, "x-queue-leader-locator")
         return tuple([name for name in self.arguments if name not in hidden]) if hidden else self.arguments
-
-    def refuse_flags(self, wanted: QueueDeclaration, place: str) -> None:
-        """Refuse what a queue of this type cannot be; raises PreconditionFailed."""
-        if not self.is_always_durable:
-            return
-        if not wanted.name:
-            raise PreconditionFailed(f"Cannot declare a server-named queue for type {self.erlang_name}")
-        flaws = (
-            ("auto-delete", wanted.auto_delete),
-            ("exclusive-owner", wanted.exclusive),
-            ("non-durable", not wanted.durable),
-        )
-        for flaw, is_there in flaws:
-            if is_there:
-                raise PreconditionFailed(f"invalid property '{flaw}' for {place}")
-
-    def refuse_delete_conditions(self, place: str, *, if_unused: bool, if_empty: bool) -> None:
-        """Refuse the conditions of queue.delete that the type does not support, whatever its state."""
-        if self.name != "quorum":
-            return
-        for flag, is_there in (("if-unused", if_unused), ("if-empty", if_empty)):
-            if is_there:
-                text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
-                raise NotImplementedByBroker(f"cannot delete {place}. {text}")
-
-    def refuse_shared_prefetch(self, place: str, compat: Compat) -> None:
-        """Refuse a consumer on a channel with one prefetch limit for all, where the type does not support it."""
-        is_told = self.name == "quorum" or compat.stream_under_global_qos == "not_implemented"
-        if self.is_always_durable and is_told:
-            raise NotImplementedByBroker(f"{place} does not support global qos")
-
-    def shows_failed_deaths(self, compat: Compat) -> bool:
-        """Whether a message that died by failing says `redelivered` at its first delivery from this type."""
-        return compat.redelivered_after_rejected_death in ("everywhere", f"in_{self.name}")
 
 
 # A redeclaration of a quorum queue compares these in this order, not in that of validation.
@@ -107,7 +69,6 @@ CLASSIC: Final = QueueType(
     arguments=_known("classic"),
     consumer_arguments=("x-priority",),
     is_always_durable=False,
-    has_delete_conditions=True,
     overflow_by="argument",
     has_reject_publish_dlx=True,
 )
@@ -129,3 +90,20 @@ STREAM: Final = QueueType(
 QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, QUORUM, STREAM)}
 # Every consumer argument any type knows: one of these on a wrong type is refused, any other is ignored.
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
+
+
+def asked_for(arguments: Table, place: str) -> QueueType:
+    """Return the queue type that arguments ask for, classic unless they say; raises PreconditionFailed for no type.
+
+    It has to be known before the other arguments are looked at.
+    """
+    field = arguments.get("x-queue-type")
+    if field is None:
+        return CLASSIC
+    if field.tag != "S" or not isinstance(field.value, bytes):
+        tail = f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}"
+        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: {tail}")
+    word = field.value.decode("utf-8", "surrogateescape")
+    if word not in QUEUE_TYPES:
+        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: \"unsupported queue type '{word}'\"")
+    return QUEUE_TYPES[word]

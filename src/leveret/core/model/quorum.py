@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model import dead_letter, expiry, limits
+from leveret.core.model import dead_letter
 from leveret.core.model.consumer import Consumer
-from leveret.core.model.errors import ResourceLocked
+from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.publishers import Publishers
 from leveret.core.model.queue import Queue
 from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.model.stored_queue import QueueSpec
 from leveret.core.model.sure_letter import SureLetter
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from leveret.core.model.ports import Subscriber
     from leveret.core.model.timers import Timer
 
 LEVEL_COUNT: Final = 32
@@ -37,17 +39,19 @@ class QuorumQueue(Queue):
     chooses_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
     settles_first_at_commit = True
-    acks_overtake_at_commit = False
 
     __slots__ = ("__weakref__", "delayed", "dying", "publishers")
 
-    def make_ready(self) -> Ready:
-        """Returned ones first, then by priority."""
+    def __init__(self, spec: QueueSpec) -> None:
+        super().__init__(spec)
         # What waits to be retried, by copy.
         self.delayed: dict[int, tuple[QueueEntry, Timer]] = {}
         # What has died and not reached all its targets, by copy (at-least-once dead-lettering).
         self.dying: dict[int, SureLetter] = {}
         self.publishers = Publishers(self)
+
+    def make_ready(self) -> Ready:
+        """Returned ones first, then by priority."""
         compat = self.node.compat
         level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
         are_counted = not compat.quorum_bytes_are_body_only
@@ -76,23 +80,23 @@ class QuorumQueue(Queue):
             entry.delivery_count = 0
         return entry
 
-    def refuses(self, message: Message) -> bool:
-        """Take every message: it is publishers that a full queue refuses."""
-        return False
-
     def refuses_publisher(self, publisher: object) -> bool:
         """Whether whoever publishes has been told to stop."""
         return self.settings.is_refusing and self.publishers.is_stopped(publisher)
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, and look whether that was too much."""
-        is_taken = super().enqueue(message, src_copy)
+        is_taken = self.enqueue_by_rules(message, src_copy)
         if self.settings.is_refusing:
             self.publishers.stop_if_full()
         return is_taken
 
     def forget_failed_deaths(self, entry: QueueEntry) -> None:
         """Keep the flag: a quorum queue has written the message before anybody gets it."""
+
+    def may_be_head(self, entry: QueueEntry) -> bool:
+        """Look at the age of every entry that arrives."""
+        return True
 
     def delivered_octets(self, entry: QueueEntry, *, is_get: bool) -> bytes | None:
         """The message's properties with the counts of this queue in the headers."""
@@ -118,6 +122,38 @@ class QuorumQueue(Queue):
         if not consumer.has_room():
             self.ring.remove(consumer)
 
+    def deliver_ready(self) -> None:
+        """Hand out what waits and is not too old while a consumer has room."""
+        ready, ring = self.ready, self.ring
+        while ready.count and not self.is_held:
+            if ready.has_deadlines and ready.head_deadline() is not None:
+                self.expire_heads()
+                if not ready:
+                    return
+            consumer = ring.take()
+            if consumer is None:
+                return
+            self.hand_out(ready.pop(), consumer)
+
+    def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
+        """Take the head out for basic.get, None when nothing waits; refuse it beside a single active consumer."""
+        self._refuse_get()
+        self.watch_disuse()
+        self.expire_heads()
+        entry = self.fetch(subscriber, no_ack=no_ack)
+        if entry is None:
+            return None
+        if no_ack:
+            self.expire_heads()
+        else:
+            # It looks at what is behind the entry after the answer, which counts it (seen on 4.3).
+            self.node.work.append(self._look_at_heads)
+        return entry
+
+    def _look_at_heads(self) -> None:
+        if not self.is_deleted:
+            self.expire_heads()
+
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Give up what failed too often; hold back what is to be retried later."""
         self.publishers.let_go_on()
@@ -139,10 +175,10 @@ class QuorumQueue(Queue):
 
     def tidy_returns(self) -> None:
         """Hand out what came back before the limits look at what is left (seen on 4.3; a classic queue drops first)."""
-        expiry.expire_heads(self)
+        self.expire_heads()
         self.deliver_ready()
-        if self.settings.is_dropping and limits.drop_from_head(self):
-            expiry.expire_heads(self)
+        if self.settings.is_dropping and self.drop_from_head():
+            self.expire_heads()
         if self.settings.is_refusing:
             self.publishers.stop_if_full()
 
@@ -151,7 +187,7 @@ class QuorumQueue(Queue):
         settings = self.settings
         if settings.dead_letter_strategy != "at-least-once" or settings.overflow != "reject-publish":
             return False
-        letter = self.dying[entry.copy] = SureLetter(self, entry, reason, exchange_name)
+        letter = self.dying[entry.copy] = SureLetter(self, self.dying, entry, reason, exchange_name)
         self.node.work.append(letter.attempt)
         return True
 
@@ -191,17 +227,24 @@ class QuorumQueue(Queue):
         known.revive(consumer)
         return super().add_consumer(known)
 
-    def refuse_consumer(self, consumer: Consumer) -> None:
-        """Take every consumer: the exclusive flag means nothing here."""
-
-    def refuse_get(self) -> None:
-        """Refuse basic.get beside a single active consumer."""
+    def _refuse_get(self) -> None:
         if self.settings.is_single_active:
             quoted = '<<"quorum">>' if self.node.compat.get_refusal_quotes_queue_type else "quorum"
             raise ResourceLocked(
                 f"cannot obtain access to locked {self.place}. "
                 f"basic.get operations are not supported by {quoted} queues with single active consumer"
             )
+
+    def refuse_shared_prefetch(self) -> None:
+        """Refuse a consumer on a channel with one prefetch limit for all."""
+        raise NotImplementedByBroker(f"{self.place} does not support global qos")
+
+    def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        """Refuse the conditions of queue.delete, whatever the state."""
+        for flag, is_there in (("if-unused", if_unused), ("if-empty", if_empty)):
+            if is_there:
+                text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
+                raise NotImplementedByBroker(f"cannot delete {self.place}. {text}")
 
     def place_single_active(self, consumer: Consumer) -> None:
         """Let a new consumer be the active one, or wait; a higher priority takes over once nothing is outstanding."""
@@ -242,6 +285,9 @@ class QuorumQueue(Queue):
             self.tap_copy(events.PURGED, entry, reason)
         self.delayed.clear()
         return count
+
+    def forget_transient(self) -> None:
+        """Keep everything: what a quorum queue has taken survives a restart whatever its delivery mode."""
 
     def closed(self) -> int:
         """End of the queue: also of what waits to be retried, which delete-ok does not count (seen on 4.3)."""

@@ -19,7 +19,7 @@ from typing import Final, Protocol, cast
 from leveret.core.model.message import Head, Message, QueueEntry
 
 # Message id, body, when it was enqueued, head, when it expires.
-Waiting = tuple[int, bytes, int, Head, int | None]
+WaitingMessage = tuple[int, bytes, int, Head, int | None]
 _BODY: Final = 1
 _ENQUEUED_AT: Final = 2
 _EXPIRES_AT: Final = 4
@@ -95,7 +95,7 @@ class ReadyFifo:
         self._priority = priority
         self._counts_properties = counts_properties
         self._returned: deque[QueueEntry] = deque()
-        self._arrived: deque[Waiting | QueueEntry] = deque()
+        self._arrived: deque[WaitingMessage | QueueEntry] = deque()
         # The copy of what arrived, from `_first` on.
         self._copies: array[int] = array("q")
         self._first = 0
@@ -117,7 +117,7 @@ class ReadyFifo:
     def append(self, entry: QueueEntry) -> None:
         """Add an arriving entry."""
         message = entry.message
-        item: Waiting | QueueEntry = entry
+        item: WaitingMessage | QueueEntry = entry
         if not (entry.acquired_count or entry.delivery_count or entry.redelivered):
             item = (message.id, message.body, entry.enqueued_at, message.head, entry.expires_at)
         self._arrived.append(item)
@@ -164,7 +164,7 @@ class ReadyFifo:
             self.has_deadlines = False
         return entry
 
-    def pop_unseen(self, limit: int) -> tuple[list[Waiting], Sequence[int]]:
+    def pop_unseen(self, limit: int) -> tuple[list[WaitingMessage], Sequence[int]]:
         """Take the oldest out as they wait here, with their copies: at most `limit`, none that was ever handed out.
 
         Hot: once per run of messages that waited.
@@ -177,7 +177,7 @@ class ReadyFifo:
             end = next(index for index, item in enumerate(taken) if isinstance(item, QueueEntry))
             self._arrived.extendleft(reversed(taken[end:]))
             del taken[end:]
-        unseen = cast("list[Waiting]", taken)
+        unseen = cast("list[WaitingMessage]", taken)
         first = self._first
         self._first = end_of_run = first + len(unseen)
         copies = self._copies[first:end_of_run]
@@ -241,7 +241,7 @@ class ReadyFifo:
         for index, item in enumerate(self._arrived, self._first):
             yield self._entry(item, copies[index])
 
-    def _entry(self, item: Waiting | QueueEntry, copy: int) -> QueueEntry:
+    def _entry(self, item: WaitingMessage | QueueEntry, copy: int) -> QueueEntry:
         # Hot: once per message that waited.
         if isinstance(item, QueueEntry):
             return item

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.message import Message
 
 if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.session import ReplyTarget
-    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.model.ports import ReplyTarget, VirtualHostPort
+    from leveret.core.model.runtime import Runtime
 
 NAME: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = NAME + "."
@@ -29,7 +28,7 @@ class ReplyQueue:
 
     __slots__ = ("_vhost", "name", "target")
 
-    def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHost) -> None:
+    def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHostPort) -> None:
         self.name = name
         # The requester's.
         self._vhost = vhost
@@ -54,11 +53,11 @@ class ReplyQueues:
 
     __slots__ = ("_by_name", "_node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Runtime) -> None:
         self._node = node
         self._by_name: dict[str, ReplyQueue] = {}
 
-    def open(self, target: ReplyTarget, vhost: VirtualHost) -> ReplyQueue:
+    def open(self, target: ReplyTarget, vhost: VirtualHostPort) -> ReplyQueue:
         """Make a name for a requester: a token for its channel, a dot, and a random key."""
         from base64 import b64encode
 

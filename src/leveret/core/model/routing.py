@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from leveret.core.model import reply_to
 from leveret.core.model.binding import Destination
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
-from leveret.core.model.reply_to import ReplyQueue
+from leveret.core.model.reply_to import ReplyQueue, ReplyQueues
 from leveret.core.model.stored_queue import StoredQueue
-
-if TYPE_CHECKING:
-    from leveret.core.model.vhost import VirtualHost
 
 AnyQueue = StoredQueue | ReplyQueue
 
 
-def walk(vhost: VirtualHost, exchange: Exchange, found: Sequence[Destination], message: Message) -> list[AnyQueue]:
+def walk(
+    exchanges: Mapping[str, Exchange],
+    replies: ReplyQueues,
+    exchange: Exchange,
+    found: Sequence[Destination],
+    message: Message,
+) -> list[AnyQueue]:
     """The queues of a message, each once; `found` is what the first exchange's own bindings say.
 
     Every exchange is visited once, so cycles end.
@@ -27,11 +29,11 @@ def walk(vhost: VirtualHost, exchange: Exchange, found: Sequence[Destination], m
     visited: dict[str, None] = {exchange.name: None}
     pending = [(exchange, found)]
     for source, destinations in pending:
-        if source is vhost.default_exchange:
-            queues.update(dict.fromkeys(_reply_queues(vhost, message)))
+        if not source.name:
+            queues.update(dict.fromkeys(_reply_queues(replies, message)))
         # An alternate of the empty name leads nowhere: the default exchange is none (seen on 4.3).
         if not destinations and source.alternate_exchange:
-            alternate = vhost.exchanges.get(source.alternate_exchange)
+            alternate = exchanges.get(source.alternate_exchange)
             destinations = () if alternate is None else (alternate,)
         for destination in destinations:
             if isinstance(destination, StoredQueue):
@@ -42,6 +44,6 @@ def walk(vhost: VirtualHost, exchange: Exchange, found: Sequence[Destination], m
     return list(queues)
 
 
-def _reply_queues(vhost: VirtualHost, message: Message) -> list[ReplyQueue]:
+def _reply_queues(replies: ReplyQueues, message: Message) -> list[ReplyQueue]:
     keys = [key for key in message.routing_keys if key.startswith(reply_to.PREFIX)]
-    return [queue for key in keys if (queue := vhost.node.reply_queues.find(key)) is not None]
+    return [queue for key in keys if (queue := replies.find(key)) is not None]

@@ -15,8 +15,6 @@ from leveret.core.wire.values import Field, Table
 if TYPE_CHECKING:
     from leveret.core.model.queue_types import QueueType
 
-DEFAULT_DELIVERY_LIMIT = 20
-
 
 class QueueSettings(NamedTuple):
     """The effective settings of one queue. None means "not set"."""

@@ -1,6 +1,6 @@
 """What every queue that keeps messages has in common: its place in a vhost, its flags, and what others ask of it.
 
-`Queue` (classic and quorum) and `Stream` are such queues; a `ReplyQueue` is none, for it keeps nothing. Vhosts,
+A `Queue` (classic or quorum) and a `StreamQueue` are such queues; a `ReplyQueue` is none, for it keeps nothing. Vhosts,
 handlers and views know queues by this class alone, so a type that answers these questions is one they can use.
 """
 
@@ -8,27 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol
 
 from leveret.core.model.errors import ResourceLocked
-from leveret.core.model.queue_declaration import locked_text
+from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
     from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.node import Node
+    from leveret.core.model.ports import ConnectionPort, Subscriber, VirtualHostPort
     from leveret.core.model.queue_types import QueueType
-    from leveret.core.model.session import Session, Subscriber
     from leveret.core.model.settings import QueueSettings
-    from leveret.core.model.vhost import VirtualHost
     from leveret.core.wire.values import Table
 
 
-class Waiting(Protocol):
+class ReadyEntries(Protocol):
     """Entries in order, next first."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[QueueEntry]: ...
+
+
+class QueueSpec(NamedTuple):
+    """What a queue is made from: its place, its flags and its settings, once everything about them is checked."""
+
+    vhost: VirtualHostPort
+    name: str
+    type: QueueType
+    durable: bool
+    auto_delete: bool
+    # None unless it is exclusive.
+    exclusive_owner: ConnectionPort | None
+    arguments: Table
+    settings: QueueSettings
 
 
 class StoredQueue:
@@ -63,28 +75,17 @@ class StoredQueue:
         "vhost",
     )
 
-    def __init__(
-        self,
-        vhost: VirtualHost,
-        name: str,
-        queue_type: QueueType,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        exclusive_owner: Session | None,
-        arguments: Table,
-        settings: QueueSettings,
-    ) -> None:
-        self.vhost = vhost
-        self.node: Node = vhost.node
-        self.hooks = vhost.node.hooks
-        self.name = name
-        self.type = queue_type
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.exclusive_owner = exclusive_owner
-        self.arguments = arguments
-        self.settings = settings
+    def __init__(self, spec: QueueSpec) -> None:
+        self.vhost = spec.vhost
+        self.node = spec.vhost.node
+        self.hooks = spec.vhost.node.hooks
+        self.name = spec.name
+        self.type = spec.type
+        self.durable = spec.durable
+        self.auto_delete = spec.auto_delete
+        self.exclusive_owner = spec.exclusive_owner
+        self.arguments = spec.arguments
+        self.settings = spec.settings
         # In order of registration; with a single active consumer also the waiting ones.
         self.consumers: list[Consumer] = []
         self.is_deleted = False
@@ -105,7 +106,7 @@ class StoredQueue:
         return f"queue '{self.name}' in vhost '{self.vhost.name}'"
 
     @property
-    def ready(self) -> Waiting:
+    def ready(self) -> ReadyEntries:
         """What a consumer could get, next first."""
         raise NotImplementedError
 
@@ -119,10 +120,17 @@ class StoredQueue:
         """How many consumers queue.declare-ok tells of."""
         return len(self.consumers)
 
-    def refuse_others(self, session: Session | None) -> None:
+    def refuse_others(self, connection: ConnectionPort | None) -> None:
         """Refuse a connection that does not own this exclusive queue; None is the test itself, which may."""
-        if self.exclusive_owner is not None and session is not None and self.exclusive_owner is not session:
-            raise ResourceLocked(locked_text(self.place))
+        if self.exclusive_owner is not None and connection is not None and self.exclusive_owner is not connection:
+            self.refuse_as_locked()
+
+    def refuse_as_locked(self) -> NoReturn:
+        """Refuse the use of an exclusive queue that belongs to another connection."""
+        raise ResourceLocked(
+            f"cannot obtain exclusive access to locked {self.place}. It could be originally declared on another "
+            "connection or the exclusive property value does not match that of the original declaration."
+        )
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, or refuse it (False)."""
@@ -140,6 +148,10 @@ class StoredQueue:
         """Properties to deliver instead of the message's own, None for those."""
         return None
 
+    def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
+        """Whether the type sees to it itself that a dying message arrives."""
+        return False
+
     def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """End a delivery: the message is done."""
         raise NotImplementedError
@@ -154,6 +166,9 @@ class StoredQueue:
 
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
         """Refuse a consumer by what it asks for, before it is made."""
+
+    def refuse_shared_prefetch(self) -> None:
+        """Refuse a consumer on a channel with one prefetch limit for all, where the type does not support it."""
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Let a consumer in, or the one it was before; raises AmqpError where the type forbids it."""
@@ -181,6 +196,9 @@ class StoredQueue:
         """Forget what is ready; the number of messages forgotten."""
         raise NotImplementedError
 
+    def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        """Refuse what the conditions of queue.delete forbid, or refuse the conditions, where the type heeds them."""
+
     def delete(self, reason: str | None = None) -> int:
         """Delete the queue; the number of ready messages that went with it."""
         return self.vhost.remove_queue(self, reason)
@@ -188,6 +206,10 @@ class StoredQueue:
     def closed(self) -> int:
         """End of the queue: forget what it held and tell its consumers. Called by the vhost alone."""
         raise NotImplementedError
+
+    def tap_dropped(self, entry: QueueEntry, reason: str) -> None:
+        """Record that a copy was lost for good."""
+        self.tap_copy(events.DROPPED, entry, reason)
 
     def cancel_consumers(self) -> None:
         """Part with every consumer: the client hears of it after the answer to whatever deleted the queue."""

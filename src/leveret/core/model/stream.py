@@ -17,18 +17,15 @@ from leveret.core.model import stream_offset
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import InternalRefusal, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queue_types import QueueType
 from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.stored_queue import QueueSpec, StoredQueue
 from leveret.core.model.stream_filter import StreamFilter, refuse_invalid_value
 from leveret.core.model.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
 from leveret.core.model.stream_message import refuse_unstorable, stored
-from leveret.core.wire.values import Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.session import Session, Subscriber
-    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.model.ports import Subscriber
 
 # Why a message left the log.
 RETENTION = "retention"
@@ -56,35 +53,15 @@ class _Reader:
         return None
 
 
-class Stream(StoredQueue):
+class StreamQueue(StoredQueue):
     """A queue of type stream."""
 
     recovers_at_once = True
 
     __slots__ = ("_held", "_log", "_readers", "_waiting")
 
-    def __init__(
-        self,
-        vhost: VirtualHost,
-        name: str,
-        queue_type: QueueType,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        exclusive_owner: Session | None,
-        arguments: Table,
-        settings: QueueSettings,
-    ) -> None:
-        super().__init__(
-            vhost,
-            name,
-            queue_type,
-            durable=durable,
-            auto_delete=auto_delete,
-            exclusive_owner=exclusive_owner,
-            arguments=arguments,
-            settings=settings,
-        )
+    def __init__(self, spec: QueueSpec) -> None:
+        super().__init__(spec)
         self._log = StreamLog()
         self._readers: dict[Consumer, _Reader] = {}
         # The readers with room; all of them have read everything.
@@ -163,6 +140,11 @@ class Stream(StoredQueue):
         if no_ack:
             kind = "stream queues" if compat.has_first_stream_texts else "stream"
             raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
+
+    def refuse_shared_prefetch(self) -> None:
+        """Refuse a consumer on a channel with one prefetch limit for all, in the versions that do."""
+        if self.node.compat.stream_under_global_qos == "not_implemented":
+            raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Let a consumer in, at its offset; the exclusive flag means nothing here. Raises InternalRefusal."""

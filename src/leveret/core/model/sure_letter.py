@@ -14,8 +14,8 @@ from leveret.core.model.timers import Timer
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.quorum import QuorumQueue
-    from leveret.core.model.routing import AnyQueue
+    from leveret.core.model.ports import Target
+    from leveret.core.model.stored_queue import StoredQueue
 
 RETRY_US: Final = 180 * 1_000_000
 
@@ -23,15 +23,29 @@ RETRY_US: Final = 180 * 1_000_000
 class SureLetter:
     """One dying message on its way."""
 
-    __slots__ = ("_entry", "_exchange_name", "_is_told", "_letter", "_queue", "_reason", "_taken_by", "_timer")
+    __slots__ = (
+        "_dying",
+        "_entry",
+        "_exchange_name",
+        "_is_told",
+        "_letter",
+        "_queue",
+        "_reason",
+        "_taken_by",
+        "_timer",
+    )
 
-    def __init__(self, queue: QuorumQueue, entry: QueueEntry, reason: str, exchange_name: str) -> None:
+    def __init__(
+        self, queue: StoredQueue, dying: dict[int, SureLetter], entry: QueueEntry, reason: str, exchange_name: str
+    ) -> None:
+        """Keep the letter among those that are `dying` until all have taken it."""
         self._queue = queue
+        self._dying = dying
         self._entry = entry
         self._reason = reason
         self._exchange_name = exchange_name
         self._letter = dead_letter.letter_of(queue, entry, reason, exchange_name)
-        self._taken_by: dict[AnyQueue, None] = {}
+        self._taken_by: dict[Target, None] = {}
         self._is_told = False
         self._timer: Timer | None = None
 
@@ -55,7 +69,7 @@ class SureLetter:
             if target.enqueue(self._letter, self._entry.copy):
                 self._taken_by[target] = None
         if all(target in self._taken_by or not self._may_enter(target) for target in targets):
-            self._queue.dying.pop(self._entry.copy, None)
+            self._dying.pop(self._entry.copy, None)
         else:
             self._try_later()
 
@@ -66,11 +80,11 @@ class SureLetter:
         if not self._is_told:
             self._queue.tap_copy(events.PURGED, self._entry, "queue_deleted")
 
-    def _targets(self) -> list[AnyQueue]:
+    def _targets(self) -> list[Target]:
         exchange = self._queue.vhost.exchanges.get(self._exchange_name)
         return [] if exchange is None else list(self._queue.vhost.route(exchange, self._letter))
 
-    def _may_enter(self, target: AnyQueue) -> bool:
+    def _may_enter(self, target: Target) -> bool:
         return not dead_letter.closes_cycle(self._letter, target.name, self._reason)
 
     def _try_later(self) -> None:

@@ -13,6 +13,7 @@ from leveret.core.model import arguments as queue_arguments
 from leveret.core.model import dead_letter, routing
 from leveret.core.model.access import Rights
 from leveret.core.model.binding import Binding, BindingKey, Destination, binding_key
+from leveret.core.model.classic import ClassicQueue
 from leveret.core.model.errors import (
     AccessRefused,
     InternalRefusal,
@@ -33,11 +34,10 @@ from leveret.core.model.exchanges.exchange import (
 )
 from leveret.core.model.message import Message
 from leveret.core.model.policy import Policies
-from leveret.core.model.queue import Queue
 from leveret.core.model.queue_declaration import QueueDeclaration
 from leveret.core.model.routing import AnyQueue
 from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.stored_queue import QueueSpec, StoredQueue
 from leveret.core.wire import erlang
 from leveret.core.wire.values import Table
 from leveret.trace import events
@@ -45,7 +45,7 @@ from leveret.trace import events
 if TYPE_CHECKING:
     from leveret.core.model.firehose import Client, Firehose
     from leveret.core.model.node import Node
-    from leveret.core.model.session import Session
+    from leveret.core.model.ports import ConnectionPort
 
 # Connection and channel number of whoever asked; None for the test itself and for what the broker does by itself.
 Origin = tuple[int | None, int | None]
@@ -130,12 +130,12 @@ class VirtualHost:
         """A name as this version's texts show it."""
         return erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
 
-    def queue(self, name: str, session: Session | None = None) -> StoredQueue:
-        """The queue of that name, for use by `session`; raises NotFound, or ResourceLocked for somebody else's."""
+    def queue(self, name: str, connection: ConnectionPort | None = None) -> StoredQueue:
+        """The queue of that name, for use by `connection`; raises NotFound, or ResourceLocked for somebody else's."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
-        queue.refuse_others(session)
+        queue.refuse_others(connection)
         return queue
 
     def declare_exchange(
@@ -240,7 +240,7 @@ class VirtualHost:
     ) -> None:
         """Bind a queue or an exchange to an exchange; the same binding twice is one. Raises AmqpError."""
         source.check_binding(destination, routing_key, arguments, self.node.compat)
-        binding = Binding(source, destination, routing_key, arguments)
+        binding = Binding(source.name, destination, routing_key, arguments)
         if source.bind(binding):
             self.node.topology_version += 1
             self.incoming.setdefault(destination, {})[(source.name, binding.key)] = binding
@@ -287,15 +287,16 @@ class VirtualHost:
         """Forget every binding that leads to a destination; the auto-delete exchanges that have to go with it."""
         sources = []
         for binding in self.incoming.pop(destination, {}).values():
-            binding.source.unbind(binding.key)
-            if binding.source.is_due_for_deletion:
-                sources.append(binding.source)
+            source = self.exchanges[binding.source_name]
+            source.unbind(binding.key)
+            if source.is_due_for_deletion:
+                sources.append(source)
         return sources
 
     def _forget_incoming(self, binding: Binding) -> None:
         incoming = self.incoming.get(binding.destination)
         if incoming is not None:
-            incoming.pop((binding.source.name, binding.key), None)
+            incoming.pop((binding.source_name, binding.key), None)
             if not incoming:
                 del self.incoming[binding.destination]
 
@@ -307,7 +308,7 @@ class VirtualHost:
         exclusive: bool = False,
         auto_delete: bool = False,
         arguments: Table = Table.EMPTY,
-        session: Session | None = None,
+        connection: ConnectionPort | None = None,
         rights: Rights | None = None,
         origin: Origin = NOBODY,
     ) -> StoredQueue:
@@ -315,33 +316,36 @@ class VirtualHost:
         wanted = QueueDeclaration(name, durable, exclusive, auto_delete, arguments).typed(self)
         queue = self.queues.get(name)
         if queue is None:
-            queue = self._add_queue(wanted, session, rights)
+            queue = self._add_queue(wanted, connection, rights)
         else:
-            queue.refuse_others(session)
+            queue.refuse_others(connection)
             wanted.refuse_unless_equivalent(queue)
         queue.used()
         self._tap(events.QUEUE_DECLARE, origin, queue.name, queue.arguments)
         return queue
 
-    def _add_queue(self, wanted: QueueDeclaration, session: Session | None, rights: Rights | None) -> StoredQueue:
+    def _add_queue(
+        self, wanted: QueueDeclaration, connection: ConnectionPort | None, rights: Rights | None
+    ) -> StoredQueue:
         queue_type = wanted.checked_type(self, rights)
         name = wanted.name or self.node.new_name("amq.gen-")
         definition = self.policies.effective_for_queue(name, queue_type.name)
-        queue = _queue_class(queue_type.name)(
+        spec = QueueSpec(
             self,
             name,
             queue_type,
             # An exclusive queue is never durable, whatever it was declared as (seen on 4.3 and 3.10).
             durable=wanted.durable and not wanted.exclusive,
             auto_delete=wanted.auto_delete,
-            exclusive_owner=session if wanted.exclusive else None,
+            exclusive_owner=connection if wanted.exclusive else None,
             arguments=wanted.arguments,
             settings=QueueSettings.of(wanted.arguments, definition, queue_type),
         )
+        queue = _queue_class(queue_type.name)(spec)
         self.node.topology_version += 1
         self.queues[name] = queue
-        if session is not None and wanted.exclusive:
-            self.exclusive_queues.setdefault(session.number, []).append(queue)
+        if connection is not None and wanted.exclusive:
+            self.exclusive_queues.setdefault(connection.number, []).append(queue)
         return queue
 
     def delete_queue(
@@ -350,19 +354,15 @@ class VirtualHost:
         *,
         if_unused: bool = False,
         if_empty: bool = False,
-        session: Session | None = None,
+        connection: ConnectionPort | None = None,
         origin: Origin = NOBODY,
     ) -> int:
         """Delete a queue; the number of ready messages lost, 0 for a missing one. Raises AmqpError."""
         queue = self.queues.get(name)
         if queue is None:
             return 0
-        queue.refuse_others(session)
-        queue.type.refuse_delete_conditions(queue.place, if_unused=if_unused, if_empty=if_empty)
-        if if_empty and queue.ready and queue.type.has_delete_conditions:
-            raise PreconditionFailed(f"{queue.place} not empty")
-        if if_unused and queue.consumers and queue.type.has_delete_conditions:
-            raise PreconditionFailed(f"{queue.place} in use")
+        queue.refuse_others(connection)
+        queue.refuse_delete(if_unused=if_unused, if_empty=if_empty)
         return self.remove_queue(queue, None, origin)
 
     def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NOBODY) -> int:
@@ -377,9 +377,9 @@ class VirtualHost:
         self._tap(events.QUEUE_DELETE, origin, queue.name, reason)
         return count
 
-    def session_ended(self, session: Session) -> None:
+    def connection_ended(self, connection: ConnectionPort) -> None:
         """Delete the queues that belonged to a connection."""
-        for queue in self.exclusive_queues.pop(session.number, ()):
+        for queue in self.exclusive_queues.pop(connection.number, ()):
             self.remove_queue(queue, "exclusive")
 
     def route(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
@@ -388,7 +388,7 @@ class VirtualHost:
         # A further key may name a requester, whom no binding leads to.
         if len(found) == 1 and len(message.routing_keys) == 1 and isinstance(found[0], StoredQueue):
             return (found[0],)
-        return routing.walk(self, exchange, found, message)
+        return routing.walk(self.exchanges, self.node.reply_queues, exchange, found, message)
 
     def publish(self, exchange: Exchange, message: Message, publisher: Client | None = None) -> Published:
         """Put a message where it belongs: the queues it was routed to, and whether one of them refused it."""
@@ -501,11 +501,11 @@ class VirtualHost:
 def _queue_class(type_name: str) -> type[StoredQueue]:
     """The class of a type of queue; those that fewer use are imported with the first of their queues."""
     if type_name == "classic":
-        return Queue
+        return ClassicQueue
     if type_name == "quorum":
         from leveret.core.model.quorum import QuorumQueue
 
         return QuorumQueue
-    from leveret.core.model.stream import Stream
+    from leveret.core.model.stream import StreamQueue
 
-    return Stream
+    return StreamQueue

@@ -14,7 +14,7 @@ from leveret.core.model.access import Kind, Right
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import AmqpError, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.ready import Waiting
+from leveret.core.model.ready import WaitingMessage
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol import settling
 from leveret.core.protocol.assembler import Assembler
@@ -175,7 +175,7 @@ class Channel:
         is_watched = self.connection.faults.deliver is not None or self.vhost.firehose is not None
         return not (is_watched or self.is_limited or consumer.edits_deliveries)
 
-    def deliver_run(self, consumer: Consumer, waiting: Sequence[Waiting], copies: Sequence[int]) -> None:
+    def deliver_run(self, consumer: Consumer, waiting: Sequence[WaitingMessage], copies: Sequence[int]) -> None:
         """Send what was never handed out to a consumer that acknowledges nothing. Hot: once per run of deliveries."""
         first_tag = self.last_tag + 1
         self.last_tag += len(waiting)
@@ -185,7 +185,7 @@ class Channel:
             self._tap_run(tap, consumer, first_tag, waiting, copies)
 
     def _tap_run(
-        self, tap: Tap, consumer: Consumer, first_tag: int, waiting: Sequence[Waiting], copies: Sequence[int]
+        self, tap: Tap, consumer: Consumer, first_tag: int, waiting: Sequence[WaitingMessage], copies: Sequence[int]
     ) -> None:
         now, place = self.node.now, (self.vhost.name, self.connection.number, self.number, consumer.queue.name)
         for tag, (message_id, body, _, head, _), copy in zip(count(first_tag), waiting, copies, strict=False):

@@ -416,7 +416,7 @@ class Connection:
             channel.requeue_all()
             channel.state = ChannelState.CLOSED
         self.confirming = {}
-        self.vhost.session_ended(self)
+        self.vhost.connection_ended(self)
         self.node.run_work()
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.message import Head, Message, QueueEntry
-from leveret.core.model.ready import Waiting
+from leveret.core.model.ready import WaitingMessage
 from leveret.core.model.stored_queue import StoredQueue
 from leveret.core.wire.constants import (
     CLASS_BASIC,
@@ -113,7 +113,7 @@ class DeliveryEncoder:
             self._learn(is_redelivered, message, properties_octets)
         return self._front, _pack_tag(tag), self._rest, body, FRAME_END_OCTET
 
-    def encode_run(self, tag: int, waiting: Iterable[Waiting]) -> list[bytes]:
+    def encode_run(self, tag: int, waiting: Iterable[WaitingMessage]) -> list[bytes]:
         """Deliveries of messages that were never handed out, numbered from `tag`. Hot: a loop over messages."""
         pieces: list[bytes] = []
         for message_id, body, _, head, _ in waiting:

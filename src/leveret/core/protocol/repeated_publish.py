@@ -13,8 +13,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.model.classic import ClassicQueue
 from leveret.core.model.message import Message
-from leveret.core.model.queue import Queue
 from leveret.core.model.stored_queue import StoredQueue
 from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.state import ChannelState
@@ -142,7 +142,7 @@ class RepeatedPublish:
 
 def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]:
     """How the repetitions of a message get into a queue; a change of the queue's rules ends what is remembered."""
-    if isinstance(queue, Queue) and queue.is_plain and not message.asks_for_more:
+    if isinstance(queue, ClassicQueue) and queue.is_plain and not message.asks_for_more:
         return queue.take_in
     return queue.enqueue
 

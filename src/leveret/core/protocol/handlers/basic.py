@@ -90,14 +90,14 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         raise PreconditionFailed(f"only creator channel may consume from {place}")
     queue = channel.vhost.queue(name, channel.connection)
     if channel.shared_prefetch_count:
-        queue.type.refuse_shared_prefetch(queue.place, channel.node.compat)
+        queue.refuse_shared_prefetch()
     consumer_arguments.refuse_invalid(queue, method.arguments)
     queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
     consumer = Consumer(
         method.consumer_tag or channel.node.new_name("amq.ctag-"),
         queue,
         channel,
-        session_number=channel.connection.number,
+        connection_number=channel.connection.number,
         channel_number=channel.number,
         no_ack=method.no_ack,
         is_exclusive=method.exclusive,

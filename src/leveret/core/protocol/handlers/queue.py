@@ -67,7 +67,7 @@ def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
         arguments=method.arguments,
-        session=channel.connection,
+        connection=channel.connection,
         rights=channel.require,
         origin=channel.origin,
     )
@@ -153,7 +153,7 @@ def delete(channel: Channel, method: QueueDelete) -> None:
         name,
         if_unused=method.if_unused,
         if_empty=method.if_empty,
-        session=channel.connection,
+        connection=channel.connection,
         origin=channel.origin,
     )
     if not method.nowait:

@@ -1,20 +1,27 @@
-"""What the model tells a connection and a channel: the seam to the protocol layer, which implements it."""
+"""The ports of the model: what its parts need of others that they must not know.
+
+`ConnectionPort`, `Subscriber` and `ReplyTarget` are what the model tells a connection and a channel; the protocol layer
+implements them. `VirtualHostPort` is what a queue needs of its virtual host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.model.errors import AmqpError
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
+    from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.ready import Waiting
+    from leveret.core.model.ready import WaitingMessage
+    from leveret.core.model.runtime import Runtime
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
 
 
-class Session(Protocol):
+class ConnectionPort(Protocol):
     """A connection, as far as the model cares: who owns what, and whom to tell."""
 
     number: int
@@ -73,7 +80,7 @@ class Subscriber(Protocol):
     def takes_runs(self, consumer: Consumer) -> bool:
         """Whether nobody looks at each single delivery to the consumer."""
 
-    def deliver_run(self, consumer: Consumer, waiting: Sequence[Waiting], copies: Sequence[int]) -> None:
+    def deliver_run(self, consumer: Consumer, waiting: Sequence[WaitingMessage], copies: Sequence[int]) -> None:
         """Send what was never handed out to a consumer that acknowledges nothing, where it takes runs."""
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
@@ -94,6 +101,52 @@ class ReplyTarget(Protocol):
 
     def deliver_reply(self, message: Message) -> None:
         """Send one reply to the client."""
+
+
+class Target(Protocol):
+    """A queue of any kind, as far as a message that arrives cares."""
+
+    name: str
+
+    def refuses_publisher(self, publisher: object) -> bool:
+        """Whether it takes nothing from this publisher, just now."""
+
+    def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
+        """Take a message in, or refuse it (False)."""
+
+
+class VirtualHostPort(Protocol):
+    """A virtual host, as far as its queues need it."""
+
+    name: str
+    default_queue_type: str
+
+    @property
+    def node(self) -> Runtime:
+        """The clock, the work and the ids of the node."""
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """The exchanges by name."""
+
+    @property
+    def queues(self) -> Mapping[str, StoredQueue]:
+        """The queues by name."""
+
+    def refuse_another_queue(self, name: str) -> None:
+        """Refuse a queue beyond a limit."""
+
+    def remove_queue(self, queue: StoredQueue, reason: str | None) -> int:
+        """Take a queue out; the number of ready messages lost."""
+
+    def route(self, exchange: Exchange, message: Message) -> Sequence[Target]:
+        """Find the queues of a message, each once."""
+
+    def post(self, letter: Message, exchange: Exchange, src_copy: int, reason: str) -> None:
+        """Let a dead letter be routed once the work at hand is done."""
+
+    def lost(self, message: Message, reason: str = ..., queue_name: str | None = None) -> None:
+        """Record that a message entered no queue, or not this one."""
 
 
 Confirm = Callable[[bool], None]
