@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
@@ -34,6 +35,12 @@ OWN_FOR_SOME = (
 )
 # How many modules of leveret a first connection may load, a fifth of a millisecond each. This only moves down.
 OWN_MODULES_MAX = 110
+
+# How many modules may import each other in a circle, imports for types included; these only move down.
+CIRCLE_MAX = 6
+CIRCLE_COUNT_MAX = 8
+# Circles that are larger still: the package they lie within, and how large each may be.
+LARGER_CIRCLES = {"leveret.core.protocol": 19}
 
 # A client that needs nothing but sockets logs in and opens "/".
 FIRST_CONNECTION = r"""
@@ -100,6 +107,52 @@ def test_pytest_loads_the_plugin_without_loading_the_broker() -> None:
     imported = modules_after("import pytest_leveret.plugin")
 
     assert [name for name in imported if name.split(".")[0] == "leveret"] == []
+
+
+def test_circles_of_imports_are_few_and_small() -> None:
+    circles = circles_of(grimp.build_graph("leveret", exclude_type_checking_imports=False, cache_dir=None))
+
+    larger = [circle for circle in circles if len(circle) > size_limit_of(circle)]
+
+    assert larger == []
+    assert len(circles) <= CIRCLE_COUNT_MAX, circles
+
+
+def circles_of(graph: grimp.ImportGraph) -> list[list[str]]:
+    """Return the groups of modules that import each other, sorted: the strongly connected components of the graph."""
+    imports = {module: sorted(graph.find_modules_directly_imported_by(module)) for module in sorted(graph.modules)}
+    # Tarjan's algorithm: the lowest index that a module reaches names its component.
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    circles: list[list[str]] = []
+
+    def visit(module: str) -> int:
+        index = lowest[module] = len(lowest)
+        path.append(module)
+        for imported in imports[module]:
+            if imported not in lowest:
+                lowest[module] = min(lowest[module], visit(imported))
+            elif imported in path:
+                lowest[module] = min(lowest[module], lowest[imported])
+        if lowest[module] == index:
+            component = path[path.index(module) :]
+            del path[path.index(module) :]
+            if len(component) > 1:
+                circles.append(sorted(component))
+        return lowest[module]
+
+    for module in imports:
+        if module not in lowest:
+            visit(module)
+    return sorted(circles)
+
+
+def size_limit_of(circle: list[str]) -> int:
+    """Return how many modules a circle may have: more, if it lies within a package that is exempt."""
+    for package, limit in LARGER_CIRCLES.items():
+        if all(module.startswith(f"{package}.") for module in circle):
+            return limit
+    return CIRCLE_MAX
 
 
 def modules_after(code: str) -> list[str]:
