@@ -82,10 +82,6 @@ class Queue(StoredQueue):
             entry.redelivered = said in ("everywhere", f"in_{self.type.name}")
         return entry
 
-    def size_of(self, message: Message) -> int:
-        """Return what a message counts towards a limit in bytes: its body."""
-        return len(message.body)
-
     def priority_of(self, message: Message) -> int:
         """Return the level a message waits on."""
         raise NotImplementedError

@@ -60,11 +60,6 @@ class QuorumQueue(Queue):
             arrived = ReadyByPriority(level_count, counts_properties=are_counted)
         return ReadyReturnsFirst(arrived, counts_properties=are_counted)
 
-    def size_of(self, message: Message) -> int:
-        """What a message counts towards a limit in bytes: its body, and in 4.3 its properties."""
-        size = len(message.body)
-        return size if self.node.compat.quorum_bytes_are_body_only else size + message.counted_properties_size
-
     def priority_of(self, message: Message) -> int:
         """The level a message waits on."""
         priority = message.properties.priority
