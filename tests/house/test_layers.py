@@ -37,10 +37,8 @@ OWN_FOR_SOME = (
 OWN_MODULES_MAX = 110
 
 # How many modules may import each other in a circle, imports for types included; these only move down.
-CIRCLE_MAX = 6
-CIRCLE_COUNT_MAX = 8
-# Circles that are larger still: the package they lie within, and how large each may be.
-LARGER_CIRCLES = {"leveret.core.protocol": 19}
+CIRCLE_MAX = 4
+CIRCLE_COUNT_MAX = 7
 
 # A client that needs nothing but sockets logs in and opens "/".
 FIRST_CONNECTION = r"""
@@ -112,7 +110,7 @@ def test_pytest_loads_the_plugin_without_loading_the_broker() -> None:
 def test_circles_of_imports_are_few_and_small() -> None:
     circles = circles_of(grimp.build_graph("leveret", exclude_type_checking_imports=False, cache_dir=None))
 
-    larger = [circle for circle in circles if len(circle) > size_limit_of(circle)]
+    larger = [circle for circle in circles if len(circle) > CIRCLE_MAX]
 
     assert larger == []
     assert len(circles) <= CIRCLE_COUNT_MAX, circles
@@ -145,14 +143,6 @@ def circles_of(graph: grimp.ImportGraph) -> list[list[str]]:
         if module not in lowest:
             visit(module)
     return sorted(circles)
-
-
-def size_limit_of(circle: list[str]) -> int:
-    """Return how many modules a circle may have: more, if it lies within a package that is exempt."""
-    for package, limit in LARGER_CIRCLES.items():
-        if all(module.startswith(f"{package}.") for module in circle):
-            return limit
-    return CIRCLE_MAX
 
 
 def modules_after(code: str) -> list[str]:
