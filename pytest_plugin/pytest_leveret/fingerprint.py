@@ -121,7 +121,7 @@ class _View:
                 self._republished.add(event.message.id)
             case events.ENQUEUED if event.src_copy is not None:
                 self._arrived.add(event.copy)
-            case events.DELIVERED | events.GOT:
+            case kind if kind in events.DELIVERIES:
                 return self._delivered(event)
             case events.ACKED:
                 return [Fact("acked by no-ack" if event.reason else "acked", _place(event))]

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from leveret.core.compat import Compat
@@ -25,8 +26,21 @@ WITHOUT_HANDLER = {
     "channel.close-ok": "ends a channel that is closing, see protocol.dispatch",
     "channel.flow-ok": "refused with 503: the broker never asks for it",
 }
-# Told by the plugin, not by the core.
-TOLD_ELSEWHERE = ("test_start", "test_end")
+# The plugin tells these, not the core.
+TOLD_ELSEWHERE = (events.TEST_START, events.TEST_END)
+
+# Files that say something of each kind of event, and so need a line for a new one: which kinds, by their row.
+SAID_IN: dict[str, Callable[[events.Kind], bool]] = {
+    "src/leveret/pipeline/lifecycle.py": lambda kind: kind.category == "copy" and not kind.is_delivery,
+    "src/leveret/pipeline/report/life.py": lambda kind: "message" in kind.fields and not kind.is_delivery,
+    "src/leveret/pipeline/report/overview.py": lambda kind: kind.is_end,
+    "src/leveret/pipeline/report/words.py": lambda kind: kind.is_end,
+}
+# Files that say something of each reason of a kind.
+REASONS_SAID_IN = {
+    "src/leveret/pipeline/report/words.py": events.DROPPED,
+    "src/leveret/pipeline/report/flow.py": events.DEAD_LETTERED,
+}
 
 # Differences that are written down and have no effect yet. This list only gets shorter.
 NOT_YET_ASKED = ()
@@ -129,6 +143,28 @@ def test_a_queue_argument_and_its_policy_key_are_one_row(root: Path, tmp_path: P
     ]
 
 
+def test_every_kind_of_event_is_said_where_kinds_are_put_into_words(source_files: list[SourceFile]) -> None:
+    asked = {path: [name for name, kind in events.TABLE.items() if is_said(kind)] for path, is_said in SAID_IN.items()}
+    for path, name in REASONS_SAID_IN.items():
+        asked[path] = [*asked.get(path, ()), *events.TABLE[name].reasons]
+    texts = {file.path: strings_of(file) for file in source_files if file.path in asked}
+
+    assert [(path, word) for path, words in asked.items() for word in words if word not in texts[path]] == []
+
+
+def test_the_documentation_lists_every_kind_of_event_by_its_category(root: Path) -> None:
+    page = (root / "docs/recording.md").read_text(encoding="utf-8")
+    by_category: dict[str, list[str]] = {}
+    for name, kind in events.TABLE.items():
+        by_category.setdefault(kind.category, []).append(f"`{name}`")
+
+    missing = [
+        row for row in (f"| {key} | {', '.join(names)} |" for key, names in by_category.items()) if row not in page
+    ]
+
+    assert missing == []
+
+
 def test_every_exchange_type_and_queue_argument_is_documented(text_files: list[SourceFile]) -> None:
     words = (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS)
 
@@ -154,6 +190,11 @@ def test_every_exchange_type_and_queue_argument_has_a_test(text_files: list[Sour
     words = (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS)
 
     assert [word for word in words if not is_said_in("tests/", word, text_files)] == list(UNTESTED)
+
+
+def strings_of(file: SourceFile) -> set[object]:
+    """Return the constants of a file."""
+    return {node.value for node in ast.walk(file.tree) if isinstance(node, ast.Constant)}
 
 
 def is_said_in(place: str, word: str, files: list[SourceFile]) -> bool:

@@ -38,7 +38,7 @@ class Faults:
 
 
 class Hooks:
-    """What the core calls outwards: `tap` takes one raw event, laid out as `leveret.trace.events.FIELDS` says.
+    """What the core calls outwards: `tap` takes one raw event, laid out as `leveret.trace.events.TABLE` says.
 
     `witness` names the line of the user's code that waits for a client just now. It is asked when a connection is
     opened or a client refused, and its answer goes to the tap and nowhere else.

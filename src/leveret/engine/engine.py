@@ -48,9 +48,7 @@ _REAL: Final = SystemClock()
 # How long a wait that is out of time goes on before it looks whether a debugger is still there.
 _DEBUGGED_US: Final = 500_000
 
-_OF_GIVEN_BACK: Final = frozenset(
-    (events.REQUEUED, events.DELIVERED, events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.ENQUEUED)
-)
+_OF_GIVEN_BACK: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
 
 class Engine:

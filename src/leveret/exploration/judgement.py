@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leveret.exploration.watcher import Confirm
     from leveret.trace.events import RawEvent
 
-_ENDS: Final = (events.ACKED, events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED)
 # Why a message was dropped though nobody asked for it.
 _LOST_BY: Final = {
     "fault": "the fault swallowed it",
@@ -36,7 +35,7 @@ def lost_messages(raw_events: Sequence[RawEvent], node: Node, safe: Mapping[int,
         if raw[0] == events.ENQUEUED:
             event = Event(raw)
             waiting[cast("int", event.copy)] = event
-        elif raw[0] in _ENDS:
+        elif raw[0] in events.ENDS:
             event = Event(raw)
             waiting.pop(cast("int", event.copy), None)
             if event.kind == events.DROPPED and event.reason in _LOST_BY:

@@ -26,8 +26,7 @@ CLIENT_METHODS: Final = {kind.NAME: kind for kind in wire.CLIENT_METHODS.values(
 SERVER_METHODS: Final = {kind.NAME: kind for kind in _METHODS if hasattr(kind, "encode")} | {
     wire.BasicDeliver.NAME: wire.BasicDeliver
 }
-_TOLD_BY_TESTS: Final = (events.CALLED, events.TEST_START, events.TEST_END, events.FAULT)
-EVENTS: Final = tuple(kind for kind in events.KINDS if kind not in _TOLD_BY_TESTS)
+EVENTS: Final = tuple(name for name, kind in events.TABLE.items() if kind.category != "test")
 NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACCEPT)
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")
 _SENT_WITH_MESSAGE: Final = ("basic.deliver", "basic.get-ok", "basic.return")

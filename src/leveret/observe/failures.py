@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leveret.observe.fates import ANSWERS, Chronicle, Story
+from leveret.observe.fates import Chronicle, Story
 from leveret.observe.message_view import MessageView
 from leveret.observe.searching import Occurrence, Question, Search
 from leveret.observe.views import QueueView
@@ -61,7 +61,7 @@ def _stories(question: Question, chronicle: Chronicle) -> list[str]:
     if question.happening.name == "published":
         return []
     is_of_exchange = question.happening.place == "exchange"
-    is_of_answer = any(kind in ANSWERS for kind in question.happening.kinds)
+    is_of_answer = any(kind in events.ANSWERS for kind in question.happening.kinds)
     stories = chronicle.stories_of(question.matcher, question.vhost, first=question.place)
     if is_of_exchange and question.place is not None:
         stories = [story for story in stories if story.message.exchange == question.place]
@@ -113,7 +113,7 @@ def _told(occurrence: Occurrence, chronicle: Chronicle) -> str:
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
     if "conn" not in occurrence.event.fields():
         return f"{occurrence.message!r}{where}"
-    word = "to" if occurrence.event.kind in (events.RETURNED, *ANSWERS) else "by"
+    word = "to" if occurrence.event.kind in (events.RETURNED, *events.ANSWERS) else "by"
     return f"{occurrence.message!r}{where} {word} {chronicle.who(occurrence.event)}"
 
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.trace.events import RawEvent
 
-_TOLD: Final = frozenset(kind for kind, names in events.FIELDS.items() if "message" in names)
-
-# What a publisher in confirm mode is told.
-ANSWERS: Final = (events.CONFIRMED, events.NACKED_CONFIRM)
-
 
 @dataclass(slots=True)
 class Fate:
@@ -67,7 +62,7 @@ class Chronicle:
         self._caller: str | None = None
         self._lines: Final[dict[int, str | None]] = {}
         for raw in raw_events:
-            if raw[0] in _TOLD:
+            if raw[0] in events.ABOUT_MESSAGES:
                 self._tell(Event(raw))
             elif raw[0] == events.CONN_OPEN:
                 opened = Event(raw)
@@ -110,7 +105,7 @@ class Chronicle:
         """Who caused an event: a client's connection and channel, or the test and its line."""
         number = cast("int | None", event.get("conn"))
         if number is None:
-            line = self._lines.get(event.message.id) if event.kind in _TOLD else None
+            line = self._lines.get(event.message.id) if event.kind in events.ABOUT_MESSAGES else None
             return "the test" if line is None else f"the test at {line}"
         return f"{self.client(number)} (connection {number}, channel {event.get('chan')})"
 
@@ -137,13 +132,13 @@ class Chronicle:
             elif event.kind in (events.RETURNED, events.DROPPED):
                 # A returned message is dropped as well; that it was returned says more.
                 story.unrouted = story.unrouted or event
-            elif event.kind in ANSWERS:
+            elif event.kind in events.ANSWERS:
                 story.answer = event
             return
         fate = story.fates.get(copy)
         if fate is None:
             fate = story.fates[copy] = Fate(cast("str", event.queue), event)
-        if event.kind in (events.DELIVERED, events.GOT):
+        if event.kind in events.DELIVERIES:
             fate.last_delivery = event
             fate.delivery_count += 1
         elif event.kind == events.ENQUEUED and event.src_copy is not None:
@@ -158,7 +153,7 @@ class Chronicle:
                 return f"still ready after {self._since(event)}, never delivered"
             case events.REQUEUED:
                 return f"ready again ({event.reason}) after {count_text(fate.delivery_count, 'delivery')}"
-            case events.DELIVERED | events.GOT:
+            case kind if kind in events.DELIVERIES:
                 return f"unacked since {self._since(event)}, held{by}"
             case events.ACKED if event.reason == NO_ACK:
                 return f"delivered with no_ack{by}; nobody acknowledged it"

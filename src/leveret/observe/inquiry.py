@@ -13,6 +13,7 @@ from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import refuse_unknown
 from leveret.observe.searching import HAPPENINGS, Question, Search
+from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
     from leveret.observe.assertions import Options, Source
@@ -55,12 +56,10 @@ def answer(
 
 # What `reason` can be; anything else is a slip of the pen, or an object with an `__eq__` of its own.
 _REASONS: Final = {
-    "assert_dead_lettered": ("rejected", "expired", "maxlen", "delivery_limit"),
-    "assert_requeued": ("nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"),
-    "assert_dropped": (
-        *("no route", "rejected", "expired", "maxlen", "delivery_limit", "restart", "retention"),
-        *("cycle", "no requester", "rolled_back", "fault"),
-    ),
+    "assert_dead_lettered": TABLE[DEAD_LETTERED].reasons,
+    "assert_requeued": TABLE[REQUEUED].reasons,
+    # The two that `reason_of` adds: a copy that its consumer gave up, and one that expired.
+    "assert_dropped": (*TABLE[DROPPED].reasons, "rejected", "expired"),
 }
 
 

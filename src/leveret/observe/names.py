@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
 
 _SHOWN_NAMES: Final = 10
-_NAMING_QUEUES: Final = frozenset(kind for kind, names in events.FIELDS.items() if "queue" in names)
+_NAMING_QUEUES: Final = frozenset(name for name, kind in events.TABLE.items() if "queue" in kind.fields)
+# Only these name exchanges that exist: a dead letter may go to one that does not.
+_NAMING_EXCHANGES: Final = frozenset(
+    name for name, kind in events.TABLE.items() if kind.category == "topology" and "exchange" in kind.fields
+)
 
 
 def find_vhost(node: Node, name: str) -> VirtualHost:
@@ -67,7 +71,7 @@ def refuse_unknown(
 def _names_in(event: Event, place: Place) -> Iterable[str]:
     if place != "exchange" and event.kind in _NAMING_QUEUES and event.queue is not None:
         yield event.queue
-    if place != "queue" and event.kind in (events.EXCHANGE_DECLARE, events.EXCHANGE_DELETE, events.BIND, events.UNBIND):
+    if place != "queue" and event.kind in _NAMING_EXCHANGES:
         yield event.exchange
     if place != "queue" and event.kind == events.PUBLISHED:
         yield event.message.exchange

@@ -24,7 +24,7 @@ Place = Literal["exchange", "queue", "either"]
 
 # The reason of an `acked` that no client sent.
 NO_ACK: Final = "no_ack"
-_DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in (events.DELIVERED, events.GOT)}
+_DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in events.DELIVERIES}
 
 
 class Happening(NamedTuple):
@@ -49,7 +49,7 @@ _ROWS: Final = (
     Happening("returned", (events.RETURNED,), "exchange"),
     Happening("confirmed", (events.CONFIRMED,), "exchange"),
     Happening("nacked", (events.NACKED_CONFIRM,), "exchange", by=" by the broker"),
-    Happening("delivered", (events.DELIVERED, events.GOT), "queue"),
+    Happening("delivered", events.DELIVERIES, "queue"),
     Happening("acked", (events.ACKED,), "queue"),
     Happening("requeued", (events.REQUEUED,), "queue"),
     Happening("dead_lettered", (events.DEAD_LETTERED,), "queue", sequel=events.ENQUEUED),

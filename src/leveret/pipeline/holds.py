@@ -16,6 +16,7 @@ from leveret.pipeline.lifecycle import (
     sequence_of,
 )
 from leveret.pipeline.schema import CONSUMERS
+from leveret.trace.events import DELIVERIES
 
 
 def holds(events: DataFrame, copies: DataFrame) -> DataFrame:
@@ -131,7 +132,7 @@ def held_counts(holds: DataFrame, key: list[str]) -> DataFrame:
 def consumers(events: DataFrame, copies: DataFrame) -> DataFrame:
     """One row for each consumer of a queue in a test, and one (consumer null) for each channel that used basic.get."""
     deliveries = (
-        events.where(F.col("copy").isNotNull() & F.col("kind").isin("delivered", "got"))
+        events.where(F.col("copy").isNotNull() & F.col("kind").isin(*DELIVERIES))
         .groupBy(*HOLDER_KEY)
         .agg(F.count(F.lit(1)).alias("deliveries"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"))
         .withColumn("holder", holder_of())

@@ -8,6 +8,7 @@ with what it is the minimum of.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from typing import Final
 
@@ -15,28 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from leveret.pipeline.schema import CONTROL, COPIES, MESSAGES, TESTS
+from leveret.trace.events import ABOUT_COPIES, DEAD_LETTERED, DELIVERIES, ENDS, TABLE
+from leveret.trace.events import CONTROL as CONTROL_KINDS
 
 # Kinds of what happens to a copy, as numbers; `settle_kind` of a copy is one of them.
-COPY_KINDS: Final = {
-    "enqueued": 1,
-    "delivered": 2,
-    "got": 3,
-    "acked": 4,
-    "nacked": 5,
-    "rejected": 6,
-    "requeued": 7,
-    "expired": 8,
-    "dropped": 9,
-    "dead_lettered": 10,
-    "purged": 11,
-}
+COPY_KINDS: Final = {kind: number for number, kind in enumerate(ABOUT_COPIES, start=1)}
 # Why a copy was dead-lettered, as `dl_reason` has it.
-DEATH_REASONS: Final = {"rejected": 1, "expired": 2, "maxlen": 3, "delivery_limit": 4}
-CONTROL_KINDS: Final = (
-    *("conn_open", "conn_close", "chan_open", "chan_close"),
-    *("exchange_declare", "exchange_delete", "queue_declare", "queue_delete", "bind", "unbind"),
-    *("consume", "cancel", "qos", "test_start", "test_end", "fault"),
-)
+DEATH_REASONS: Final = {reason: number for number, reason in enumerate(TABLE[DEAD_LETTERED].reasons, start=1)}
 
 FILE_KEY: Final = ["day", "run", "worker"]
 QUEUE_KEY: Final = [*FILE_KEY, "test", "vhost", "queue"]
@@ -45,10 +31,19 @@ HOLDER_KEY: Final = [*QUEUE_KEY, "conn", "chan", "consumer"]
 
 _MINIMA: Final = ("enqueued_at", "enq_seq", "first_delivered_at", "settled_at", "end_seq", "ack_seq")
 _MAXIMA: Final = ("src_copy", "size", "last_deliver_seq", "ready_seq", "last_seq", "dl_reason")
-_SUMS: Final = (
-    *("enqueues", "unflagged", "deliveries", "acks", "nacks", "rejects", "requeues"),
-    *("expiries", "drops", "dead_letters", "purges"),
-)
+# The column that counts the events of a kind; `deliveries` counts those of all `DELIVERIES`.
+_COUNTED: Final = {
+    "enqueued": "enqueues",
+    "acked": "acks",
+    "nacked": "nacks",
+    "rejected": "rejects",
+    "requeued": "requeues",
+    "expired": "expiries",
+    "dropped": "drops",
+    "dead_lettered": "dead_letters",
+    "purged": "purges",
+}
+_SUMS: Final = ("deliveries", "unflagged", *_COUNTED.values())
 # A sequence number packed with a flag (0, 1, or 2 for none), or with one of COPY_KINDS.
 _FLAGS: Final = 4
 KINDS: Final = 16
@@ -88,7 +83,7 @@ def copies(events: DataFrame) -> DataFrame:
         F.when(F.col("kind") == "delivered", holder_of()).alias("holder"),
     )
     k, seq, ts = F.col("k"), F.col("seq"), F.col("ts")
-    is_delivery, is_end = k.isin(2, 3), (k == 4) | (k >= 8)
+    is_delivery, is_end = _is_one_of(k, DELIVERIES), _is_one_of(k, ENDS)
     flag = F.when(F.col("redelivered"), 1).when(~F.col("redelivered"), 0).otherwise(2)
 
     def count(condition: Column) -> Column:
@@ -99,7 +94,6 @@ def copies(events: DataFrame) -> DataFrame:
         F.max("size").alias("size"),
         F.min(F.when(k == 1, ts)).alias("enqueued_at"),
         F.min(F.when(k == 1, seq)).alias("enq_seq"),
-        count(k == 1).alias("enqueues"),
         F.min(F.when(is_delivery, ts)).alias("first_delivered_at"),
         F.min(F.when(is_delivery, seq * _FLAGS + flag)).alias("first_delivery"),
         count(is_delivery & ~F.col("redelivered")).alias("unflagged"),
@@ -114,14 +108,7 @@ def copies(events: DataFrame) -> DataFrame:
         F.max(F.when(k.isin(1, 7), seq)).alias("ready_seq"),
         F.max("seq").alias("last_seq"),
         count(is_delivery).alias("deliveries"),
-        count(k == 4).alias("acks"),
-        count(k == 5).alias("nacks"),
-        count(k == 6).alias("rejects"),
-        count(k == 7).alias("requeues"),
-        count(k == 8).alias("expiries"),
-        count(k == 9).alias("drops"),
-        count(k == 10).alias("dead_letters"),
-        count(k == 11).alias("purges"),
+        *[count(k == COPY_KINDS[kind]).alias(name) for kind, name in _COUNTED.items()],
         F.max("death").alias("dl_reason"),
     )
     return _unpacked(grouped)
@@ -179,7 +166,7 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
         F.when(kind != "returned", kind == "confirmed").alias("confirmed"),
         *[F.lit(None).cast("long").alias(name) for name in ("copies", "hops", "open", "last_end", "settled_at")],
     )
-    code = code_of(outcome_of(), {name: number for number, name in enumerate(_OUTCOMES)})
+    code = code_of(outcome_of(), {name: number for number, name in enumerate(ENDS)})
     of_copies = copies.select(
         file_of().alias("file"),
         "msg",
@@ -208,7 +195,7 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
         F.col("ts").alias("published_at"),
         F.col("tag").alias("publish_number"),
     )
-    names = F.array(*[F.lit(name) for name in _OUTCOMES])
+    names = F.array(*[F.lit(name) for name in ENDS])
     is_open, copy_count = F.coalesce("open", F.lit(0)) > 0, F.coalesce("copies", F.lit(0))
     joined = published.join(fates.hint("shuffle_hash"), key, "left")
     return joined.select(
@@ -267,9 +254,6 @@ def null_safe_join(left: DataFrame, right: DataFrame, key: list[str], how: str =
     return joined.drop(*[f"_{name}" for name in key])
 
 
-_OUTCOMES: Final = ("acked", "dead_lettered", "dropped", "expired", "purged")
-
-
 def code_of(of: str | Column, numbers: dict[str, int]) -> Column:
     """The number that a name has; null for others."""
     value = F.col(of) if isinstance(of, str) else of
@@ -278,6 +262,10 @@ def code_of(of: str | Column, numbers: dict[str, int]) -> Column:
         code = F.when(value == name, number) if code is None else code.when(value == name, number)
     assert code is not None
     return code
+
+
+def _is_one_of(code: Column, kinds: Iterable[str]) -> Column:
+    return code.isin(*[COPY_KINDS[kind] for kind in kinds])
 
 
 def sequence_of(packed: str, size: int) -> Column:

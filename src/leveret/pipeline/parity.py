@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.pipeline.schema import PARITY_DIFF
+from leveret.trace.events import DELIVERIES
 
 # What servers make up: the name of a queue, of a consumer, of a direct reply.
 _MADE_UP: Final = r"amq\.(gen|ctag|rabbitmq\.reply-to)[-.][A-Za-z0-9_+/=.\-]+"
@@ -59,7 +60,7 @@ def _projected(events: DataFrame, file: Sequence[str], by: Sequence[str], value:
     # A dead letter, and a message in a stream, is told anew.
     anew = events.where((kind == "enqueued") & F.col("attrs").isNotNull())
     anew = anew.select(*file, "copy", F.col("attrs").alias("_anew"))
-    delivered = events.where(kind.isin("delivered", "got")).join(originals, [*file, "msg"], "left")
+    delivered = events.where(kind.isin(*DELIVERIES)).join(originals, [*file, "msg"], "left")
     delivered = delivered.join(anew, [*file, "copy"], "left")
     for name in ("body_hash", "message_id", "correlation_id"):
         delivered = delivered.withColumn(name, F.coalesce(name, f"_{name}"))

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from leveret.pipeline import holds, lifecycle
 from leveret.pipeline.lifecycle import COPY_KEY, holder_of, null_safe_join, place_of
 from leveret.pipeline.schema import VIOLATIONS
+from leveret.trace.events import DELIVERIES
 
 _KEY: Final = [name for name in VIOLATIONS.fieldNames() if name not in ("rule", "text")]
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
@@ -198,7 +199,7 @@ def _of_closed_channels(tables: Tables) -> DataFrame:
         .select(*channel, "lost_seq")
     )
     deliveries = (
-        tables.events.where(F.col("copy").isNotNull() & kind.isin("delivered", "got"))
+        tables.events.where(F.col("copy").isNotNull() & kind.isin(*DELIVERIES))
         .select(*_KEY, "seq", "conn", "chan")
         .join(F.broadcast(suspects), channel)
     )

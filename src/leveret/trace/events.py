@@ -1,9 +1,10 @@
 """The event kinds: what can happen in a broker, one row each.
 
-The core taps a plain tuple, `(kind, at, *fields)`, because it is made on the hot path; the tuple's layout is the row of
-its kind in `FIELDS`. `Event` gives such a tuple names when somebody looks. `at` is an instant of the broker's clock in
-microseconds. A `message` field holds the published message itself (exchange, routing key, properties, body, id); `copy`
-is the id of one message in one queue; `src_copy` the copy a dead letter came from.
+The core taps a plain tuple, `(kind, at, *fields)`, because it is made on the hot path; the tuple's layout is the
+`fields` of the kind's row in `TABLE`. Other modules derive their lists of kinds from the traits of that row. `Event`
+gives such a tuple names when somebody looks. `at` is an instant of the broker's clock in microseconds. A `message`
+field holds the published message itself (exchange, routing key, properties, body, id); `copy` is the id of one message
+in one queue; `src_copy` the copy a dead letter came from.
 
 The meaning of each kind is the contract of trace schema version 1; kinds and fields may be added, never changed.
 """
@@ -11,7 +12,7 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 RawEvent = tuple[object, ...]
 Tap = Callable[[RawEvent], None]
@@ -61,71 +62,137 @@ FAULT: Final = "fault"
 # what the test itself did through the broker's own methods. vhost, exchange, queue and consumer are names.
 _WHERE: Final = ("vhost", "conn", "chan")
 _COPY: Final = ("vhost", "queue", "message", "copy")
-_SETTLED: Final = ("vhost", "conn", "chan", "queue", "message", "copy", "tag", "multiple")
+_SETTLED: Final = (*_WHERE, "queue", "message", "copy", "tag", "multiple")
+_BINDING: Final = (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments")
 
-FIELDS: Final[dict[str, tuple[str, ...]]] = {
+Category = Literal["publishing", "copy", "conversation", "topology", "test"]
+
+
+class Kind(NamedTuple):
+    """The declaration of one kind of event: its category, its fields, and the traits that other tables are made from.
+
+    `reasons` holds every value of the field `reason`, where a test can ask for one.
+    """
+
+    category: Category
+    fields: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    # A client receives the copy.
+    is_delivery: bool = False
+    # The copy leaves its queue for good.
+    is_end: bool = False
+    # The publisher learns whether the broker has the message.
+    is_answer: bool = False
+    # Happens as a consequence, without a call of a client, when a consumer goes and its deliveries are requeued.
+    follows_requeue: bool = False
+    # The columns `exchange` and `routing_key` of a trace say where the message was published to.
+    is_addressed: bool = False
+    # Explains a failure. It is not part of what the code under test does, so the table `control` leaves it out.
+    is_explanation: bool = False
+
+
+TABLE: Final[dict[str, Kind]] = {
     # tag is the publish number in confirm mode, else None.
-    PUBLISHED: (*_WHERE, "message", "tag"),
-    RETURNED: (*_WHERE, "message", "reason"),
+    PUBLISHED: Kind("publishing", (*_WHERE, "message", "tag"), is_addressed=True),
+    RETURNED: Kind("publishing", (*_WHERE, "message", "reason"), is_addressed=True),
     # Once per message; multiple: one method told of several.
-    CONFIRMED: (*_WHERE, "message", "tag", "multiple"),
-    NACKED_CONFIRM: (*_WHERE, "message", "tag", "multiple"),
-    ENQUEUED: (*_COPY, "src_copy", "expires"),
+    CONFIRMED: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
+    NACKED_CONFIRM: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
+    ENQUEUED: Kind("copy", (*_COPY, "src_copy", "expires"), follows_requeue=True, is_addressed=True),
     # tag is the delivery tag; count is how often the copy had been delivered before.
-    DELIVERED: (*_WHERE, "queue", "message", "copy", "consumer", "tag", "redelivered", "count"),
-    GOT: (*_WHERE, "queue", "message", "copy", "tag", "redelivered", "count"),
+    DELIVERED: Kind(
+        "copy",
+        (*_WHERE, "queue", "message", "copy", "consumer", "tag", "redelivered", "count"),
+        is_delivery=True,
+        follows_requeue=True,
+        is_addressed=True,
+    ),
+    GOT: Kind(
+        "copy",
+        (*_WHERE, "queue", "message", "copy", "tag", "redelivered", "count"),
+        is_delivery=True,
+        is_addressed=True,
+    ),
     # reason: None, or "no_ack" for an automatic one.
-    ACKED: (*_SETTLED, "reason"),
-    NACKED: _SETTLED,
-    REJECTED: _SETTLED,
-    # reason: nacked, rejected, recovered, channel_closed, consumer_timeout.
-    REQUEUED: (*_COPY, "reason"),
-    EXPIRED: _COPY,
+    ACKED: Kind("copy", (*_SETTLED, "reason"), is_end=True),
+    NACKED: Kind("copy", _SETTLED),
+    REJECTED: Kind("copy", _SETTLED),
+    REQUEUED: Kind(
+        "copy",
+        (*_COPY, "reason"),
+        ("nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"),
+        follows_requeue=True,
+    ),
+    EXPIRED: Kind("copy", _COPY, is_end=True, follows_requeue=True),
     # reason, of a copy: "no route" (given up by its consumer, and no dead-letter exchange there), "maxlen",
     # "delivery_limit", "restart", "retention" (a stream dropped its oldest segments). Of a message that never became
     # one, so that copy is None: "no route" (it led to no queue), "no requester" (the one a direct reply was for has
     # gone), "rolled_back", "fault", and "cycle" with the queue that it had died in before.
-    DROPPED: (*_COPY, "reason"),
+    DROPPED: Kind(
+        "copy",
+        (*_COPY, "reason"),
+        (
+            *(NO_ROUTE, "maxlen", "delivery_limit", "restart", "retention"),
+            *("cycle", "no requester", "rolled_back", "fault"),
+        ),
+        is_end=True,
+        follows_requeue=True,
+        is_addressed=True,
+    ),
     # The dying copy: exchange and routing_key are where it goes; reason is the x-death reason.
-    DEAD_LETTERED: (*_COPY, "reason", "exchange", "routing_key"),
-    # reason: "purged" or "queue_deleted".
-    PURGED: (*_COPY, "reason"),
+    DEAD_LETTERED: Kind(
+        "copy",
+        (*_COPY, "reason", "exchange", "routing_key"),
+        ("rejected", "expired", "maxlen", "delivery_limit"),
+        is_end=True,
+        follows_requeue=True,
+    ),
+    PURGED: Kind("copy", (*_COPY, "reason"), ("purged", "queue_deleted"), is_end=True),
     # peer is "host:port"; client is the client's own name for the connection, or its product.
-    CONN_OPEN: (*_WHERE, "peer", "user", "client"),
+    CONN_OPEN: Kind("conversation", (*_WHERE, "peer", "user", "client")),
     # reason: None for an orderly close by the client, else the reply text sent or "connection lost".
-    CONN_CLOSE: (*_WHERE, "reason"),
-    CHAN_OPEN: _WHERE,
-    CHAN_CLOSE: (*_WHERE, "reason"),
+    CONN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
+    CHAN_OPEN: Kind("conversation", _WHERE),
+    CHAN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     # What a client did wrong: the reply code and text. caller is the line of the user's code that waited for a client
     # then, opener the one that waited when the connection was opened, as far as either could be told.
-    REFUSED: (*_WHERE, "client", "code", "text", "caller", "opener"),
-    EXCHANGE_DECLARE: (*_WHERE, "exchange", "type", "arguments"),
-    EXCHANGE_DELETE: (*_WHERE, "exchange"),
-    QUEUE_DECLARE: (*_WHERE, "queue", "arguments"),
+    REFUSED: Kind("conversation", (*_WHERE, "client", "code", "text", "caller", "opener"), is_explanation=True),
+    EXCHANGE_DECLARE: Kind("topology", (*_WHERE, "exchange", "type", "arguments")),
+    EXCHANGE_DELETE: Kind("topology", (*_WHERE, "exchange")),
+    QUEUE_DECLARE: Kind("topology", (*_WHERE, "queue", "arguments")),
     # reason: None for a method, else "expired", "auto_delete", "exclusive".
-    QUEUE_DELETE: (*_WHERE, "queue", "reason"),
+    QUEUE_DELETE: Kind("topology", (*_WHERE, "queue", "reason")),
     # exchange is the source; destination a queue's or an exchange's name; destination_kind "queue" or "exchange".
-    BIND: (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments"),
-    UNBIND: (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments"),
-    CONSUME: (*_WHERE, "queue", "consumer", "no_ack", "exclusive", "prefetch_count", "arguments"),
+    BIND: Kind("topology", _BINDING),
+    UNBIND: Kind("topology", _BINDING),
+    CONSUME: Kind("topology", (*_WHERE, "queue", "consumer", "no_ack", "exclusive", "prefetch_count", "arguments")),
     # reason: None for the client's own cancel, else why the broker cancelled it.
-    CANCEL: (*_WHERE, "queue", "consumer", "reason"),
+    CANCEL: Kind("topology", (*_WHERE, "queue", "consumer", "reason")),
     # is_global: one limit for the channel; is_global_asked: the client wanted that, and the version may deny it.
-    QOS: (*_WHERE, "count", "is_global", "is_global_asked"),
+    QOS: Kind("topology", (*_WHERE, "count", "is_global", "is_global_asked")),
     # The test called a method of the broker; what it caused follows. caller is the line.
-    CALLED: ("call", "caller"),
-    TEST_START: ("test",),
-    TEST_END: ("test", "outcome", "duration"),
+    CALLED: Kind("test", ("call", "caller"), is_explanation=True),
+    TEST_START: Kind("test", ("test",)),
+    TEST_END: Kind("test", ("test", "outcome", "duration")),
     # A fault struck, on a method or event of that name; what it did follows.
-    FAULT: (*_WHERE, "on", "fault"),
+    FAULT: Kind("test", (*_WHERE, "on", "fault")),
 }
 
-KINDS: Final = tuple(FIELDS)
+KINDS: Final = tuple(TABLE)
+FIELDS: Final[dict[str, tuple[str, ...]]] = {name: kind.fields for name, kind in TABLE.items()}
 
 # Where each field of a kind stands in its raw tuple; `kind` and `at` come first.
 POSITIONS: Final[dict[str, dict[str, int]]] = {
     kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
 }
+
+# Kinds by trait, in the order of the table.
+ABOUT_MESSAGES: Final = frozenset(name for name, kind in TABLE.items() if "message" in kind.fields)
+ABOUT_COPIES: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy")
+DELIVERIES: Final = tuple(name for name, kind in TABLE.items() if kind.is_delivery)
+ENDS: Final = tuple(name for name, kind in TABLE.items() if kind.is_end)
+ANSWERS: Final = tuple(name for name, kind in TABLE.items() if kind.is_answer)
+CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT_MESSAGES and not kind.is_explanation)
 
 _PREVIEW_LENGTH: Final = 60
 

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 
 # Kinds whose row says where the message was published to, or as a dead letter went.
-ADDRESSED: Final = (
-    events.PUBLISHED,
-    events.RETURNED,
-    events.ENQUEUED,
-    events.DELIVERED,
-    events.GOT,
-    events.DROPPED,
-)
+ADDRESSED: Final = tuple(name for name, kind in events.TABLE.items() if kind.is_addressed)
 HASH_OCTETS: Final = 8
 # Messages of one broker are numbered below this.
 NODE_SPAN: Final = 1_000_000_000

@@ -66,12 +66,3 @@ HEADER: Final = (
     "seed",
     "started",
 )
-
-# Kinds that version 1 had from the beginning; what is not among them is leveret's own addition.
-FIRST_KINDS: Final = (
-    *("published", "enqueued", "delivered", "got", "acked", "nacked", "rejected", "requeued", "expired", "dropped"),
-    *("dead_lettered", "returned", "confirmed", "nacked_confirm", "purged", "fault"),
-    *("conn_open", "conn_close", "chan_open", "chan_close"),
-    *("exchange_declare", "exchange_delete", "queue_declare", "queue_delete", "bind", "unbind"),
-    *("consume", "cancel", "qos", "test_start", "test_end"),
-)

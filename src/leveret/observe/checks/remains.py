@@ -29,8 +29,7 @@ _Key = tuple[str, int | None, int | None, int | None]
 _BEGINNINGS: Final = {
     events.CONN_OPEN: "connection_not_closed",
     events.CHAN_OPEN: "channel_not_closed",
-    events.DELIVERED: "unacked_at_end",
-    events.GOT: "unacked_at_end",
+    **dict.fromkeys(events.DELIVERIES, "unacked_at_end"),
     events.ENQUEUED: "left_ready",
 }
 _CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]

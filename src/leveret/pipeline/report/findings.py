@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from leveret.pipeline import diff as comparison
 from leveret.pipeline.gold import GROWTH, bucket_bounds
+from leveret.pipeline.lifecycle import DEATH_REASONS
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import Subject
 
@@ -40,7 +41,6 @@ LIFE_SHOWN: Final = 30
 DIFFERENCES_SHOWN: Final = 12
 
 _FAILED: Final = ("failed", "error")
-_DEATHS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
 # How the texts of rules name events: "acknowledged at 17", "ready since 9".
 _NAMED_EVENTS: Final = re.compile(r"\b(?:at|since) (\d+)")
 
@@ -148,7 +148,7 @@ def _dropped(table: Read) -> DataFrame:
 
 
 def _about_queues(queue_stats: DataFrame, run_lineage: DataFrame) -> dict[str, Question]:
-    dead = reduce(Column.__add__, [F.col(f"dead_{reason}") for reason in _DEATHS])
+    dead = reduce(Column.__add__, [F.col(f"dead_{reason}") for reason in DEATH_REASONS])
     counts = ("copies", "deliveries", "redeliveries", "acked", "leaked", "dropped")
     queues = (
         queue_stats.withColumn("dead", dead)

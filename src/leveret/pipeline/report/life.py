@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from leveret.pipeline.report.markup import Html, code, joined
 from leveret.pipeline.report.words import number
+from leveret.trace.events import DELIVERIES
 
 Event = dict[str, Any]
 
@@ -33,7 +34,7 @@ def tell(event: Event) -> Html:
     if kind == "enqueued":
         origin = event.get("src_copy")
         return joined("put into ", queue, _copy(event), None if origin is None else f", a dead letter of copy {origin}")
-    if kind in ("delivered", "got"):
+    if kind in DELIVERIES:
         return joined(*_delivery(kind, event, queue))
     if kind == "acked":
         together = ", together with others" if event.get("multiple") else None

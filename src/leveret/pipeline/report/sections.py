@@ -16,6 +16,7 @@ from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.overview import Answers
 from leveret.pipeline.report.subject import Subject
 from leveret.pipeline.report.words import GLOSSARY, NONE, OUTCOMES, RULES, counted, number, span
+from leveret.trace.events import DELIVERIES
 
 _UNKNOWN: Final = "(unknown)"
 _KINDS: Final = {
@@ -39,10 +40,10 @@ _SHORTEST_US: Final = 1000
 # What is marked in the life of a copy that broke the rule, where the rule's text does not name events.
 _MARKED: Final = {
     "acked_twice": ("acked",),
-    "redelivered_flag_wrong": ("delivered", "got"),
+    "redelivered_flag_wrong": DELIVERIES,
     "duplicate_enqueue": ("enqueued",),
-    "delivered_to_closed_channel": ("delivered", "got"),
-    "prefetch_exceeded": ("delivered", "got"),
+    "delivered_to_closed_channel": DELIVERIES,
+    "prefetch_exceeded": DELIVERIES,
     "confirm_missing": ("published",),
 }
 
