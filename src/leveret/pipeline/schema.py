@@ -1,13 +1,14 @@
 """The tables of the pipeline: the columns of each, its key, and what it is built from.
 
-Schemas are written out and never inferred. They change by new nullable columns only; what a trace holds beyond them
-is kept in `_extra`. Columns that are aggregated have a fixed width: an aggregate over strings makes Spark sort.
-Instants are microseconds of the broker's clock, spans microseconds, sizes bytes.
+Schemas are written out and never inferred; `leveret.trace.schema` declares the columns of a trace. They change by new
+nullable columns only; what a trace holds beyond them is kept in `_extra`. Columns that are aggregated have a fixed
+width: an aggregate over strings makes Spark sort. Instants are microseconds of the broker's clock, spans microseconds,
+sizes bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,8 +27,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-# The version of the trace format that is understood.
-TRACE_VERSION: Final = 1
+from leveret.trace import schema as trace_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +51,28 @@ def _columns(**types: DataType) -> StructType:
     return StructType([StructField(name, kind, nullable=True) for name, kind in types.items()])
 
 
+def _derived(columns: Mapping[str, trace_schema.ColumnType]) -> StructType:
+    """Return the Spark columns of what the trace format declares."""
+    return _columns(**{name: _TYPES[kind] for name, kind in columns.items()})
+
+
 _STRING: Final = StringType()
 _LONG: Final = LongType()
 _INT: Final = IntegerType()
 _BOOLEAN: Final = BooleanType()
 _DOUBLE: Final = DoubleType()
 _DATE: Final = DateType()
+_TYPES: Final[dict[trace_schema.ColumnType, DataType]] = {
+    "long": _LONG,
+    "int": _INT,
+    "string": _STRING,
+    "boolean": _BOOLEAN,
+}
 # How many values fell into each bucket of a logarithmic histogram.
 _HISTOGRAM: Final = MapType(IntegerType(), LongType())
 
 # What a line of a trace may hold; null where it does not apply to the kind.
-LINE: Final = _columns(
-    seq=_LONG,
-    ts=_LONG,
-    wall=_LONG,
-    kind=_STRING,
-    test=_STRING,
-    vhost=_STRING,
-    conn=_INT,
-    chan=_INT,
-    msg=_LONG,
-    copy=_LONG,
-    src_copy=_LONG,
-    exchange=_STRING,
-    routing_key=_STRING,
-    queue=_STRING,
-    consumer=_STRING,
-    tag=_LONG,
-    multiple=_BOOLEAN,
-    redelivered=_BOOLEAN,
-    count=_INT,
-    reason=_STRING,
-    size=_INT,
-    body_hash=_STRING,
-    message_id=_STRING,
-    correlation_id=_STRING,
-    expires=_LONG,
-    attrs=_STRING,
-)
+LINE: Final = _derived(trace_schema.COLUMNS)
 
 # Key: run, worker, seq. day, run and worker are the header's; `_extra` is JSON of what this version does not know.
 EVENTS: Final = StructType(
@@ -100,21 +84,8 @@ EVENTS: Final = StructType(
 )
 
 # What the first line of a trace says of its run and worker.
-HEADER: Final = _columns(
-    run=_STRING,
-    worker=_STRING,
-    v=_INT,
-    epoch_ns=_LONG,
-    clock=_STRING,
-    commit=_STRING,
-    branch=_STRING,
-    python=_STRING,
-    client=_STRING,
-    broker=_STRING,
-    profile=_STRING,
-    seed=_LONG,
-    started=_STRING,
-)
+_FIRST: Final[dict[str, trace_schema.ColumnType]] = {"run": "string", "worker": "string", "v": "int"}
+HEADER: Final = _derived(_FIRST | trace_schema.HEADER)
 
 # Key: ingest, file, run, worker. `problem` says why a file is refused.
 FILES: Final = StructType(

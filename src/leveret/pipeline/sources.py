@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from leveret.errors import NoTracesError
-from leveret.pipeline.schema import TRACE_VERSION
+from leveret.trace.schema import VERSION
 
 Progress = Callable[[str], None]
 
@@ -147,7 +147,7 @@ def _look_at_lines(path: Path, size_bytes: int) -> _Look:
     if header is None:
         is_cut = not first.endswith(b"\n") and len(first) < _LONGEST_HEADER
         return {}, is_cut, "its first line is cut" if is_cut else "its first line is no header of a leveret trace"
-    if header.get("v") != TRACE_VERSION:
+    if header.get("v") != VERSION:
         return header, False, _other_version(header.get("v"))
     if not (_text(header.get("run")) and isinstance(header.get("worker"), str)):
         return {}, False, "its header names no run and worker"
@@ -180,7 +180,7 @@ def _header(line: bytes) -> dict[str, object] | None:
 
 def _other_version(version: object) -> str:
     return (
-        f"it has version {version} of the trace format, and this leveret reads version {TRACE_VERSION}; use the "
+        f"it has version {version} of the trace format, and this leveret reads version {VERSION}; use the "
         f"leveret that wrote it, or a newer one"
     )
 

@@ -1,7 +1,8 @@
 """The schema of a trace file, version 1: the columns of an event, and what the first line says of the run.
 
 A column that does not apply to an event is left out of its line. Columns and kinds may be added; the version changes
-only when something changes its meaning. Instants are microseconds since the epoch, sizes octets.
+only when something changes its meaning. Instants are microseconds since the epoch, sizes octets. The pipeline derives
+its schema from these tables.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ COLUMNS: Final[dict[str, ColumnType]] = {
 }
 
 # The header's own names; `leveret` and `v` say that it is one.
-HEADER: Final = (
-    "run",
-    "worker",
-    "epoch_ns",
-    "clock",
-    "commit",
-    "branch",
-    "python",
-    "client",
-    "broker",
-    "profile",
-    "seed",
-    "started",
-)
+HEADER: Final[dict[str, ColumnType]] = {
+    "run": "string",
+    "worker": "string",
+    "epoch_ns": "long",
+    "clock": "string",
+    "commit": "string",
+    "branch": "string",
+    "python": "string",
+    "client": "string",
+    "broker": "string",
+    "profile": "string",
+    "seed": "long",
+    "started": "string",
+}
