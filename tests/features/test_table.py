@@ -21,7 +21,6 @@ from leveret.core.protocol.auth import MECHANISMS
 from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
 from leveret.features import ABSENT, RECORDED, VERSIONS, Row, rows
 from tests.features.proofs import SCENARIOS, counts_of, is_test, scenarios_of
-from tests.semantics.test_coverage import TABLE as COVERAGE
 
 ROOT = Path(__file__).parents[2]
 METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
@@ -62,16 +61,6 @@ def test_every_scenario_is_proof_of_something() -> None:
     proofs = {name for row in rows() for name in scenarios_of(row)}
 
     assert sorted(set(SCENARIOS) - proofs) == []
-
-
-def test_every_section_of_the_claimed_behaviour_has_a_row() -> None:
-    proofs = {name for row in rows() for name in scenarios_of(row)}
-    named = {
-        section: {name for proof in claims.values() if isinstance(proof, list) for name in proof}
-        for section, claims in COVERAGE.items()
-    }
-
-    assert [section for section, names in named.items() if not any(matching(proofs, name) for name in names)] == []
 
 
 def test_every_proof_is_there() -> None:

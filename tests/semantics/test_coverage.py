@@ -1,30 +1,36 @@
-"""The table of claimed behaviour and the scenarios name each other completely."""
+"""The behaviours in the table of features and the scenarios name each other completely."""
 
 from __future__ import annotations
 
-import tomllib
 from fnmatch import filter as matching
-from pathlib import Path
+
+from leveret.features import rows
 
 from . import scenarios, transcripts
 from .scenario import SCENARIOS
 
 scenarios.load_all()
-TABLE: dict[str, dict[str, list[str] | str]] = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text())
-NAMED = {name for rows in TABLE.values() for proof in rows.values() if isinstance(proof, list) for name in proof}
+BEHAVIOURS = [behaviour for row in rows() for behaviour in row.behaviours]
+NAMED = {name for behaviour in BEHAVIOURS for name in behaviour.proof}
 
 
-def test_every_scenario_in_the_table_exists() -> None:
+def test_every_scenario_of_a_behaviour_exists() -> None:
     assert sorted(pattern for pattern in NAMED if not matching(SCENARIOS, pattern)) == []
 
 
-def test_every_scenario_is_in_the_table() -> None:
+def test_every_scenario_proves_a_behaviour() -> None:
     proved = {name for pattern in NAMED for name in matching(SCENARIOS, pattern)}
     assert sorted(set(SCENARIOS) - proved) == []
 
 
-def test_every_row_has_a_proof_or_a_reason() -> None:
-    assert [(section, row) for section, rows in TABLE.items() for row, proof in rows.items() if not proof] == []
+def test_every_behaviour_has_a_proof_or_a_reason() -> None:
+    assert [behaviour.name for behaviour in BEHAVIOURS if not behaviour.proof and not behaviour.reason] == []
+
+
+def test_every_behaviour_stands_once() -> None:
+    names = [behaviour.name for behaviour in BEHAVIOURS]
+
+    assert len(names) == len(set(names))
 
 
 def test_every_scenario_has_a_transcript_of_each_of_its_versions() -> None:

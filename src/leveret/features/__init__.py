@@ -1,8 +1,9 @@
 """The table of features: what RabbitMQ does over AMQP 0-9-1, and how sure it is that leveret does the same.
 
-A row stands in `table.toml` with its proofs. What the scenarios among them prove is counted in `scenarios.json`, from
-the transcripts recorded of real servers: a row is proven on a version exactly when such a scenario has a transcript of
-it, for leveret's tests hold it to every transcript. Where there is none, the row follows documents or a test alone.
+A row stands in `table.toml` with its proofs, most of them under the behaviours that the feature consists of. What the
+scenarios among them prove is counted in `scenarios.json`, from the transcripts recorded of real servers: a row is
+proven on a version exactly when such a scenario has a transcript of it, for leveret's tests hold it to every
+transcript. Where there is none, the row follows documents or a test alone.
 """
 
 from __future__ import annotations
@@ -27,13 +28,25 @@ PROVEN: Final = "proven"
 
 
 @dataclass(frozen=True, slots=True)
+class Behaviour:
+    """A rule that RabbitMQ follows, as part of a feature; the name begins with the section of the rule."""
+
+    name: str
+    # Scenarios, with `*` for any text.
+    proof: tuple[str, ...] = ()
+    # Why there is no scenario.
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One feature of RabbitMQ."""
 
     area: str
     name: str
-    # Scenarios, with `*` for any text, and tests by their path.
+    # Scenarios, with `*` for any text, and tests by their path; those of the behaviours are among them.
     proof: tuple[str, ...]
+    behaviours: tuple[Behaviour, ...] = ()
     # The versions of RabbitMQ that do not have it.
     absent: tuple[str, ...] = ()
     # Where leveret is not as the server.
@@ -92,18 +105,25 @@ def refuse_unknown(version: str) -> None:
         raise ValueError(f"leveret does not know RabbitMQ {version!r}; it knows {', '.join(VERSIONS)}")
 
 
-def _row(area: str, name: str, found: Sequence[str] | Mapping[str, object], counts: Mapping[str, int]) -> Row:
-    if not isinstance(found, Mapping):
-        return Row(area, name, tuple(found), scenario_counts=tuple(counts.items()))
+def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], counts: Mapping[str, int]) -> Row:
+    told: Mapping[str, object] = found if isinstance(found, Mapping) else {"proof": found}
+    entries = cast(Sequence[str | Mapping[str, list[str] | str]], told.get("proof", ()))
+    behaviours = [_behaviour(*item) for entry in entries if not isinstance(entry, str) for item in entry.items()]
+    own = [entry for entry in entries if isinstance(entry, str)]
     return Row(
         area,
         name,
-        tuple(cast(Sequence[str], found.get("proof", ()))),
-        absent=tuple(cast(Sequence[str], found.get("absent", ()))),
-        differs=str(found.get("differs", "")),
-        instead=str(found.get("instead", "")),
+        tuple(dict.fromkeys([*own, *(proof for behaviour in behaviours for proof in behaviour.proof)])),
+        tuple(behaviours),
+        absent=tuple(cast(Sequence[str], told.get("absent", ()))),
+        differs=str(told.get("differs", "")),
+        instead=str(told.get("instead", "")),
         scenario_counts=tuple(counts.items()),
     )
+
+
+def _behaviour(name: str, proof: list[str] | str) -> Behaviour:
+    return Behaviour(name, reason=proof) if isinstance(proof, str) else Behaviour(name, tuple(proof))
 
 
 def _counted() -> dict[str, object]:

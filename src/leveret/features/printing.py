@@ -17,11 +17,13 @@ _HEADING: Final = """\
 
 <!-- Printed by `python -m leveret features --format markdown`. -->
 
-Each feature of RabbitMQ over AMQP 0-9-1, and how sure it is that leveret has it. `python -m leveret features` prints
-the same, `--version 4.0` for one version, `--format json` for programs.
+Each feature of RabbitMQ over AMQP 0-9-1, and how sure it is that leveret has it. `python -m leveret features` also
+prints the names of the scenarios. Add `--version 4.0` for one version, or `--format json` for programs: it has the
+behaviours that a feature consists of, and the scenarios that prove each.
 
 - A number: proven. So many scenarios of that feature were recorded from a real RabbitMQ of that version, and leveret
   answers each of them line for line ([semantics.md](semantics.md)).
+- proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
 - documented: written after RabbitMQ's documents, release notes or neighbouring versions, and tested, but not recorded.
   Nothing was recorded of 4.2 and 3.13.
 - `-`: that version of RabbitMQ does not have it.
@@ -49,7 +51,7 @@ def markdown(versions: Sequence[str]) -> str:
     for area, found in _by_area(versions):
         lines += ["", f"## {area}", "", *_table_head(("feature", *versions, "proof", "remark"))]
         for row in found:
-            proofs = ", ".join(f"`{proof}`" for proof in row.proof)
+            proofs = ", ".join(f"`{place}`" for place in _places(row))
             cells = (row.name, *(_cell(row, version) for version in versions), proofs, row.remark)
             lines.append(_table_line(cells))
     return "\n".join(lines) + "\n"
@@ -65,6 +67,7 @@ def as_json(versions: Sequence[str]) -> str:
                 version: {"state": row.state(version), "scenarios": _proving(row, version)} for version in versions
             },
             "proof": list(row.proof),
+            "behaviours": {behaviour.name: behaviour.reason or list(behaviour.proof) for behaviour in row.behaviours},
             "differs": row.differs,
             "instead": row.instead,
         }
@@ -100,6 +103,15 @@ def _cell(row: Row, version: str) -> str:
     if state == PROVEN:
         return str(row.count(version))
     return {DOCUMENTED: "documented", ABSENT: "-", NOT_THERE: "no"}[state]
+
+
+def _places(row: Row) -> list[str]:
+    """Return where the proofs stand: the areas of the scenarios, and the tests."""
+    return list(dict.fromkeys(_place(proof) for proof in row.proof))
+
+
+def _place(proof: str) -> str:
+    return proof if proof.startswith("tests/") else proof.partition("/")[0]
 
 
 def _legend(versions: Sequence[str]) -> str:
