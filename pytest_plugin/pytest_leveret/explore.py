@@ -75,15 +75,16 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
 
 
 def _settings_of(item: pytest.Item) -> Settings:
+    from leveret.errors import unknown_keyword
     from leveret.exploration import Settings
 
     words: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(NAME))):
         if mark.args:
             raise TypeError("the marker takes keywords only, as in leveret_explore(on='basic.*')")
-        unknown = [word for word in mark.kwargs if word not in WORDS]
-        if unknown:
-            raise TypeError(f"the marker has no word {unknown[0]!r}; it has {', '.join(WORDS)}")
+        for word in mark.kwargs:
+            if word not in WORDS:
+                raise unknown_keyword("the marker leveret_explore", word, WORDS)
         words |= mark.kwargs
     if "leveret" not in getattr(item, "fixturenames", ()):
         raise TypeError("the test does not use the fixture leveret, so there is no broker to explore")

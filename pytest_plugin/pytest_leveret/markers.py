@@ -101,7 +101,9 @@ def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
 
 def _checked(word: str, value: object) -> object:
     if word not in WORDS:
-        raise WrongMarker(f"the marker leveret has no word {word!r}{_suggestion(word)}")
+        from leveret.errors import unknown
+
+        raise WrongMarker(unknown("keyword", word, WORDS))
     if word in ("permit", "trace_redact"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
@@ -120,10 +122,3 @@ def _checked(word: str, value: object) -> object:
     if not isinstance(value, wanted):
         raise WrongMarker(f"{word}={value!r} is no {wanted.__name__}")
     return value
-
-
-def _suggestion(word: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, WORDS, n=1, cutoff=0.4)
-    return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(WORDS)}"

@@ -102,9 +102,8 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
 
             self._certificates = Authority(host)
             tls = self._certificates.server_context()
-        strange = set(plugins) - PLUGINS
-        if strange:
-            raise BrokerError(f"there is no plugin {', '.join(sorted(strange))}; there are {', '.join(PLUGINS)}")
+        for name in sorted(set(plugins) - PLUGINS):
+            raise BrokerError(f"unknown plugin {name!r}{expected(name, PLUGINS)}")
         # One text may name several; taken for an iterable it would be letters.
         features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
         configured, denied, permitted = _configuration(settings or {})

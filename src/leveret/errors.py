@@ -116,19 +116,32 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     # Imported here because only a mistake needs it.
     from difflib import get_close_matches
 
-    return get_close_matches(name, [one for one in known if one], n=3, cutoff=0.6)
+    # Case is no difference in spelling: Spark hands over the names of options in lower case.
+    words: dict[str, list[str]] = {}
+    for one in known:
+        words.setdefault(one.lower(), []).append(one)
+    words.pop("", None)
+    return [one for word in get_close_matches(name.lower(), words, n=3, cutoff=0.6) for one in words[word]][:3]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" to end a message about an unknown name, or "" if no known name is near."""
     close = nearest(name, known)
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def expected(name: str, known: Iterable[str]) -> str:
-    """Return what `did_you_mean` does, or if nothing is near, the list of all known names."""
+def expected(name: str, known: Iterable[str], *, most: int | None = None) -> str:
+    """Return what `did_you_mean` does, or if nothing is near, the list of all known names or of the first `most`."""
     words = list(known)
-    return did_you_mean(name, words) or f"; expected one of {', '.join(words)}"
+    if not words:
+        return "; none exists"
+    more = ", ..." if most is not None and len(words) > most else ""
+    return did_you_mean(name, words) or f"; expected one of {', '.join(words[:most])}{more}"
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the message about a word that is none of those known: "unknown event 'x'; expected one of ..."."""
+    return f"unknown {what} {name!r}{expected(name, known)}"
 
 
 def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:

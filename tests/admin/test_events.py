@@ -215,5 +215,5 @@ def test_without_the_plugin_there_is_no_such_exchange() -> None:
 
 
 def test_a_plugin_that_is_not_there_is_said() -> None:
-    with pytest.raises(BrokerError, match="no plugin rabbitmq_shovel; there are rabbitmq_event_exchange"):
+    with pytest.raises(BrokerError, match="unknown plugin 'rabbitmq_shovel'; expected one of rabbitmq_event_exchange"):
         Broker(plugins={"rabbitmq_shovel"})

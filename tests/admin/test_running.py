@@ -23,7 +23,7 @@ def test_a_connection_is_closed_by_name_with_the_words_given(broker: Broker, con
 def test_a_connection_that_is_not_there_is_said_with_those_that_are(broker: Broker, connect) -> None:
     connect(name="worker")
 
-    with pytest.raises(BrokerError, match="no connection 'wroker'; did you mean 'worker'"):
+    with pytest.raises(BrokerError, match="unknown connection 'wroker'; did you mean 'worker'"):
         broker.admin.close_connection("wroker")
 
 
@@ -191,5 +191,5 @@ def test_a_blocked_connection_can_be_closed_by_the_operator(broker: Broker, conn
 
 
 def test_an_alarm_has_one_of_two_names(broker: Broker) -> None:
-    with pytest.raises(BrokerError, match="no alarm for 'memroy'; did you mean 'memory'"):
+    with pytest.raises(BrokerError, match="unknown alarm 'memroy'; did you mean 'memory'"):
         broker.admin.set_alarm("memroy")

@@ -59,7 +59,7 @@ def test_the_second_line_is_where_tls_is(tmp_path: Path) -> None:
         (("--definitions", "missing.json"), "leveret: --definitions: "),
         (("--tls-cert", "missing.pem"), "leveret: --tls-cert, --tls-key or --tls-ca: "),
         (("--tls-key", "missing.pem"), "--tls-key and --tls-ca need --tls-cert"),
-        (("--plugin", "rabbitmq_shovel"), "there is no plugin rabbitmq_shovel"),
+        (("--plugin", "rabbitmq_shovel"), "unknown plugin 'rabbitmq_shovel'"),
     ],
 )
 def test_a_mistake_is_one_line(options: tuple[str, ...], text: str) -> None:

@@ -183,13 +183,13 @@ def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect
         (lambda broker: broker.admin.delete_vhost("stag"), "no virtual host 'stag'; did you mean 'stage'"),
         (
             lambda broker: broker.admin.add_vhost("x", default_queue_type="quorom"),
-            "no queue type 'quorom'; did you mean",
+            "unknown queue type 'quorom'; did you mean",
         ),
-        (lambda broker: broker.admin.set_user_tags("gest", "x"), "no user 'gest'; did you mean 'guest'"),
+        (lambda broker: broker.admin.set_user_tags("gest", "x"), "unknown user 'gest'; did you mean 'guest'"),
         (lambda broker: broker.admin.set_user_limits("guest", {"max-chanels": 1}), "did you mean 'max-channels'"),
         (lambda broker: broker.admin.set_vhost_limits("/", {"max-queues": "1"}), "max-queues is a whole number"),
         (lambda broker: broker.admin.set_permissions("guest", write="("), r"write='\(' is not a regular expression"),
-        (lambda broker: broker.admin.clear_user_limits("guest", "max"), "no limit 'max'"),
+        (lambda broker: broker.admin.clear_user_limits("guest", "max"), "unknown limit 'max'"),
     ],
 )
 def test_a_mistake_is_said_with_what_may_have_been_meant(broker: Broker, mistake, text: str) -> None:

@@ -344,7 +344,7 @@ def _published(broker: Broker) -> MessageView:
             AttributeError,
             "a MessageView has nothing that is called 'payload'",
         ),
-        (lambda broker: broker.events.query(que="q"), TypeError, "has a field 'que'; there are "),
+        (lambda broker: broker.events.query(que="q"), TypeError, "unknown field 'que'; did you mean 'queue'"),
         (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
         (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is no reply code; give its number"),
         (

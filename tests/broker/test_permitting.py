@@ -20,15 +20,13 @@ def test_features_are_permitted_by_a_text_or_by_several(permit) -> None:
         assert broker.declare_queue("orders", durable=False).durable is False
 
 
-def test_a_feature_nobody_knows_is_refused_with_the_nearest_and_all_there_are() -> None:
-    with pytest.raises(
-        ValueError, match=r"'transient_queues'.*it has transient_nonexcl_queues, .*; did you mean 'trans"
-    ):
+def test_a_feature_nobody_knows_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'transient_queues'; did you mean 'transient_nonexcl_queues'\?$"):
         Broker(permit={"transient_queues"})
 
 
 def test_a_feature_nobody_knows_is_refused_on_a_version_that_denies_nothing() -> None:
-    with pytest.raises(ValueError, match=r"no deprecated feature 'x' to permit; it has .*, global_qos$"):
+    with pytest.raises(ValueError, match=r"unknown deprecated feature 'x'; expected one of .*, global_qos$"):
         Broker(rabbitmq="3.10", permit="x")
 
 
@@ -39,7 +37,9 @@ def test_the_command_line_refuses_a_feature_and_a_version_nobody_knows_in_a_line
         assert (ran.returncode, ran.stdout) == (2, "")
         return ran.stderr
 
-    assert said("--permit", "global_qoss").endswith("global_qos; did you mean 'global_qos'?\n")
+    assert said("--permit", "global_qoss").endswith(
+        "unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?\n"
+    )
     assert (
         said("--rabbitmq", "9.9")
         == "leveret: leveret does not know RabbitMQ '9.9'; it knows 4.3, 4.2, 4.0, 3.13, 3.10\n"

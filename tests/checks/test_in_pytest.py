@@ -110,7 +110,7 @@ def test_a_slip_of_the_pen_in_a_marker_fails_its_test(run):
     """)
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*there is no check 'unroutabel'; did you mean 'unroutable'?*"])
+    result.stdout.fnmatch_lines(["*unknown check 'unroutabel'; did you mean 'unroutable'?*"])
 
 
 def test_each_test_is_judged_by_what_happened_in_it_on_the_broker_of_the_run(run):

@@ -28,7 +28,7 @@ def test_what_comes_later_wins():
     ("checks", "text"),
     [
         ("unroutabel=error", "did you mean 'unroutable'?"),
-        ("unroutable=loud", "'loud' is no level of a check; there are error, warning, off"),
+        ("unroutable=loud", "unknown level of a check 'loud'; expected one of error, warning, off"),
     ],
 )
 def test_a_slip_of_the_pen_is_refused(checks, text):

@@ -286,9 +286,9 @@ def test_a_step_that_never_came_is_a_warning_and_for_a_replay_a_failure(run):
 @pytest.mark.parametrize(
     ("marker", "text"),
     [
-        ("leveret_explore(onn='basic.*')", "the marker has no word 'onn'; it has faults, on, *"),
+        ("leveret_explore(onn='basic.*')", "the marker leveret_explore has no keyword 'onn'; did you mean 'on'*"),
         ("leveret_explore('basic.*')", "the marker takes keywords only, as in leveret_explore(on='basic.[*]')"),
-        ("leveret_explore(faults='lost')", "there is no kind of fault 'lost'; *"),
+        ("leveret_explore(faults='lost')", "unknown kind of fault 'lost'; *"),
         ("leveret_explore(only='basic.ack')", "'basic.ack' does not begin with a kind of fault *"),
     ],
 )

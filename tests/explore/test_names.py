@@ -50,7 +50,7 @@ def test_a_schedule_of_an_unknown_kind_is_refused_with_those_there_are():
 
 
 def test_a_kind_that_is_misspelt_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="no kind of fault 'lost afer'; did you mean 'lost after'"):
+    with pytest.raises(ValueError, match="unknown kind of fault 'lost afer'; did you mean 'lost after'"):
         kinds_of(["lost afer"])
 
 

@@ -112,7 +112,7 @@ def test_a_marker_that_cannot_be_meant_fails_before_the_test_runs(run):
     )
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*:4: leveret_fault: there is no method or event 'queue.declare_ok'; did you mean*"])
+    result.stdout.fnmatch_lines(["*:4: leveret_fault: unknown method or event 'queue.declare_ok'; did you mean*"])
 
 
 @pytest.mark.parametrize(

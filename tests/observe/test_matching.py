@@ -140,7 +140,7 @@ def test_any_object_with_equality_is_a_value(view):
 
 def test_an_unknown_keyword_is_refused_with_the_nearest_that_exists():
     with pytest.raises(
-        TypeError, match="there is no keyword 'routingkey' to match messages by; did you mean 'routing_key'"
+        TypeError, match="unknown keyword 'routingkey' to match messages by; did you mean 'routing_key'"
     ):
         Matcher({"routingkey": "a"})
 

@@ -201,7 +201,7 @@ def test_a_table_that_is_not_what_it_declares_is_named(spark: SparkSession, tmp_
     wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
     with pytest.raises(ValueError, match="table 'wordy' has n as bigint, built string: cast it"):
         incremental.update(spark, warehouse, tables={"wordy": wordy})
-    with pytest.raises(KeyError, match="there is no table 'kindes': did you mean 'kinds'"):
+    with pytest.raises(KeyError, match="unknown table 'kindes'; did you mean 'kinds'"):
         plain(spark, warehouse, "kindes")
     with pytest.raises(NoWarehouseError, match="nowhere is no warehouse"):
         plain(spark, Warehouse(tmp_path / "nowhere"), "kinds")

@@ -114,7 +114,7 @@ def test_a_run_without_options_says_nothing(run):
         ("--leveret-rabbitmq=9.9", "*--leveret-rabbitmq: leveret does not know RabbitMQ '9.9'; it knows 4.3,*"),
         (
             "--leveret-permit=global_qoss",
-            "*--leveret-permit: leveret has no * 'global_qoss' *; did you mean 'global_qos'?",
+            "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is no whole number"),
         ("--leveret-record=all", "*--leveret-record: trace level 'all' is none of off, ring"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.queue_types import QUEUE_TYPES
-from leveret.errors import BrokerError, nearest
+from leveret.errors import BrokerError, unknown
 from leveret.observe.names import find_vhost
 
 if TYPE_CHECKING:
@@ -202,22 +202,14 @@ def find_user(node: Node, name: str) -> User:
     """The user of that name; BrokerError for none such."""
     users = node.access.users
     if name not in users:
-        raise BrokerError(f"there is no user {name!r}{suggestion(name, users)}")
+        raise BrokerError(unknown("user", name, users))
     return users[name]
 
 
 def refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
     """Raise BrokerError for a word that is none of those known."""
     if name not in known:
-        raise BrokerError(f"there is no {what} {name!r}{suggestion(name, known)}")
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of a complaint about a name: what may have been meant, else all there is."""
-    close = nearest(name, known)
-    if close:
-        return f"; did you mean {' or '.join(map(repr, close))}?"
-    return f"; there are {', '.join(map(repr, known))}" if known else "; there is none at all"
+        raise BrokerError(unknown(what, name, known))
 
 
 def _refuse_odd_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.access import AccessAdmin, find_user, refuse_unknown, suggestion
+from leveret.admin.access import AccessAdmin, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
-from leveret.errors import BrokerError
+from leveret.errors import BrokerError, expected
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_vhost
 
@@ -102,13 +102,13 @@ class Admin(AccessAdmin, Hinting):
 
     def set_alarm(self, resource: str) -> None:
         """Raise the alarm of "memory" or "disk": who publishes is blocked until the last alarm is cleared."""
-        refuse_unknown("alarm for", resource, _RESOURCES)
+        refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:
             node.set_alarm(resource)
 
     def clear_alarm(self, resource: str) -> None:
         """Clear that alarm; one that is not raised is fine."""
-        refuse_unknown("alarm for", resource, _RESOURCES)
+        refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:
             node.clear_alarm(resource)
 
@@ -128,8 +128,8 @@ class Admin(AccessAdmin, Hinting):
             connections = [it for it in node.connections.values() if connection in _names_of(it)]
             if not connections:
                 names = [name for it in node.connections.values() for name in _names_of(it)]
-                hint = suggestion(str(connection), [name for name in names if isinstance(name, str)])
-                raise BrokerError(f"there is no connection {connection!r}{hint}")
+                hint = expected(str(connection), map(str, names))
+                raise BrokerError(f"unknown connection {connection!r}{hint}")
             _close(connections, reason)
 
     def close_all_connections(self, reason: str = _CLOSED, *, vhost: str | None = None) -> int:

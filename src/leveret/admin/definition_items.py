@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from leveret.admin.access import suggestion
-from leveret.errors import BrokerError
+from leveret.errors import BrokerError, expected
 
 _MISSING: Final = object()
 
@@ -88,7 +87,7 @@ class Item:
         """The text of a key, which is one of those known."""
         word = self.text(key, default)
         if word not in known:
-            raise self.wrong(key, f"is {word!r}{suggestion(word, known)}")
+            raise self.wrong(key, f"is {word!r}{expected(word, known)}")
         return word
 
     def limits(self, key: str, known: Sequence[str]) -> dict[str, int]:
@@ -97,7 +96,7 @@ class Item:
         found.place = self.place
         for name in found._values:
             if name not in known:
-                raise self.wrong(key, f"has the limit {name!r}{suggestion(name, known)}")
+                raise self.wrong(key, f"has the limit {name!r}{expected(name, known)}")
         return {name: found.number(name) for name in found._values}
 
     def _value(self, key: str, default: object) -> object:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.access import USER_LIMITS, VHOST_LIMITS, suggestion
+from leveret.admin.access import USER_LIMITS, VHOST_LIMITS
 from leveret.admin.definition_items import Item, items
 from leveret.core.model.access import User
 from leveret.core.model.errors import AmqpError
@@ -21,7 +21,7 @@ from leveret.core.model.passwords import ALGORITHMS, PasswordHash
 from leveret.core.model.policy import Policy, PolicyInvalid
 from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.core.wire.values import Table
-from leveret.errors import BrokerError
+from leveret.errors import BrokerError, expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +120,7 @@ class _Loading:
         metadata.place = item.place
         kind = metadata.get("default_queue_type") or item.get("default_queue_type") or "undefined"
         if kind not in (*QUEUE_TYPES, "undefined"):
-            raise item.wrong("default_queue_type", f"is {kind!r}{suggestion(str(kind), QUEUE_TYPES)}")
+            raise item.wrong("default_queue_type", f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}")
         vhost = self._node.add_vhost(item.text("name"))
         vhost.default_queue_type = "classic" if kind == "undefined" else str(kind)
         vhost.description = metadata.text("description", "")
@@ -184,11 +184,11 @@ class _Loading:
         if not source:
             return
         if source not in host.exchanges:
-            raise item.wrong("source", f"names an exchange that is not there{suggestion(source, host.exchanges)}")
+            raise item.wrong("source", f"names an exchange that is not there{expected(source, host.exchanges)}")
         kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
         known: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
         if name not in known:
-            raise item.wrong("destination", f"names a {kind} that is not there{suggestion(name, known)}")
+            raise item.wrong("destination", f"names a {kind} that is not there{expected(name, known)}")
         with _refusals(item):
             arguments = _table(item, item.mapping("arguments", {}))
             host.bind(host.exchanges[source], known[name], item.text("routing_key"), arguments)
@@ -199,13 +199,13 @@ class _Loading:
             default = "/"
         name = item.text("vhost") if default is None else item.text("vhost", default)
         if name not in self._node.vhosts:
-            raise item.wrong("vhost", f"is {name!r}, which is not there{suggestion(name, self._node.vhosts)}")
+            raise item.wrong("vhost", f"is {name!r}, which is not there{expected(name, self._node.vhosts)}")
         return self._node.vhosts[name]
 
     def _user_of(self, item: Item) -> User:
         name, users = item.text("user"), self._node.access.users
         if name not in users:
-            raise item.wrong("user", f"is {name!r}, who is not there{suggestion(name, users)}")
+            raise item.wrong("user", f"is {name!r}, who is not there{expected(name, users)}")
         return users[name]
 
 

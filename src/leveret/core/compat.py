@@ -9,6 +9,8 @@ brokers; 4.2 and 3.13 follow documents and release notes.
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal, NamedTuple
 
+from leveret.errors import unknown
+
 MEBIBYTE: Final = 1024 * 1024
 
 
@@ -210,7 +212,7 @@ class Compat(NamedTuple):
         compat = self
         for feature in sorted(features):
             if feature not in PERMITTED:
-                raise ValueError(_unknown_feature(feature))
+                raise ValueError(unknown("deprecated feature", feature, PERMITTED))
             compat = PERMITTED[feature](compat)
         return compat
 
@@ -346,11 +348,3 @@ PERMITTED: Final[dict[str, Callable[[Compat], Compat]]] = {
     "queue_master_locator": lambda compat: compat._replace(denies_queue_master_locator=False),
     "global_qos": lambda compat: compat._replace(global_qos="shared"),
 }
-
-
-def _unknown_feature(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, PERMITTED, n=1)
-    suggestion = f"; did you mean {close[0]!r}?" if close else ""
-    return f"leveret has no deprecated feature {name!r} to permit; it has {', '.join(PERMITTED)}{suggestion}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leveret.core.protocol.state import State
-from leveret.errors import nearest
+from leveret.errors import unknown
 from leveret.exploration.lost import LostAfter
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
@@ -104,9 +104,7 @@ def kinds_of(faults: Iterable[str | Fault]) -> dict[str, Kind]:
 
 def _kind_named(name: str) -> Kind:
     if name not in KINDS:
-        close = nearest(name, KINDS)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, KINDS))}"
-        raise ValueError(f"there is no kind of fault {name!r}; {hint}")
+        raise ValueError(unknown("kind of fault", name, KINDS))
     return KINDS[name]
 
 

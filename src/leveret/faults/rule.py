@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from leveret.core.wire import methods as wire
-from leveret.errors import nearest
+from leveret.errors import did_you_mean
 from leveret.faults.fault import Fault, Point
 from leveret.observe.matching import Matcher, is_equal
 from leveret.trace import events
@@ -263,9 +263,8 @@ def _named_point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
         return "deliver" if on == "basic.deliver" else "reply"
     if on in CLIENT_METHODS or on in SERVER_METHODS:
         raise ValueError(f"{on} is never sent by the {sent_by}")
-    close = nearest(on, NAMES)
-    hint = f"did you mean {close[0]!r}?" if close else "name an AMQP method or an event kind"
-    raise ValueError(f"there is no method or event {on!r}; {hint}")
+    hint = did_you_mean(on, NAMES) or "; expected an AMQP method like basic.publish, or an event like delivered"
+    raise ValueError(f"unknown method or event {on!r}{hint}")
 
 
 def _count(name: str, value: object, least: int) -> int:

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Final, cast
 
 from leveret.core.compat import VERSIONS as KNOWN_VERSIONS
+from leveret.core.compat import Compat
 
 VERSIONS: Final = tuple(KNOWN_VERSIONS)
 # Of these there are transcripts.
@@ -101,8 +102,7 @@ def recorded() -> tuple[Recorded, ...]:
 
 def refuse_unknown(version: str) -> None:
     """Raise ValueError for a version that leveret does not know."""
-    if version not in VERSIONS:
-        raise ValueError(f"leveret does not know RabbitMQ {version!r}; it knows {', '.join(VERSIONS)}")
+    Compat.for_version(version)
 
 
 def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], counts: Mapping[str, int]) -> Row:

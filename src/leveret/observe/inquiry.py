@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.errors import EventsMissingError, nearest
+from leveret.errors import EventsMissingError, unknown
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import refuse_unknown
@@ -67,9 +67,7 @@ def _refuse_unknown_reason(call: str, reason: object) -> None:
     __tracebackhide__ = True
     known = _REASONS.get(call, ())
     if isinstance(reason, str) and known and reason not in known:
-        close = nearest(reason, known)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, known))}"
-        raise ValueError(f"{call} knows no reason {reason!r}; {hint}")
+        raise ValueError(f"{call}: {unknown('reason', reason, known)}")
 
 
 class _Inquiry:

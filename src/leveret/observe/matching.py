@@ -19,7 +19,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final, NamedTuple
 
 from leveret.core.wire.properties import PROPERTY_NAMES
-from leveret.errors import nearest
+from leveret.errors import expected
 from leveret.observe.message_view import MessageView
 from leveret.trace.events import preview
 
@@ -179,7 +179,8 @@ class Matcher:
         """
         for keyword in criteria:
             if keyword not in _CRITERIA:
-                raise TypeError(_unknown_keyword(keyword, (*KEYWORDS, *also_known)))
+                hint = expected(keyword, (*KEYWORDS, *also_known))
+                raise TypeError(f"unknown keyword {keyword!r} to match messages by{hint}")
             if isinstance(criteria[keyword], _NO_VALUES):
                 raise TypeError(_no_value(keyword, criteria[keyword]))
         self.criteria: Final = tuple(_CRITERIA[name](name, expected) for name, expected in criteria.items())
@@ -214,12 +215,6 @@ def topic_matches(pattern: str, routing_key: str) -> bool:
             fits = [pattern_word in ("*", word) for word in words]
             reached = [False] + [reached[n] and fits[n] for n in range(len(words))]
     return reached[-1]
-
-
-def _unknown_keyword(keyword: str, known: Sequence[str]) -> str:
-    close = nearest(keyword, known)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-    return f"there is no keyword {keyword!r} to match messages by; {hint}"
 
 
 def _no_value(keyword: str, value: object) -> str:

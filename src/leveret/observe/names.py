@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from leveret.errors import NotDeclaredError, nearest
+from leveret.errors import NotDeclaredError, expected
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -29,7 +29,7 @@ def find_vhost(node: Node, name: str) -> VirtualHost:
     __tracebackhide__ = True
     vhost = node.vhosts.get(name)
     if vhost is None:
-        raise NotDeclaredError(f"there is no virtual host {name!r}{_suggestion(name, node.vhosts)}")
+        raise NotDeclaredError(f"there is no virtual host {name!r}{_hint(name, node.vhosts)}")
     return vhost
 
 
@@ -38,7 +38,7 @@ def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None 
     __tracebackhide__ = True
     queues = find_vhost(node, vhost_name).queues
     if name not in queues:
-        hint = _suggestion(name, queues)
+        hint = _hint(name, queues)
         raise NotDeclaredError(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(timeout)}{hint}")
     return queues[name]
 
@@ -64,7 +64,7 @@ def refuse_unknown(
         what = "queue or exchange" if place == "either" else place
         raise NotDeclaredError(
             f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(timeout)}"
-            f"{_suggestion(name, known)}"
+            f"{_hint(name, known)}"
         )
 
 
@@ -81,10 +81,5 @@ def _waited(timeout: float | None) -> str:
     return "" if timeout is None else f", and nobody declared it in the {timeout:g} s this has waited for it"
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    names = [one for one in known if one and not one.startswith("amq.")]
-    close = nearest(name, names)
-    if close:
-        return f"; did you mean {' or '.join(map(repr, close))}?"
-    shown = ", ".join(map(repr, names[:_SHOWN_NAMES])) + (", ..." if len(names) > _SHOWN_NAMES else "")
-    return f"; known are {shown}" if names else "; there is none at all"
+def _hint(name: str, known: Iterable[str]) -> str:
+    return expected(name, (one for one in known if one and not one.startswith("amq.")), most=_SHOWN_NAMES)

@@ -7,7 +7,6 @@ own events cost, however many were there before.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +17,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from leveret.errors import ConflictError, NoWarehouseError
+from leveret.errors import ConflictError, NoWarehouseError, unknown
 from leveret.pipeline import bronze
 from leveret.pipeline.gold import TABLES
 from leveret.pipeline.schema import FILES, RUNS, Table
@@ -201,9 +200,7 @@ def read_table(
         raise NoWarehouseError(f"{warehouse.folder} is no warehouse; `ingest` makes one")
     known = ("events", "runs", *tables)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise KeyError(f"there is no table {name!r}: {hint}")
+        raise KeyError(unknown("table", name, known))
     state = state or warehouse.state()
     names = None if runs is None else [run for run in runs if run in state.runs]
     if name == "events":

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from leveret.errors import unknown
 from leveret.trace.events import KINDS, POSITIONS, Event, RawEvent, Tap
 
 if TYPE_CHECKING:
@@ -229,8 +230,8 @@ def _plain(events: list[RawEvent], pack: Pack) -> list[RawEvent]:
 def _refuse_unknown(kinds: tuple[str, ...], fields: dict[str, object]) -> None:
     for kind in kinds:
         if kind not in POSITIONS:
-            raise ValueError(f"there is no event kind {kind!r}; there are {', '.join(KINDS)}")
+            raise ValueError(unknown("event", kind, KINDS))
     known = dict.fromkeys(name for kind in kinds or KINDS for name in POSITIONS[kind])
     for name in fields:
         if name not in known:
-            raise TypeError(f"no event of the kind asked for has a field {name!r}; there are {', '.join(known)}")
+            raise TypeError(unknown("field", name, known))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from leveret.errors import EventsMissingError, nearest
+from leveret.errors import EventsMissingError, unknown_keyword
 from leveret.observe.assertions import Assertions, Options
 from leveret.observe.checks.table import known_check
 from leveret.trace import events
@@ -56,9 +56,7 @@ class CheckedAssertions(Assertions):
         known_check(check)
         for name in places:
             if name not in PLACES:
-                close = nearest(name, PLACES)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PLACES)}"
-                raise TypeError(f"allow() has no keyword {name!r}; {hint}")
+                raise unknown_keyword("allow()", name, PLACES)
         allowance = Allowance(check, dict(places))
         self._judge.allow(allowance)
         return Allowed(self._judge, allowance)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, cast
 
-from leveret.errors import nearest
+from leveret.errors import unknown
 
 Level = Literal["error", "warning", "off"]
 # What `Broker(checks=...)` takes.
@@ -91,9 +91,7 @@ class Levels:
 def known_check(name: str) -> str:
     """The name of a check; ValueError for one that does not exist, with the nearest that does."""
     if name not in CHECKS:
-        close = nearest(name, CHECKS)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(CHECKS)}"
-        raise ValueError(f"there is no check {name!r}; {hint}")
+        raise ValueError(unknown("check", name, CHECKS))
     return name
 
 
@@ -114,5 +112,5 @@ def _pair(word: str) -> tuple[str | None, Level]:
 
 def _level(word: str) -> Level:
     if word not in LEVELS:
-        raise ValueError(f"{word!r} is no level of a check; there are {', '.join(LEVELS)}")
+        raise ValueError(unknown("level of a check", word, LEVELS))
     return cast("Level", word)

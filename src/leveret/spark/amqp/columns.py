@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.errors import OptionError
+from leveret.errors import OptionError, unknown
 
 COLUMN_TYPES: Final[dict[str, DataType]] = {
     "body": BinaryType(),
@@ -48,7 +48,7 @@ def checked_columns(schema: StructType) -> list[str]:
     """The columns of a schema, when a message has them all, with their types; raises OptionError."""
     for field in schema.fields:
         if field.name not in COLUMN_TYPES:
-            raise OptionError(f"a message has no column {field.name!r}; it has {', '.join(COLUMN_TYPES)}")
+            raise OptionError(unknown("column", field.name, COLUMN_TYPES))
         if field.dataType != COLUMN_TYPES[field.name]:
             own, asked = COLUMN_TYPES[field.name].simpleString(), field.dataType.simpleString()
             raise OptionError(f"column {field.name} is {own}, not {asked}: cast it after reading")

@@ -6,7 +6,6 @@ read can be written; `value` may stand for `body`. A column that is null, or is 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, F
 from leveret.core.wire.frames import wrap
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.core.wire.values import Table, encode_short_string
-from leveret.errors import OptionError
+from leveret.errors import OptionError, unknown
 from leveret.spark.amqp.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -79,11 +78,9 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
             continue
         kinds = _COLUMN_TYPES.get(field.name)
         if kinds is None:
-            near = difflib.get_close_matches(field.name, _COLUMN_TYPES, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise OptionError(
-                f"column {field.name!r} is nothing a message has{hint}: it is made of {', '.join(_COLUMN_TYPES)}; put "
-                "the rest into the body, as with to_json(struct(...))"
+                f"{unknown('column', field.name, _COLUMN_TYPES)}; put what is no property of a message into the body, "
+                "as with to_json(struct(...))"
             )
         if not isinstance(field.dataType, kinds):
             wanted = " or ".join(kind.typeName() for kind in kinds)

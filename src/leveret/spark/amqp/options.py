@@ -5,13 +5,12 @@ Names are compared without regard to case, since Spark lower-cases them on its w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from leveret.errors import OptionError
+from leveret.errors import OptionError, unknown
 
 if TYPE_CHECKING:
     from pika.connection import Parameters
@@ -194,20 +193,13 @@ def _known(options: Mapping[str, str], *ways: str) -> dict[str, str]:
         if name in _OF_SPARK:
             continue
         if name not in _SPELLING:
-            raise OptionError(f"format amqp has no option {name!r}{_suggestion(name)}")
+            raise OptionError(unknown("option", name, sorted(OPTIONS, key=str.lower)))
         spelled = _SPELLING[name]
         if not set(ways) & set(OPTIONS[spelled]):
             raise OptionError(
                 f"option {spelled} is one of {' and '.join(OPTIONS[spelled])}, not of {' or '.join(ways)}"
             )
     return given
-
-
-def _suggestion(name: str) -> str:
-    near = difflib.get_close_matches(name, _SPELLING, n=1, cutoff=0.6)
-    if near:
-        return f": did you mean {_SPELLING[near[0]]!r}?"
-    return f"; there are {', '.join(sorted(OPTIONS, key=str.lower))}"
 
 
 def _required(given: Mapping[str, str], name: str, meaning: str) -> str:
