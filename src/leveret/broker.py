@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Never, Self
 
-from leveret.core.compat import DENIABLE, Compat
+from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
 from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from leveret.trace.recorder import Level, Recorder
     from leveret.trace.writer import TraceOptions
 
-DEFAULT_VERSION: Final = "4.3"
 _PERMIT: Final = "deprecated_features.permit."
 # What RabbitMQ ships and leaves off, under its names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.compat import DEFAULT_VERSION
 from leveret.engine.options import checked_port
 from leveret.errors import BrokerError
 from leveret.pipeline.command import add_to as add_pipeline_to
@@ -64,7 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--port", type=int, default=5672, help="port to listen on; 0 takes a free one (default: 5672)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; ::1 works too)")
-    serve.add_argument("--rabbitmq", default="4.3", metavar="VERSION", help="version to behave as (default: 4.3)")
+    serve.add_argument(
+        "--rabbitmq",
+        default=DEFAULT_VERSION,
+        metavar="VERSION",
+        help=f"version to behave as (default: {DEFAULT_VERSION})",
+    )
     serve.add_argument(
         "--permit", action="append", default=[], metavar="FEATURE", help="allow a deprecated feature; may be repeated"
     )

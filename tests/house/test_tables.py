@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from leveret.core.compat import Compat
+from leveret.core.compat import DEFAULT_VERSION, VERSIONS, Compat
 from leveret.core.model.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.queue_types import QUEUE_TYPES
@@ -112,6 +112,17 @@ def test_every_difference_between_versions_is_asked_for(source_files: list[Sourc
     assert set(Compat._fields) - asked == set(NOT_YET_ASKED)
 
 
+def test_the_default_version_is_named_once(source_files: list[SourceFile], root: Path) -> None:
+    # The plugin says it in its help, and does not import leveret for that.
+    options = (root / "pytest_plugin/pytest_leveret/options.py").read_text(encoding="utf-8")
+    named = [file.path for file in source_files if DEFAULT_VERSION in constants_of(file)]
+
+    assert next(iter(VERSIONS)) == DEFAULT_VERSION
+    assert f"(default: {DEFAULT_VERSION})" in options
+    # The versions that were recorded are another fact.
+    assert named == ["src/leveret/core/compat.py", "src/leveret/features/__init__.py"]
+
+
 def test_every_kind_of_event_is_told_by_the_core(core_files: list[SourceFile], source_files: list[SourceFile]) -> None:
     named = {
         node.attr
@@ -147,7 +158,7 @@ def test_every_kind_of_event_is_said_where_kinds_are_put_into_words(source_files
     asked = {path: [name for name, kind in events.TABLE.items() if is_said(kind)] for path, is_said in SAID_IN.items()}
     for path, name in REASONS_SAID_IN.items():
         asked[path] = [*asked.get(path, ()), *events.TABLE[name].reasons]
-    texts = {file.path: strings_of(file) for file in source_files if file.path in asked}
+    texts = {file.path: constants_of(file) for file in source_files if file.path in asked}
 
     assert [(path, word) for path, words in asked.items() for word in words if word not in texts[path]] == []
 
@@ -192,7 +203,7 @@ def test_every_exchange_type_and_queue_argument_has_a_test(text_files: list[Sour
     assert [word for word in words if not is_said_in("tests/", word, text_files)] == list(UNTESTED)
 
 
-def strings_of(file: SourceFile) -> set[object]:
+def constants_of(file: SourceFile) -> set[object]:
     """Return the constants of a file."""
     return {node.value for node in ast.walk(file.tree) if isinstance(node, ast.Constant)}
 
