@@ -5,7 +5,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from leveret.observe.matching import Matcher, topic_matches
+from leveret.core.model.exchanges.topic import topic_matches
+from leveret.observe.matching import Matcher
 
 
 def matches(message, **criteria):

@@ -18,6 +18,7 @@ from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final, NamedTuple
 
+from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected
 from leveret.observe.message_view import MessageView
@@ -199,22 +200,6 @@ class Matcher:
 
     def __repr__(self) -> str:
         return ", ".join(f"{criterion.name}={criterion.expected!r}" for criterion in self.criteria)
-
-
-def topic_matches(pattern: str, routing_key: str) -> bool:
-    """Whether a topic exchange would take this key for this pattern: `*` is one word, `#` any number of them."""
-    pattern_words = pattern.split(".") if pattern else []
-    # reached[n]: the words of the pattern read so far can cover the first n words of the key.
-    words = routing_key.split(".") if routing_key else []
-    reached = [True] + [False] * len(words)
-    for pattern_word in pattern_words:
-        if pattern_word == "#":
-            first = reached.index(True) if True in reached else len(reached)
-            reached = [n >= first for n in range(len(reached))]
-        else:
-            fits = [pattern_word in ("*", word) for word in words]
-            reached = [False] + [reached[n] and fits[n] for n in range(len(words))]
-    return reached[-1]
 
 
 def _no_value(keyword: str, value: object) -> str:

@@ -74,7 +74,8 @@ class Allowance:
 
 
 def _fits(name: str, expected: object, actual: object) -> bool:
-    from leveret.observe.matching import is_equal, topic_matches
+    from leveret.core.model.exchanges.topic import topic_matches
+    from leveret.observe.matching import is_equal
 
     if name == "routing_key" and isinstance(expected, str) and ("*" in expected or "#" in expected):
         return isinstance(actual, str) and topic_matches(expected, actual)

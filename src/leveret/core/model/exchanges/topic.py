@@ -60,13 +60,7 @@ class TopicExchange(Exchange):
         self._memo = {}
 
     def _add(self, binding: Binding) -> None:
-        node = self._root
-        for word in words(binding.routing_key):
-            child = node.children.get(word)
-            if child is None:
-                child = node.children[word] = TopicNode(takes_any_words=word == ANY_WORDS)
-            node = child
-        node.destinations[binding.key] = binding.destination
+        grown(self._root, words(binding.routing_key)).destinations[binding.key] = binding.destination
         self._memo.clear()
 
     def _remove(self, binding: Binding) -> None:
@@ -103,6 +97,23 @@ class TopicExchange(Exchange):
 def words(key: str) -> list[str]:
     """The words of a routing or binding key; the empty key has none, while "." has two empty ones."""
     return key.split(".") if key else []
+
+
+def topic_matches(pattern: str, routing_key: str) -> bool:
+    """Return whether a topic exchange routes a message with this key by a binding with this pattern."""
+    root = TopicNode()
+    return grown(root, words(pattern)) in reached(root, words(routing_key))
+
+
+def grown(root: TopicNode, binding_words: list[str]) -> TopicNode:
+    """Return the place where a binding key of these words ends; add to the trie what is missing on the way."""
+    node = root
+    for word in binding_words:
+        child = node.children.get(word)
+        if child is None:
+            child = node.children[word] = TopicNode(takes_any_words=word == ANY_WORDS)
+        node = child
+    return node
 
 
 def reached(root: TopicNode, key_words: list[str]) -> Iterable[TopicNode]:
