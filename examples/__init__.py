@@ -1,1 +1,1 @@
-"""Applications and their tests. `python -m examples` runs each application against a broker and tells what happened."""
+"""Applications and their tests. `python -m examples` runs each against a broker and prints what happened."""

@@ -1,4 +1,4 @@
-"""`python -m examples [NAME ...]`: tell the stories of all examples, or of those named."""
+"""`python -m examples [NAME ...]`: run the stories of all examples, or of the named ones."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STORIES = {
 
 
 def main(names: list[str]) -> int:
-    """Tell the stories; 2 for a name there is no example of."""
+    """Run the stories; return 2 for an unknown name."""
     unknown = [name for name in names if name not in STORIES]
     if unknown:
-        print(f"no example is called {', '.join(unknown)}; there are {', '.join(STORIES)}", file=sys.stderr)
+        print(f"unknown example {', '.join(unknown)}; expected one or more of {', '.join(STORIES)}", file=sys.stderr)
         return 2
     for name in names or STORIES:
         story = STORIES[name]

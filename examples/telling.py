@@ -1,4 +1,4 @@
-"""How the stories print what a broker saw: one line for each thing that happened to a message."""
+"""What the stories print: one line for each thing that happened to a message."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from leveret import Broker
 from leveret.trace.events import Event
 
 TOLD = ("published", "returned", "delivered", "got", "acked", "rejected", "expired", "dead_lettered", "dropped")
-
-
 LONGEST = 48
 
 
 def print_messages(broker: Broker) -> None:
-    """Print what was published, delivered, settled and dead-lettered, in order, at the broker's own time."""
+    """Print what was published, delivered, settled and dead-lettered, in order, with the broker's time."""
     for event in broker.events.query(*TOLD):
         time = datetime.fromtimestamp(event.at / 1_000_000, tz=UTC)
         kind = event.kind.replace("_", "-")
@@ -22,7 +20,7 @@ def print_messages(broker: Broker) -> None:
 
 
 def place_of(event: Event) -> str:
-    """Where a thing happened: the exchange and routing key, or the queue."""
+    """Return where an event happened: the exchange and routing key, or the queue."""
     if event.kind in ("published", "returned"):
         return f"{event.message.exchange or '(default exchange)'}, {event.message.routing_key}"
     if event.kind == "dead_lettered":
@@ -31,5 +29,5 @@ def place_of(event: Event) -> str:
 
 
 def cut(text: str) -> str:
-    """A text, or the beginning of a long one."""
+    """Return a text, shortened if it is too long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -1,4 +1,4 @@
-"""a Celery worker in a thread writes an invoice and reserves an article at the second try"""
+"""a Celery worker in a thread writes an invoice, and reserves an article at the second try"""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def tell() -> None:
         with start_worker(app, perform_ping_check=False, loglevel="error"):
             print(f"  {invoice.delay(7, total=120).get(timeout=10)}")
             print(f"  reserved at try {reserve.delay('tea', arrives_at_try=2).get(timeout=10)}")
-            # The worker's loop looks at the end of this block only when something wakes it.
+            # The worker's loop notices the end of this block only when a message wakes it.
             app.control.shutdown()
         print_messages(broker)

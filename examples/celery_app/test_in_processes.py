@@ -1,7 +1,7 @@
-"""Tasks with the worker that production has: a command line, a process that receives and two that work.
+"""Tasks with a worker as in production: a command line, one process that receives and two that work.
 
-Such a worker takes seconds to start and to end. So there is one for all tests here, with the broker of the whole run,
-and each test looks for what it did itself.
+Such a worker takes seconds to start and to stop. So all tests here share one, with the broker of the whole run, and
+each test asserts on its own tasks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_results_come_back_from_other_processes(leveret_session: Broker) -> None
 
 
 def test_a_worker_with_processes_can_be_inspected(app: Celery) -> None:
-    # Its first result says that the worker is there to be asked.
+    # The first result shows that the worker is running.
     invoice.delay(7, total=120).get(timeout=PATIENCE)
 
     (pool,) = (worker["pool"] for worker in app.control.inspect(limit=1).stats().values())
@@ -60,14 +60,14 @@ def test_a_worker_with_processes_can_be_inspected(app: Celery) -> None:
     assert len(pool["processes"]) == 2
 
 
-def test_a_worker_with_processes_tells_its_events(app: Celery) -> None:
-    told: list[str] = []
+def test_a_worker_with_processes_sends_events(app: Celery) -> None:
+    kinds: list[str] = []
     with app.connection_for_read() as first_connection:
-        receiver = app.events.Receiver(first_connection, handlers={"*": lambda event: told.append(event["type"])})
+        receiver = app.events.Receiver(first_connection, handlers={"*": lambda event: kinds.append(event["type"])})
         # A receiver listens on a connection of its own.
         with receiver.consumer_context() as (connection, _, _):
             invoice.delay(7, total=120)
-            while "task-succeeded" not in told:
+            while "task-succeeded" not in kinds:
                 connection.drain_events(timeout=PATIENCE)
 
-    assert [kind for kind in told if kind.startswith("task-")] == ["task-received", "task-started", "task-succeeded"]
+    assert [kind for kind in kinds if kind.startswith("task-")] == ["task-received", "task-started", "task-succeeded"]

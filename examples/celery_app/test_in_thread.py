@@ -1,4 +1,4 @@
-"""Tasks with a worker in a thread of the test: fast, and as close as most tests need to be."""
+"""Tasks with a worker in a thread of the test: fast, and close enough to production for most tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def app(leveret: Broker) -> Iterator[Celery]:
 def worker(app: Celery) -> Iterator[Any]:
     with start_worker(app, perform_ping_check=False) as worker:
         yield worker
-        # The worker's loop sleeps until something arrives, and would look at the end of this block only then.
+        # The worker's loop sleeps until a message arrives, so it would not notice the end of this block.
         app.control.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""What a worker's command line names: `celery --app examples.celery_app.worker worker`, with its broker in AMQP_URL."""
+"""The application for `celery --app examples.celery_app.worker worker`, with the broker's URL in AMQP_URL."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A worker that retries what fails by way of a TTL queue and sets aside what fails for good, with pika."""
+"""A worker that retries failed jobs through a TTL queue, and sets aside those that fail for good, with pika."""

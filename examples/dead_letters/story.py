@@ -1,4 +1,4 @@
-"""a poisoned job is dead-lettered, retried twice by a TTL queue, and set aside; half a minute passes at a call"""
+"""a poison job is dead-lettered, retried twice through a TTL queue, and set aside; one call advances the clock"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leveret import Broker
 
 
 def tell() -> None:
-    """Give a worker one job it can do and one that it cannot."""
+    """Give a worker one job that succeeds and one that always fails."""
     with Broker() as broker:
         worker = Worker(broker.url, fail_without_address)
         thread = Thread(target=worker.run)
@@ -27,6 +27,6 @@ def tell() -> None:
 
 
 def fail_without_address(job: dict[str, Any]) -> None:
-    """Do a job, or fail."""
+    """Do a job; raise ValueError if it has no address."""
     if job["to"] is None:
         raise ValueError("a mail needs an address")

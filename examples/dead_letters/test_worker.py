@@ -13,7 +13,7 @@ from leveret import Broker
 
 
 class Mailer:
-    """This stands in for what the worker does: it fails as often as it is told to, and remembers what it did."""
+    """A stand-in for the worker's job: it fails `failures_left` times, and records what it sent."""
 
     def __init__(self) -> None:
         self.failures_left = 0
@@ -22,7 +22,7 @@ class Mailer:
     def send(self, job: dict[str, Any]) -> None:
         if self.failures_left:
             self.failures_left -= 1
-            raise ConnectionError("the mail server is away")
+            raise ConnectionError("the mail server is down")
         self.sent.append(job)
 
 
@@ -41,7 +41,7 @@ def worker(leveret: Broker, mailer: Mailer) -> Iterator[Worker]:
     thread.join()
 
 
-def test_a_job_that_can_be_done_is_done_once(leveret: Broker, mailer: Mailer) -> None:
+def test_a_job_that_succeeds_is_done_once(leveret: Broker, mailer: Mailer) -> None:
     leveret.publish(routing_key="jobs", json={"to": "ann@example.com"})
     leveret.wait_idle()
 
@@ -53,7 +53,7 @@ def test_a_job_that_can_be_done_is_done_once(leveret: Broker, mailer: Mailer) ->
 def test_a_failed_job_waits_half_a_minute_for_its_next_try(leveret: Broker, mailer: Mailer) -> None:
     mailer.failures_left = 1
 
-    # From here on only `advance` moves time: how fast this machine is does not count.
+    # From here on only `advance` moves time, so the speed of the machine does not matter.
     leveret.clock.hold()
     leveret.publish(routing_key="jobs", json={"to": "bob@example.com"})
     leveret.assert_dead_lettered("jobs", to="jobs.retry", reason="rejected", timeout=5)
@@ -68,13 +68,13 @@ def test_a_failed_job_waits_half_a_minute_for_its_next_try(leveret: Broker, mail
 def test_a_job_that_always_fails_is_set_aside_with_its_history(leveret: Broker, mailer: Mailer) -> None:
     mailer.failures_left = 100
 
-    leveret.publish(routing_key="jobs", json={"to": "nobody"})
+    leveret.publish(routing_key="jobs", json={"to": "unreachable@example.com"})
     leveret.assert_dead_lettered("jobs", timeout=5)
     leveret.clock.advance(hours=1)
 
     assert mailer.failures_left == 97
     (set_aside,) = leveret.queue("jobs.failed").ready
-    assert set_aside.json == {"to": "nobody"}
+    assert set_aside.json == {"to": "unreachable@example.com"}
     leveret.assert_dead_lettered("jobs", to="jobs.retry", reason="rejected", times=2)
     leveret.assert_empty("jobs")
     leveret.assert_empty("jobs.retry")

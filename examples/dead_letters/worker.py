@@ -1,7 +1,7 @@
-"""A worker that gives a failed job three tries, half a minute apart, and then sets it aside for a person.
+"""A worker that tries a job three times, half a minute apart, and then sets it aside for a person.
 
-The waiting is RabbitMQ's: a rejected job is dead-lettered into a queue whose messages expire after half a minute, and
-from there it is dead-lettered back. How often a job has failed is told by its x-death header.
+RabbitMQ does the waiting. A rejected job is dead-lettered to a queue whose messages expire after half a minute, and
+from there it is dead-lettered back. The header x-death counts how often a job has failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TRIES = 3
 
 
 def declare_queues(channel: BlockingChannel) -> None:
-    """Declare where jobs wait, where they wait again, and where they end."""
+    """Declare the queues for jobs, for retries and for failed jobs."""
     # The default exchange routes by queue name, so a dead letter goes to the queue it is addressed to.
     to_retry = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": RETRY}
     back_to_jobs = {
@@ -36,16 +36,16 @@ def declare_queues(channel: BlockingChannel) -> None:
 
 
 def failure_count(properties: BasicProperties) -> int:
-    """How often a job has been rejected before."""
+    """Return how often a job has been rejected before."""
     deaths: list[dict[str, Any]] = (properties.headers or {}).get("x-death", [])
     return sum(death["count"] for death in deaths if (death["queue"], death["reason"]) == (JOBS, "rejected"))
 
 
 class Worker:
-    """This does jobs, one after the other."""
+    """A worker that does one job after the other."""
 
     def __init__(self, amqp_url: str, do_job: Callable[[dict[str, Any]], None]) -> None:
-        """Connect; `do_job` gets each job and raises when it cannot be done."""
+        """Connect; `do_job` gets each job, and raises if the job fails."""
         self.do_job = do_job
         self.connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
         self.channel = self.connection.channel()
@@ -54,7 +54,7 @@ class Worker:
         self.channel.basic_consume(JOBS, self.on_job)
 
     def run(self) -> None:
-        """Work until `stop` is called, then close."""
+        """Work until `stop`, then close the connection."""
         self.channel.start_consuming()
         self.connection.close()
 
@@ -63,7 +63,7 @@ class Worker:
         self.connection.add_callback_threadsafe(self.channel.stop_consuming)
 
     def on_job(self, channel: BlockingChannel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
-        """Do one job, or decide what becomes of it."""
+        """Do one job; if it fails, retry it or set it aside."""
         try:
             self.do_job(json.loads(body))
         except Exception:

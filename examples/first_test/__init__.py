@@ -1,1 +1,1 @@
-"""A shop and its billing, with pika, and a first test of both."""
+"""A shop and its billing with pika, and a first test of both."""

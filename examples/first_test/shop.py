@@ -1,4 +1,4 @@
-"""A shop announces every order; billing writes an invoice for each. Both use pika and know only a URL."""
+"""A shop announces every order, and billing writes an invoice for each. Both use pika and need only a URL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ INVOICES = "invoices"
 
 
 class Connected:
-    """This is what both have: a connection that a `with` statement closes."""
+    """What both share: a connection that a `with` statement closes."""
 
     def __init__(self, amqp_url: str) -> None:
-        """Connect and declare the exchange both know."""
+        """Connect, and declare the exchange that both use."""
         self.connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
         self.channel = self.connection.channel()
         self.channel.exchange_declare(EXCHANGE, exchange_type="topic", durable=True)
@@ -31,15 +31,15 @@ class Connected:
 
 
 class Shop(Connected):
-    """This takes orders."""
+    """The shop: it takes orders and announces them."""
 
     def __init__(self, amqp_url: str) -> None:
-        """Ask for confirms, so that an order is either taken by the broker or an error here."""
+        """Enable confirms, so that placing an order raises if the broker did not take it."""
         super().__init__(amqp_url)
         self.channel.confirm_delivery()
 
     def place_order(self, number: int, *, total: int) -> None:
-        """Announce an order; raises pika.exceptions.UnroutableError when nobody would get it."""
+        """Announce an order; raise pika.exceptions.UnroutableError if no queue would get it."""
         self.channel.basic_publish(
             EXCHANGE,
             "order.placed",
@@ -50,16 +50,16 @@ class Shop(Connected):
 
 
 class Billing(Connected):
-    """This writes invoices."""
+    """The billing: it writes invoices."""
 
     def __init__(self, amqp_url: str) -> None:
-        """Ask for every order that is placed."""
+        """Bind a queue that gets every placed order."""
         super().__init__(amqp_url)
         self.channel.queue_declare(INVOICES, durable=True)
         self.channel.queue_bind(INVOICES, EXCHANGE, "order.placed")
 
     def write_invoices(self) -> list[str]:
-        """Write an invoice for every order that waits, and return them."""
+        """Write an invoice for every waiting order, and return the invoices."""
         invoices: list[str] = []
         while True:
             method, _, body = self.channel.basic_get(INVOICES)

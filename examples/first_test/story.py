@@ -1,4 +1,4 @@
-"""a shop announces two orders with pika, billing fetches them"""
+"""a shop announces two orders with pika, and billing fetches them"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leveret import Broker
 
 
 def tell() -> None:
-    """Place orders, write invoices."""
+    """Place two orders and write their invoices."""
     with Broker() as broker, Billing(broker.url) as billing, Shop(broker.url) as shop:
         shop.place_order(7, total=120)
         shop.place_order(8, total=30)

@@ -1,4 +1,4 @@
-"""The shop and its billing, tested together: the code under test talks to a broker, and the test asks the broker."""
+"""The shop and its billing, tested together: both talk to a broker, and the test asserts on that broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_placed_order_gets_an_invoice(leveret: Broker) -> None:
     leveret.assert_empty("invoices")
 
 
-def test_an_order_waits_for_billing_to_come_back(leveret: Broker) -> None:
+def test_an_order_waits_until_billing_returns(leveret: Broker) -> None:
     with Billing(leveret.url):
         pass
 
@@ -32,7 +32,7 @@ def test_an_order_waits_for_billing_to_come_back(leveret: Broker) -> None:
     assert waiting.delivery_mode == pika.DeliveryMode.Persistent.value
 
 
-def test_an_order_that_nobody_would_bill_is_an_error(leveret: Broker) -> None:
+def test_an_order_that_reaches_no_billing_is_an_error(leveret: Broker) -> None:
     with Shop(leveret.url) as shop, pytest.raises(pika.exceptions.UnroutableError):
         shop.place_order(9, total=5)
 

@@ -1,1 +1,1 @@
-"""A worker that is right, and three that have a bug each which shows only when a connection is lost, with pika."""
+"""A correct worker, and three with one bug each that shows only if a connection is lost, with pika."""

@@ -1,4 +1,4 @@
-"""The same worker with one bug at a time. Every one of them passes its tests while nothing goes wrong."""
+"""The same worker with one bug at a time. Each of them passes its tests as long as nothing goes wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from examples.planted_bugs.worker import ORDERS, PERSISTENT, SHIPPED, Worker
 
 
 class AcknowledgesFirst(Worker):
-    """This acknowledges before it has done anything."""
+    """A worker that acknowledges before it has done anything."""
 
     def on_order(
         self, channel: BlockingChannel, method: Basic.Deliver, properties: BasicProperties, order: bytes
@@ -23,7 +23,7 @@ class AcknowledgesFirst(Worker):
 
 
 class ShipsTwice(Worker):
-    """This believes that a message comes once."""
+    """A worker that expects each message only once."""
 
     def on_order(
         self, channel: BlockingChannel, method: Basic.Deliver, properties: BasicProperties, order: bytes
@@ -35,7 +35,7 @@ class ShipsTwice(Worker):
 
 
 class ForgetsItsConsumer(Worker):
-    """This consumes when it is started, and not when it comes back."""
+    """A worker that consumes when it starts, but not after it reconnects."""
 
     is_consuming = False
 

@@ -1,4 +1,4 @@
-"""a worker that acknowledges first passes its test, until the connection is lost at each step of it in turn"""
+"""a worker that acknowledges first passes its test, until exploration resets the connection at each step in turn"""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from leveret import Broker
 
 
 class Shipping:
-    """This is the scenario for one kind of worker: two orders are shipped, and each taken out of stock once."""
+    """The scenario for one kind of worker: two orders are shipped, and each is taken out of stock once."""
 
     def __init__(self, kind: type[Worker]) -> None:
         self.kind = kind
 
     def __call__(self, broker: Broker) -> None:
-        """Play it on this broker, a fresh one each time."""
+        """Run the scenario on this broker, a fresh one each time."""
         taken: list[bytes] = []
         broker.declare_queue(ORDERS)
         orders = [b"order 1", b"order 2"]
@@ -34,7 +34,7 @@ class Shipping:
 
 @contextmanager
 def working(worker: Worker) -> Iterator[None]:
-    """Have a worker work meanwhile."""
+    """Run a worker during a `with` block."""
     thread = Thread(target=worker.run)
     thread.start()
     try:
@@ -45,9 +45,9 @@ def working(worker: Worker) -> Iterator[None]:
 
 
 def tell() -> None:
-    """Explore the worker that is right, and one that is not."""
+    """Explore the correct worker, and one with a bug."""
     found = leveret.explore(Shipping(Worker))
-    print(f"  the right one: {found}")
+    print(f"  the correct worker: {found}")
     try:
         leveret.explore(Shipping(AcknowledgesFirst))
     except leveret.ExplorationFailedError as failure:

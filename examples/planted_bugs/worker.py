@@ -1,4 +1,4 @@
-"""A worker that takes orders out of stock and tells that they have gone, and goes on when its connection is lost."""
+"""A worker that takes orders out of stock and announces their shipping; it reconnects if its connection is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERSISTENT = BasicProperties(delivery_mode=2)
 
 
 class Worker:
-    """This ships orders, each once, until `stop`."""
+    """A worker that ships each order once, until `stopping` is set."""
 
     def __init__(self, amqp_url: str, take_from_stock: Callable[[bytes], None]) -> None:
         self.parameters = pika.URLParameters(amqp_url)
@@ -25,7 +25,7 @@ class Worker:
         self.stopping = Event()
 
     def run(self) -> None:
-        """Work, and begin again whenever the connection is lost."""
+        """Work, and connect again whenever the connection is lost."""
         while not self.stopping.is_set():
             try:
                 with pika.BlockingConnection(self.parameters) as connection:
@@ -45,7 +45,7 @@ class Worker:
     def on_order(
         self, channel: BlockingChannel, method: Basic.Deliver, properties: BasicProperties, order: bytes
     ) -> None:
-        """Ship an order; acknowledge last, as whoever comes next must find it if this fails."""
+        """Ship an order; acknowledge last, so that the order is delivered again if this fails."""
         if order not in self.taken:
             self.take_from_stock(order)
             self.taken.append(order)

@@ -1,1 +1,1 @@
-"""A service that answers questions, and its client, with aio-pika and direct reply-to."""
+"""A service that answers requests, and its client, with aio-pika and direct reply-to."""

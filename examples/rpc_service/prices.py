@@ -1,7 +1,7 @@
-"""A service that tells prices and a client that asks it, by RabbitMQ's direct reply-to.
+"""A service that knows prices and a client that asks for them, by RabbitMQ's direct reply-to.
 
-The client consumes from a name that stands for its own channel, so it needs no reply queue; see "Direct Reply-to" in
-RabbitMQ's documentation.
+The client consumes from a pseudo-queue that stands for its own channel, so it needs no reply queue. See "Direct
+Reply-to" in RabbitMQ's documentation.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 
 
 class PriceService:
-    """This answers with the price of an article, or with an error."""
+    """A service that replies with the price of an article, or with an error."""
 
     def __init__(self, channel: AbstractChannel, prices: Mapping[str, int]) -> None:
-        """Answer on this channel, once `start` was called."""
+        """Use this channel; call `start` to answer requests."""
         self.channel = channel
         self.prices = prices
 
     async def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer requests."""
         await self.channel.set_qos(prefetch_count=10)
         queue = await self.channel.declare_queue(REQUESTS, durable=True)
         await queue.consume(self.on_request)
 
     async def on_request(self, request: AbstractIncomingMessage) -> None:
-        """Answer one request; one without an address for the answer is rejected."""
+        """Answer one request; reject it if it has no `reply_to`."""
         if request.reply_to is None:
             await request.reject()
             return
@@ -45,24 +45,24 @@ class PriceService:
 
 
 class PriceClient:
-    """This asks for prices."""
+    """A client that asks for prices."""
 
     def __init__(self, channel: AbstractChannel) -> None:
-        """Ask on this channel, once `start` was called."""
+        """Use this channel; call `start` before the first request."""
         self.channel = channel
         self.waiting: dict[str, asyncio.Future[dict[str, object]]] = {}
 
     async def start(self) -> None:
-        """Be ready for replies: RabbitMQ wants that before the first request."""
+        """Consume replies, which RabbitMQ requires before the first request."""
         replies = await self.channel.get_queue(REPLY_TO, ensure=False)
         await replies.consume(self.on_reply, no_ack=True)
 
     async def on_reply(self, reply: AbstractIncomingMessage) -> None:
-        """Give an answer to whoever asked."""
+        """Hand a reply to the call that waits for it."""
         self.waiting.pop(reply.correlation_id or "").set_result(json.loads(reply.body))
 
     async def price_of(self, article: str, *, patience: float = 5) -> int:
-        """Ask for a price; LookupError for an unknown article, TimeoutError when nobody answers."""
+        """Return a price; raise LookupError for an unknown article, TimeoutError if no reply arrives."""
         correlation_id = uuid.uuid4().hex
         answered = self.waiting[correlation_id] = asyncio.get_running_loop().create_future()
         request = aio_pika.Message(

@@ -1,4 +1,4 @@
-"""a client asks a service for prices with aio-pika, answered by direct reply-to"""
+"""a client asks a service for a price with aio-pika, and gets it by direct reply-to"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tell() -> None:
 
 
 async def ask() -> None:
-    """Start both on one event loop; the broker has a thread of its own."""
+    """Run service and client on one event loop; the broker has its own thread."""
     async with Broker() as broker, await aio_pika.connect(broker.url) as connection:
         service = PriceService(await connection.channel(), {"tea": 4})
         await service.start()

@@ -1,4 +1,4 @@
-"""A service and its client on one event loop, and a broker on a thread of its own: `leveret.aio` waits for both."""
+"""A service and its client on one event loop; the broker has its own thread, and `leveret.aio` waits for both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def client(connection: AbstractConnection) -> PriceClient:
     return client
 
 
-async def test_a_price_is_told(leveret: Broker, client: PriceClient) -> None:
+async def test_the_client_gets_a_price(leveret: Broker, client: PriceClient) -> None:
     price = await client.price_of("tea")
 
     assert price == 4

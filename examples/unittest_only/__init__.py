@@ -1,1 +1,1 @@
-"""A register of temperatures, with kombu, tested by the standard library's unittest alone."""
+"""A register of temperatures, with kombu, tested with the standard library's unittest only."""

@@ -1,4 +1,4 @@
-"""Sensors report temperatures; a register keeps the last one of each. With kombu, and nothing but a URL."""
+"""Sensors report temperatures, and a register keeps the last one of each. Both use kombu and need only a URL."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def report(amqp_url: str, sensor: str, kind: str, value: float) -> None:
 
 
 class Register:
-    """This keeps the last temperature of each sensor."""
+    """A register of the last temperature of each sensor."""
 
     def __init__(self, amqp_url: str) -> None:
-        """Connect and ask for temperatures."""
+        """Connect and subscribe to temperatures."""
         self.temperatures: dict[str, float] = {}
         self.connection = Connection(amqp_url)
         self.consumer: Consumer = self.connection.Consumer(
@@ -30,14 +30,14 @@ class Register:
         self.consumer.consume()
 
     def take(self, *, patience: float = 5) -> None:
-        """Wait for one measurement and keep it; TimeoutError when none comes."""
+        """Wait for one measurement and keep it; raise TimeoutError if none arrives."""
         try:
             self.connection.drain_events(timeout=patience)
         except TimeoutError:
-            raise TimeoutError("no measurement came") from None
+            raise TimeoutError("no measurement arrived") from None
 
     def on_measurement(self, body: dict[str, Any], message: Message) -> None:
-        """Keep one measurement; what is none is rejected."""
+        """Keep one measurement; reject a value that is not a number."""
         if not isinstance(body.get("value"), int | float):
             message.reject()
             return
@@ -45,5 +45,5 @@ class Register:
         message.ack()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.connection.close()

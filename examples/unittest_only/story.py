@@ -1,4 +1,4 @@
-"""sensors report temperatures with kombu; what is no number is rejected, and lost for want of a dead-letter exchange"""
+"""sensors report temperatures with kombu; a value that is not a number is rejected, and nothing dead-letters it"""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from leveret import Broker
 
 
 def tell() -> None:
-    """Report one temperature and one thing that is none."""
+    """Report one temperature, and one value that is not a number."""
     with Broker() as broker, closing(Register(broker.url)) as register:
         report(broker.url, "cellar", "temperature", 11.5)
         broker.publish("measurements", "attic.temperature", json={"sensor": "attic", "value": "warm"})
         register.take()
         register.take()
-        print(f"  the register says {register.temperatures}")
+        print(f"  the register holds {register.temperatures}")
         print_messages(broker)

@@ -9,7 +9,7 @@ from leveret import Broker
 
 
 class TestRegister(unittest.TestCase):
-    """What the register keeps."""
+    """Tests of what the register keeps."""
 
     def setUp(self) -> None:
         self.broker = self.enterContext(Broker())
@@ -32,7 +32,7 @@ class TestRegister(unittest.TestCase):
         self.broker.assert_dropped("measurements", reason="no route", routing_key="cellar.humidity")
         self.broker.assert_empty("register")
 
-    def test_what_is_no_number_is_rejected(self) -> None:
+    def test_a_value_that_is_not_a_number_is_rejected(self) -> None:
         self.broker.publish("measurements", "attic.temperature", json={"sensor": "attic", "value": "warm"})
 
         self.register.take()

@@ -1,4 +1,4 @@
-"""a webhook that nobody takes climbs a ladder of 1 minute, 10 minutes and 1 hour; time leaps whenever all is idle"""
+"""a webhook without a receiver is retried after 1 minute, 10 minutes and 1 hour; time jumps whenever all is idle"""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from leveret import Broker
 
 
 def tell() -> None:
-    """Give a sender one webhook whose receiver is down for good."""
+    """Give a sender one webhook whose receiver is always down."""
     asyncio.run(deliver())
 
 
 async def deliver() -> None:
-    """Wait until the webhook is set aside, more than an hour later and at once."""
+    """Wait until the webhook is set aside: more than an hour later on the broker's clock, at once for the test."""
     with Broker() as broker:
         async with await aio_pika.connect(broker.url) as connection:
             await Sender(await connection.channel(), refuse).start()
@@ -29,5 +29,5 @@ async def deliver() -> None:
 
 
 async def refuse(url: str, payload: Any) -> None:
-    """Take nothing."""
+    """Refuse every webhook."""
     raise ConnectionError(url)

@@ -1,4 +1,4 @@
-"""A ladder of retries over more than an hour, tested in milliseconds, in the two ways there are to move time."""
+"""Retries over more than an hour, tested in milliseconds, with both ways to move time: `advance` and `autojump`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEBHOOK = {"url": "https://example.com/hook", "payload": {"id": 7}}
 
 
 class Receiver:
-    """This stands in for the other side: it is away as often as it is told to, and remembers when it was called."""
+    """A stand-in for the receiver: it is down `absences_left` times, and records when it was called."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -49,7 +49,7 @@ async def sender(leveret: Broker, receiver: Receiver) -> AsyncIterator[Sender]:
 
 
 @pytest.mark.asyncio
-async def test_a_receiver_that_is_there_is_called_once(leveret: Broker, receiver: Receiver) -> None:
+async def test_a_receiver_that_answers_is_called_once(leveret: Broker, receiver: Receiver) -> None:
     leveret.publish(routing_key=WEBHOOKS, json=WEBHOOK)
     await leveret.aio.wait_idle()
 
@@ -58,7 +58,7 @@ async def test_a_receiver_that_is_there_is_called_once(leveret: Broker, receiver
 
 
 @pytest.mark.asyncio
-async def test_the_second_try_comes_after_a_minute_and_no_earlier(leveret: Broker, receiver: Receiver) -> None:
+async def test_the_second_try_happens_after_exactly_a_minute(leveret: Broker, receiver: Receiver) -> None:
     receiver.absences_left = 1
     leveret.clock.hold()
     leveret.publish(routing_key=WEBHOOKS, json=WEBHOOK)
@@ -72,7 +72,7 @@ async def test_the_second_try_comes_after_a_minute_and_no_earlier(leveret: Broke
 
 
 @pytest.mark.asyncio
-async def test_a_receiver_that_stays_away_is_called_four_times(leveret: Broker, receiver: Receiver) -> None:
+async def test_a_receiver_that_stays_down_is_called_four_times(leveret: Broker, receiver: Receiver) -> None:
     receiver.absences_left = 100
 
     with leveret.clock.autojump():

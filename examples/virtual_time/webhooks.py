@@ -1,8 +1,8 @@
-"""A sender of webhooks: what cannot be delivered is tried again after a minute, ten minutes and an hour.
+"""A sender of webhooks that retries a failed one after a minute, ten minutes and an hour.
 
 A ladder of queues does the waiting, one for each step. Their messages expire after the time of the step and are
-dead-lettered back to the first queue; how many steps a webhook has behind it stands in its header `tries`. After the
-last step it is set aside for a person.
+dead-lettered back to the first queue. The header `tries` counts the steps of a webhook. After the last step, it is set
+aside for a person.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Post = Callable[[str, Any], Awaitable[None]]
 
 
 class Sender:
-    """This delivers webhooks, one after the other."""
+    """A sender that delivers one webhook after the other."""
 
     def __init__(self, channel: AbstractChannel, post: Post) -> None:
-        """Deliver by `post`, which gets a URL and a payload and raises ConnectionError when nobody takes it."""
+        """Deliver with `post`, which gets a URL and a payload, and raises ConnectionError if the receiver is down."""
         self.channel = channel
         self.post = post
 
     async def start(self) -> None:
-        """Declare the queues and begin to deliver."""
+        """Declare the queues and start to deliver."""
         await self.channel.set_qos(prefetch_count=1)
         webhooks = await self.channel.declare_queue(WEBHOOKS, durable=True)
         await self.channel.declare_queue(UNDELIVERED, durable=True)
@@ -41,7 +41,7 @@ class Sender:
         await webhooks.consume(self.on_webhook)
 
     async def on_webhook(self, message: AbstractIncomingMessage) -> None:
-        """Deliver one webhook, or put it on the next step of the ladder."""
+        """Deliver one webhook, or move it to the next step of the ladder."""
         webhook = json.loads(message.body)
         try:
             await self.post(webhook["url"], webhook["payload"])
