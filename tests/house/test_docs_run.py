@@ -1,4 +1,4 @@
-"""The first example of each page is complete and runs, on a real broker."""
+"""The first example of each page is complete and runs, on a real broker; the messages a page quotes are the code's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from leveret import ExplorationFailedError
+from tests.house.repository import SourceFile
 
 ROOT = Path(__file__).parents[2]
 # Pages whose first example does not run here, and why.
@@ -28,6 +29,30 @@ NOT_RUN = {
 }
 # Pages that show a bug being found: what their example raises.
 RAISED = {"exploring.md": ExplorationFailedError, "stateful.md": AssertionError}
+# Messages that a page quotes. They must be in the code in the same words.
+QUOTED = {
+    "checks.md": (
+        "published without mandatory reached no queue: lost",
+        "bound to the exchange are",
+        "if that is meant: ",
+    ),
+    "exploring.md": (
+        "Unlike the run without a fault:",
+        "is lost after the broker has handled this; no answer arrives",
+        " was never ",
+        "So the scenario failed:",
+        "Replay it:",
+    ),
+    "faults.md": ("not in confirm mode", "held back by the fault"),
+    "pytest.md": (
+        "leveret: upgrade report",
+        "passes on both, but: ",
+        "passes only on ",
+        " was refused: ",
+        "Two ways out:",
+        "declare the queue with durable=True (or exclusive=True)",
+    ),
+}
 QUICK = settings(phases=(Phase.generate,), stateful_step_count=8, derandomize=True, database=None, deadline=None)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXAMPLES = {
@@ -52,6 +77,12 @@ def test_the_first_example_of_a_page_runs(page: str, request: pytest.FixtureRequ
     for call in calls:
         with pytest.raises(RAISED[page]) if page in RAISED else nullcontext():
             call()
+
+
+@pytest.mark.parametrize(("page", "text"), [(page, text) for page, texts in QUOTED.items() for text in texts])
+def test_a_message_quoted_on_a_page_is_one_of_the_code(page: str, text: str, source_files: list[SourceFile]) -> None:
+    assert text in (ROOT / "docs" / page).read_text(encoding="utf-8").replace("\n", " ")
+    assert any(text in file.text for file in source_files), f"docs/{page} quotes {text!r}, which no source file has"
 
 
 def runs(names: dict[str, Any], request: pytest.FixtureRequest) -> list[Callable[[], object]]:
