@@ -12,7 +12,7 @@ BODIES = [b"%d" % number for number in range(30)]
 
 
 @pytest.mark.parametrize(("is_idempotent", "balance"), [(False, 20), (True, 10)])
-def test_occurrent_868_a_handler_that_is_not_idempotent_is_found_by_a_test(broker, work, is_idempotent, balance):
+def test_occurrent_868_a_duplicate_exposes_a_handler_that_is_not_idempotent(broker, work, is_idempotent, balance):
     booked = []
 
     def book(channel, body):
@@ -42,7 +42,7 @@ def story(seed: int) -> list[tuple[bytes, bool]]:
         return [(event.message.body, event.redelivered) for event in broker.events.query("delivered")]
 
 
-def test_edict_355_the_same_seed_is_never_a_coin_flip():
+def test_edict_355_the_same_seed_gives_the_same_faults():
     """Edict#355, morrow#68, Dekaf#2067: duplicates and another order by a seed, and the same again."""
     first = story(7)
 
@@ -52,7 +52,7 @@ def test_edict_355_the_same_seed_is_never_a_coin_flip():
     assert len(first) > len(BODIES)
 
 
-def test_ruby_kafka_527_nothing_is_missing_though_connections_are_lost_between_delivery_and_ack(broker, work):
+def test_ruby_kafka_527_no_message_is_missing_although_connections_are_lost_before_acks(broker, work):
     broker.faults.reset_peer(on="basic.ack", probability=0.3, times=10)
     handled = []
     with told(broker) as texts:

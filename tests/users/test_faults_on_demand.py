@@ -21,7 +21,7 @@ def connect_with_py_amqp(broker, **options):
     return connection
 
 
-def test_bunny_mock_11_the_message_i_mean_is_nacked_and_no_other(broker):
+def test_bunny_mock_11_only_the_matching_message_is_nacked(broker):
     broker.declare_queue("work")
     broker.faults.nack_publishes(body=b"2")
 
@@ -34,7 +34,7 @@ def test_bunny_mock_11_the_message_i_mean_is_nacked_and_no_other(broker):
     assert [message.text for message in broker.queue("work").ready] == ["1"]
 
 
-def test_node_amqp_342_a_client_is_told_when_it_is_blocked_and_when_no_longer(broker):
+def test_node_amqp_342_a_client_is_notified_when_it_is_blocked_and_unblocked(broker):
     """node-amqp#342, hreinhardt/amqp#82, rabbitmq-server#14660 ("a tough behavior to test"), cony#12."""
     broker.declare_queue("work")
     told = []
@@ -54,7 +54,7 @@ def test_node_amqp_342_a_client_is_told_when_it_is_blocked_and_when_no_longer(br
     connection.close()
 
 
-def test_cloudstack_857_a_publisher_that_is_blocked_does_not_hang_for_ever(broker):
+def test_cloudstack_857_a_blocked_publisher_times_out(broker):
     broker.declare_queue("work")
     parameters = pika.URLParameters(broker.url)
     parameters.blocked_connection_timeout = 0.05
@@ -66,7 +66,7 @@ def test_cloudstack_857_a_publisher_that_is_blocked_does_not_hang_for_ever(broke
         channel.basic_publish("", "work", b"x")
 
 
-def test_amqpstorm_118_what_is_sent_under_an_alarm_is_not_lost(broker, channel):
+def test_amqpstorm_118_a_message_sent_during_an_alarm_is_not_lost(broker, channel):
     broker.declare_queue("work")
     alarm = broker.faults.block_publishers()
     channel.basic_publish("", "work", b"x")
@@ -79,7 +79,7 @@ def test_amqpstorm_118_what_is_sent_under_an_alarm_is_not_lost(broker, channel):
 
 
 @pytest.mark.asyncio
-async def test_dotnet_1993_no_consumer_is_left_behind_by_a_client_that_gave_up_on_its_consume_ok(broker):
+async def test_dotnet_1993_a_client_that_times_out_on_consume_ok_leaves_no_consumer(broker):
     """rabbitmq-dotnet-client#1993: the answer came late, and the broker had a consumer that the client did not know of.
 
     aio-pika closes the channel when it gives up, so that the message comes back. Another client may not.

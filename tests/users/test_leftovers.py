@@ -10,7 +10,7 @@ from leveret import Broker
 from tests.users.conftest import told
 
 
-def test_sarracenia_1169_messages_left_unacknowledged_are_named_at_the_end(broker, asker):
+def test_sarracenia_1169_unacknowledged_messages_are_reported_at_the_end(broker, asker):
     broker.declare_queue("orders")
     broker.publish("", "orders", b"1")
     asker.connection.channel().basic_get("orders")
@@ -22,7 +22,7 @@ def test_sarracenia_1169_messages_left_unacknowledged_are_named_at_the_end(broke
     assert "unacked_at_end: 1 message" in text
 
 
-def test_system_tests_4911_connections_not_disposed_of_are_named_where_one_asks_for_it():
+def test_system_tests_4911_open_connections_are_reported_on_request():
     broker = Broker(checks="connection_not_closed=warning").start()
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
 
@@ -35,7 +35,7 @@ def test_system_tests_4911_connections_not_disposed_of_are_named_where_one_asks_
     del connection
 
 
-def test_wolverine_3492_channels_that_nobody_closes_are_named_where_one_asks_for_it():
+def test_wolverine_3492_open_channels_are_reported_on_request():
     broker = Broker(checks="channel_not_closed=warning").start()
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection, told(broker) as texts:
         for _ in range(3):
@@ -47,7 +47,7 @@ def test_wolverine_3492_channels_that_nobody_closes_are_named_where_one_asks_for
 
 
 @pytest.mark.asyncio
-async def test_aio_pika_521_what_an_iterator_had_fetched_and_never_handed_out_is_known_to_be_lost(broker):
+async def test_aio_pika_521_messages_that_an_iterator_prefetched_are_reported_as_lost(broker):
     broker.declare_queue("orders")
     for number in range(3):
         broker.publish("", "orders", b"%d" % number)

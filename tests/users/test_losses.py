@@ -15,7 +15,7 @@ from pika.exceptions import UnroutableError
 from tests.users.conftest import told
 
 
-def test_aio_pika_78_a_message_published_nowhere_is_visible(broker):
+def test_aio_pika_78_a_message_that_reaches_no_queue_is_reported(broker):
     async def publish() -> None:
         connection = await aio_pika.connect(broker.url)
         async with connection:
@@ -30,7 +30,7 @@ def test_aio_pika_78_a_message_published_nowhere_is_visible(broker):
     assert "'' 'nowhere' '1', published by" in text
 
 
-def test_nestjs_453_a_message_that_expires_silently_is_visible(broker, asker):
+def test_nestjs_453_a_message_that_expires_silently_is_reported(broker, asker):
     broker.declare_queue("orders")
     asker.connection.channel().basic_publish("", "orders", b"1", pika.BasicProperties(expiration="1000"))
     with told(broker) as texts:
@@ -41,7 +41,7 @@ def test_nestjs_453_a_message_that_expires_silently_is_visible(broker, asker):
     assert "in queue 'orders'" in text
 
 
-def test_dapr_4257_an_exchange_without_bindings_is_told_of(broker):
+def test_dapr_4257_a_publish_to_an_exchange_without_bindings_is_reported(broker):
     with told(broker) as texts, kombu.Connection(broker.url) as connection:
         orders = kombu.Exchange("orders", "topic")
         connection.Producer(exchange=orders, auto_declare=True).publish({"id": 7}, routing_key="order.created")
@@ -51,7 +51,7 @@ def test_dapr_4257_an_exchange_without_bindings_is_told_of(broker):
     assert "nothing is bound to the exchange" in text
 
 
-def test_amqplib_184_a_confirm_does_not_hide_that_a_message_came_back(broker, channel):
+def test_amqplib_184_an_unroutable_message_raises_although_it_is_confirmed(broker, channel):
     channel.confirm_delivery()
 
     with pytest.raises(UnroutableError):
@@ -60,7 +60,7 @@ def test_amqplib_184_a_confirm_does_not_hide_that_a_message_came_back(broker, ch
     broker.assert_returned("", routing_key="nowhere", body=b"1")
 
 
-def test_aiormq_9_a_return_comes_before_the_ack_of_what_was_returned(broker):
+def test_aiormq_9_a_return_is_sent_before_the_confirm_of_the_same_message(broker):
     async def publish():
         connection = await aiormq.connect(broker.url)
         channel = await connection.channel()

@@ -37,7 +37,7 @@ async def robust_consumer(url):
 
 
 @pytest.mark.asyncio
-async def test_aio_pika_231_a_robust_consumer_goes_on_after_its_connection_was_lost_without_a_word(broker):
+async def test_aio_pika_231_a_robust_consumer_continues_after_a_connection_reset(broker):
     """aio-pika#231, #90 and #626. Its maintainer asked: "How can I reproduce the 'connection lost' part?\""""
     consumer = await robust_consumer(broker.url)
 
@@ -50,7 +50,7 @@ async def test_aio_pika_231_a_robust_consumer_goes_on_after_its_connection_was_l
 
 
 @pytest.mark.asyncio
-async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_for_a_while(broker):
+async def test_aio_pika_632_a_robust_consumer_continues_after_the_broker_was_down(broker):
     consumer = await robust_consumer(broker.url)
 
     attempts = broker.faults.refuse_connections(times=3)
@@ -64,7 +64,7 @@ async def test_aio_pika_632_a_robust_consumer_goes_on_after_the_broker_was_away_
 
 
 @pytest.mark.asyncio
-async def test_aio_pika_334_a_cancelled_consumer_that_is_not_recovered_is_seen_to_be_missing(broker):
+async def test_aio_pika_334_a_test_sees_that_a_cancelled_consumer_is_not_recovered(broker):
     """The report is open: aio-pika does not consume again, and says nothing. A test can show it in two lines."""
     consumer = await robust_consumer(broker.url)
 
@@ -78,7 +78,7 @@ async def test_aio_pika_334_a_cancelled_consumer_that_is_not_recovered_is_seen_t
     await consumer.connection.close()
 
 
-def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twice(broker, channel):
+def test_dotnet_1522_retrying_after_a_lost_confirm_publishes_twice(broker, channel):
     """rabbitmq-dotnet-client#1519 and #1522: the connection closed between a publish and its confirm."""
     broker.declare_queue("work")
     channel.confirm_delivery()
@@ -104,7 +104,7 @@ def test_dotnet_1522_who_sends_again_after_a_confirm_that_was_lost_has_sent_twic
     ],
     ids=["connection lost", "half of it", "connection closed", "channel closed", "consumer cancelled", "restart"],
 )
-def test_message_cannon_12_a_consumer_comes_back_whatever_it_has_lost(broker, work, lose):
+def test_message_cannon_12_a_consumer_reconnects_after_every_kind_of_loss(broker, work, lose):
     """message-cannon#12, gen_rmq#10, wire-server#4736 ("press enter"), osparc#4308, noddde#105, comq#221, RawRabbit#16,
     perf-test#106: channels and connections that close, for a test of the consumer that has to come back."""
     handled = []
@@ -117,7 +117,7 @@ def test_message_cannon_12_a_consumer_comes_back_whatever_it_has_lost(broker, wo
     assert handled == [b"after"]
 
 
-def test_message_cannon_12_a_job_is_done_again_when_its_ack_was_lost(broker, work):
+def test_message_cannon_12_a_job_runs_again_if_its_ack_was_lost(broker, work):
     handled = []
     work("jobs", lambda channel, body: handled.append(body))
     broker.faults.reset_peer(on="basic.ack")

@@ -38,14 +38,14 @@ def test_aio_pika_514_a_request_over_rpc_gets_a_canned_response(broker):
     assert [request.text for request in prices.requests] == ["a book"]
 
 
-def test_aio_pika_514_nothing_has_to_be_slept_for_when_a_service_never_answers(broker):
+def test_aio_pika_514_a_service_that_never_answers_needs_no_sleep(broker):
     broker.respond("prices", timeout=True)
 
     with pytest.raises(asyncio.TimeoutError):
         asyncio.run(ask_with_aio_pika(broker.url, "prices", b"a book", timeout=0.05))
 
 
-def test_rabbitmq_mock_78_one_response_after_the_other_for_pika(broker, asker):
+def test_rabbitmq_mock_78_pika_gets_several_responses_in_sequence(broker, asker):
     broker.respond("prices", ["1", ValueError("sold out"), lambda request: request.body.upper()])
 
     assert asker.answer("prices") == b"1"
@@ -53,7 +53,7 @@ def test_rabbitmq_mock_78_one_response_after_the_other_for_pika(broker, asker):
     assert asker.answer("prices", b"a book") == b"A BOOK"
 
 
-def test_faststream_2074_a_nacked_message_of_a_scripted_consumer_comes_back_instead_of_hanging(broker):
+def test_faststream_2074_a_nacked_message_is_redelivered_to_a_scripted_consumer(broker):
     broker.declare_queue("orders")
     consumer = broker.consume("orders", prefetch=1)
     broker.publish("", "orders", b"1")
@@ -63,7 +63,7 @@ def test_faststream_2074_a_nacked_message_of_a_scripted_consumer_comes_back_inst
     assert consumer.next(timeout=1).redelivered
 
 
-def test_aio_pika_514_kombu_gets_a_canned_response_that_it_decodes(broker):
+def test_aio_pika_514_kombu_decodes_a_canned_response(broker):
     broker.respond("prices", {"price": 42})
     replies = []
     with kombu.Connection(broker.url) as connection, connection.channel() as channel:
@@ -76,7 +76,7 @@ def test_aio_pika_514_kombu_gets_a_canned_response_that_it_decodes(broker):
     assert replies == [{"price": 42}]
 
 
-def test_aio_pika_317_an_exception_in_a_handler_of_the_test_fails_it(broker):
+def test_aio_pika_317_an_exception_in_a_handler_of_the_test_fails_the_test(broker):
     def answer(request):
         assert request.json["title"] == "another book"
 

@@ -13,7 +13,7 @@ from tests.users.conftest import PATIENCE, SkippingLoop
 
 
 @pytest.mark.parametrize("interval", [10, 60])
-def test_php_amqplib_354_a_silent_client_is_found_out_after_three_intervals(leveret: Broker, interval: int) -> None:
+def test_php_amqplib_354_a_silent_client_is_disconnected_after_three_intervals(leveret: Broker, interval: int) -> None:
     """php-amqplib#354, #473 and #1227, node-amqp#424, amqprs#125, kourier#60: "how to test this (even manually)".
 
     This is the half of it that the broker sees: the client does not beat, and no real second has to pass.
@@ -28,7 +28,7 @@ def test_php_amqplib_354_a_silent_client_is_found_out_after_three_intervals(leve
 
 
 @pytest.mark.parametrize("refusals", [0, 2])
-def test_aio_pika_563_a_consumer_goes_on_after_its_connection_was_stuck(broker, refusals):
+def test_aio_pika_563_a_consumer_continues_after_its_connection_was_stuck(broker, refusals):
     """aio-pika#563 and #577: reproduced with `docker network disconnect`, and three minutes of patience."""
     loop = SkippingLoop()
 

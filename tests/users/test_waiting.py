@@ -12,7 +12,7 @@ from tests.users.conftest import PATIENCE, consume_until_lost
 
 
 @pytest.mark.asyncio
-async def test_infrahub_10505_a_round_trip_is_waited_for_and_not_slept_for(broker):
+async def test_infrahub_10505_a_round_trip_is_awaited_without_a_sleep(broker):
     logged = []
 
     async def log(message: aio_pika.abc.AbstractIncomingMessage) -> None:
@@ -30,7 +30,7 @@ async def test_infrahub_10505_a_round_trip_is_waited_for_and_not_slept_for(broke
         assert logged == ["Received message: Hello there"]
 
 
-def test_clickhouse_22380_every_row_has_arrived_when_it_is_looked_for(broker, work, channel):
+def test_clickhouse_22380_every_row_has_arrived_after_wait_idle(broker, work, channel):
     rows = []
     work("rows", lambda channel, body: rows.append(body))
     for number in range(500):
@@ -41,7 +41,7 @@ def test_clickhouse_22380_every_row_has_arrived_when_it_is_looked_for(broker, wo
     assert rows == [b"%d" % number for number in range(500)]
 
 
-def test_smallrye_3471_a_message_is_sent_when_its_consumer_is_there(broker):
+def test_smallrye_3471_a_message_is_sent_after_its_consumer_has_subscribed(broker):
     """smallrye#3471 and quarkus-quickstarts#1638: the message was sent before the worker had declared its queue."""
     requests = []
 
@@ -60,7 +60,7 @@ def test_smallrye_3471_a_message_is_sent_when_its_consumer_is_there(broker):
     assert requests == [b"a quote, please"]
 
 
-def test_nameko_371_exactly_two_not_one_or_three(broker, work):
+def test_nameko_371_an_assertion_with_times_counts_exactly(broker, work):
     work("jobs", lambda channel, body: None)
     for body in (b"1", b"2"):
         broker.publish("", "jobs", body)
@@ -73,7 +73,7 @@ def test_nameko_371_exactly_two_not_one_or_three(broker, work):
         broker.assert_acked("jobs", times=2)
 
 
-def test_masstransit_2009_a_long_running_consumer_is_not_taken_for_idle(broker, work):
+def test_masstransit_2009_a_slow_consumer_is_not_idle(broker, work):
     may_end = threading.Event()
     work("jobs", lambda channel, body: may_end.wait(PATIENCE))
     broker.publish("", "jobs", b"long")
@@ -86,7 +86,7 @@ def test_masstransit_2009_a_long_running_consumer_is_not_taken_for_idle(broker, 
     broker.assert_acked("jobs", body=b"long", times=1)
 
 
-def test_masstransit_6125_what_consumers_send_to_each_other_is_in_flight_too(broker, work):
+def test_masstransit_6125_messages_between_consumers_are_in_flight_too(broker, work):
     work("third", lambda channel, body: None)
     work("second", lambda channel, body: channel.basic_publish("", "third", body))
     work("first", lambda channel, body: channel.basic_publish("", "second", body))
@@ -97,7 +97,7 @@ def test_masstransit_6125_what_consumers_send_to_each_other_is_in_flight_too(bro
     broker.assert_acked("third", body=b"x", times=1)
 
 
-def test_masstransit_3584_idleness_can_be_awaited_as_often_as_one_likes(broker, work):
+def test_masstransit_3584_wait_idle_can_be_called_repeatedly(broker, work):
     work("jobs", lambda channel, body: None)
 
     for count in (1, 2, 3):
@@ -106,7 +106,7 @@ def test_masstransit_3584_idleness_can_be_awaited_as_often_as_one_likes(broker, 
         broker.assert_acked("jobs", times=count)
 
 
-def test_masstransit_3619_each_of_five_messages_sent_at_once_is_waited_for(broker, work):
+def test_masstransit_3619_each_of_five_messages_sent_at_once_is_awaited(broker, work):
     work("events", lambda channel, body: None)
     work("saga", lambda channel, body: [channel.basic_publish("", "events", b"%d" % number) for number in range(5)])
     broker.publish("", "saga", b"begin")
