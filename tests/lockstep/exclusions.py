@@ -40,15 +40,15 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "The order of deliveries to several consumers of a quorum queue on one channel",
-        "The queue delivers what one of its commands made ready consumer by consumer, and commands that arrive together "
-        "are one. Which consumer gets what, and in which order, is compared.",
+        "The queue delivers what one of its commands made ready consumer by consumer, and commands that arrive "
+        "together are one. Which consumer gets what, and in which order, is compared.",
     ),
     Exclusion(
         "Dead letters that race with something else: with another copy of the message, or with the end of a channel",
         "Dead letters travel from queue to queue on their own. A classic queue's is faster than a quorum queue's write "
         "of the message itself, those of two queues arrive in any order, and one may reach another queue before that "
-        "queue knows that its consumer has gone. At most one classic queue of a program dead-letters messages, and none "
-        "if there are quorum queues. A program that differs where a channel ends, stops there and is counted.",
+        "queue knows that its consumer has gone. At most one classic queue of a program dead-letters messages, and "
+        "none if there are quorum queues. A program that differs where a channel ends, stops there and is counted.",
     ),
     Exclusion(
         "The order of a delivery and another reply on the same channel, except consume-ok, which comes first",
