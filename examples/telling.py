@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from leveret import Broker
 from leveret.trace.events import Event
 
-TOLD = ("published", "returned", "delivered", "got", "acked", "rejected", "expired", "dead_lettered", "dropped")
+TOLD: Final = ("published", "returned", "delivered", "got", "acked", "rejected", "expired", "dead_lettered", "dropped")
 LONGEST = 48
 
 

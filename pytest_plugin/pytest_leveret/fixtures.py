@@ -6,8 +6,8 @@ thread of its own and belongs to no event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack, cast
 
 import pytest
 
@@ -15,7 +15,8 @@ from pytest_leveret import brokers, explore, faults, real, recording, rehearsal
 from pytest_leveret.markers import marked_settings, with_marked
 
 if TYPE_CHECKING:
-    from leveret import Broker
+    from leveret import Broker, BrokerOptions
+    from pytest_leveret import MakeLeveret
 
 
 @pytest.fixture(scope="session", name=rehearsal.PARAMETER)
@@ -26,7 +27,7 @@ def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture
-def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Callable[..., Broker]]:
+def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[MakeLeveret]:
     """A function that starts another broker each time it is called, as `make_leveret(rabbitmq="4.0")`.
 
     It takes what `leveret.Broker` takes; what is left out comes from marker, command line, environment or ini file.
@@ -37,14 +38,14 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     server = real.server_of(request.config)
     if server is not None:
         with real.virtual_hosts(server, settings) as make_virtual_host:
-            yield cast("Callable[..., Broker]", make_virtual_host)
+            yield cast("MakeLeveret", make_virtual_host)
         return
     started: list[Broker] = []
 
-    def make(*strays: object, **overrides: Any) -> Broker:
+    def make(*strays: object, **overrides: Unpack[BrokerOptions]) -> Broker:
         if strays:
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
-        broker = brokers.start_broker(settings, overrides)
+        broker = brokers.start_broker(settings, {**overrides})
         started.append(broker)
         brokers.add_to_test(request.node, broker)
         return broker
@@ -58,7 +59,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
 
 
 @pytest.fixture(name="leveret")
-def fresh_broker(request: pytest.FixtureRequest, make_leveret: Callable[..., Broker]) -> Broker:
+def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> Broker:
     """An AMQP broker of this test's own, empty, at `leveret.url`.
 
     Each test has another port, so a client that a test leaves behind cannot come back into the next.

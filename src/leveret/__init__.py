@@ -1,6 +1,6 @@
 """leveret: an in-process AMQP 0-9-1 broker for test suites.
 
-The names below are the public ones; each is imported when it is first asked for.
+The names below are the public ones. Each is imported when it is first used, so `import leveret` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from leveret.admin.admin import Admin
+    from leveret.awaitable import Aio, AioClock
     from leveret.broker import Broker
+    from leveret.core.compat import RabbitMQVersion
+    from leveret.engine.broker_options import BrokerOptions
     from leveret.errors import (
         BrokerError,
         CheckFailedError,
@@ -21,38 +25,124 @@ if TYPE_CHECKING:
         WaitTimeoutError,
     )
     from leveret.exploration import Exploration, explore
+    from leveret.exploration.kinds import FaultKind
+    from leveret.faults.plan import FaultPlan
+    from leveret.faults.rule import Rule
+    from leveret.keywords import (
+        Alarm,
+        AssertionOptions,
+        BasicProperties,
+        DeadLetterReason,
+        DropReason,
+        FaultOptions,
+        QueueAssertionOptions,
+        RequeueReason,
+    )
+    from leveret.observe.checks.facade import Allowed
+    from leveret.observe.checks.table import CheckLevel, CheckName
+    from leveret.observe.message_view import DeathView, MessageView
+    from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
+    from leveret.scripted.consumer import AckMode, AioConsumer, Delivered, ScriptedConsumer
     from leveret.scripted.reply import Reply
+    from leveret.scripted.responder import Responder
+    from leveret.server.tls import Authority, TlsEndpoint
+    from leveret.time.autojump import Autojump
+    from leveret.time.clock import Clock
+    from leveret.trace.events import Event, EventKind, TracedMessage
+    from leveret.trace.recorder import Recorder, RecordLevel
+
+    __version__: str
 
 __all__ = [
+    "AckMode",
+    "Admin",
+    "Aio",
+    "AioClock",
+    "AioConsumer",
+    "Alarm",
+    "Allowed",
+    "AssertionOptions",
+    "Authority",
+    "Autojump",
+    "BasicProperties",
+    "BindingView",
     "Broker",
     "BrokerError",
+    "BrokerOptions",
+    "ChannelView",
     "CheckFailedError",
+    "CheckLevel",
+    "CheckName",
+    "Clock",
+    "ConnectionView",
+    "ConsumerView",
+    "DeadLetterReason",
+    "DeathView",
+    "Delivered",
+    "DropReason",
     "EndlessTimeError",
+    "Event",
+    "EventKind",
     "EventsMissingError",
+    "ExchangeView",
     "Exploration",
     "ExplorationFailedError",
+    "FaultKind",
+    "FaultOptions",
+    "FaultPlan",
     "LeveretWarning",
+    "MessageView",
     "NotDeclaredError",
+    "QueueAssertionOptions",
+    "QueueView",
+    "RabbitMQVersion",
+    "RecordLevel",
+    "Recorder",
     "RefusedError",
     "Reply",
+    "RequeueReason",
+    "Responder",
+    "Rule",
+    "ScriptedConsumer",
+    "TlsEndpoint",
+    "TracedMessage",
     "WaitTimeoutError",
+    "__version__",
     "explore",
 ]
 
+# Where each name is imported from; a type checker reads the imports above.
 _HOMES = {
-    "Broker": "leveret.broker",
-    "BrokerError": "leveret.errors",
-    "EndlessTimeError": "leveret.errors",
-    "RefusedError": "leveret.errors",
-    "WaitTimeoutError": "leveret.errors",
-    "Exploration": "leveret.exploration",
-    "ExplorationFailedError": "leveret.exploration",
-    "explore": "leveret.exploration",
-    "CheckFailedError": "leveret.errors",
-    "EventsMissingError": "leveret.errors",
-    "LeveretWarning": "leveret.errors",
-    "Reply": "leveret.scripted.reply",
-    "NotDeclaredError": "leveret.errors",
+    "admin.admin": ("Admin",),
+    "awaitable": ("Aio", "AioClock"),
+    "broker": ("Broker",),
+    "core.compat": ("RabbitMQVersion",),
+    "engine.broker_options": ("BrokerOptions",),
+    "errors": (
+        *("BrokerError", "CheckFailedError", "EndlessTimeError", "EventsMissingError", "ExplorationFailedError"),
+        *("LeveretWarning", "NotDeclaredError", "RefusedError", "WaitTimeoutError"),
+    ),
+    "exploration": ("Exploration", "explore"),
+    "exploration.kinds": ("FaultKind",),
+    "faults.plan": ("FaultPlan",),
+    "faults.rule": ("Rule",),
+    "keywords": (
+        *("Alarm", "AssertionOptions", "BasicProperties", "DeadLetterReason", "DropReason", "FaultOptions"),
+        *("QueueAssertionOptions", "RequeueReason"),
+    ),
+    "observe.checks.facade": ("Allowed",),
+    "observe.checks.table": ("CheckLevel", "CheckName"),
+    "observe.message_view": ("DeathView", "MessageView"),
+    "observe.views": (*("BindingView", "ChannelView", "ConnectionView", "ConsumerView", "ExchangeView", "QueueView"),),
+    "scripted.consumer": ("AckMode", "AioConsumer", "Delivered", "ScriptedConsumer"),
+    "scripted.reply": ("Reply",),
+    "scripted.responder": ("Responder",),
+    "server.tls": ("Authority", "TlsEndpoint"),
+    "time.autojump": ("Autojump",),
+    "time.clock": ("Clock",),
+    "trace.events": ("Event", "EventKind", "TracedMessage"),
+    "trace.recorder": ("RecordLevel", "Recorder"),
+    "version": ("__version__",),
 }
 
 
@@ -60,18 +150,22 @@ def __dir__() -> list[str]:
     return [*__all__]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'leveret' has no attribute {name!r}{_hint(name)}")
-    from importlib import import_module
+# A type checker must see the names above and no others.
+if not TYPE_CHECKING:
 
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'leveret' has no attribute {name!r}{_hint(name)}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"leveret.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def _hint(name: str) -> str:
-    """What somebody may have meant: a name of the package, or of the broker that a test forgot to ask for."""
+    """Return what the user may have meant: a name of the package, or one of a broker, which is a fixture."""
     if name.startswith("_"):
         return ""
     from leveret.broker import Broker

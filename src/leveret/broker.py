@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Final, Never, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
 from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_port, checked_seed, checked_users
-from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean, expected, unknown_keyword
+from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown_keyword
 from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.hinting import Hinting
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from leveret.admin.admin import Admin
+    from leveret.awaitable import Aio
+    from leveret.core.compat import RabbitMQVersion
     from leveret.faults import FaultPlan
+    from leveret.keywords import NoKeywords
     from leveret.observe.checks.judge import Judge
     from leveret.observe.views import (
         ConnectionView,
@@ -37,10 +40,9 @@ if TYPE_CHECKING:
         ExchangeView,
         QueueView,
     )
-    from leveret.scripted.aio import Aio
     from leveret.server.tls import Authority, TlsEndpoint
     from leveret.time.clock import Clock
-    from leveret.trace.recorder import Level, Recorder
+    from leveret.trace.recorder import Recorder, RecordLevel
     from leveret.trace.writer import TraceOptions
 
 _PERMIT: Final = "deprecated_features.permit."
@@ -62,12 +64,12 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
     def __init__(
         self,
         *,
-        rabbitmq: str = DEFAULT_VERSION,
+        rabbitmq: RabbitMQVersion = DEFAULT_VERSION,
         host: str = "127.0.0.1",
         port: int = 0,
         permit: Iterable[str] = (),
         seed: int = 0,
-        record: Level = "ring",
+        record: RecordLevel = "ring",
         trace_dir: str | PathLike[str] | None = None,
         trace_bodies: bool = False,
         trace_redact: Iterable[str] = (),
@@ -77,7 +79,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
         settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
         tls_port: int = 0,
-        **unknown: Never,
+        **unknown: Unpack[NoKeywords],
     ) -> None:
         """Make a broker; `start` opens its port.
 
@@ -187,7 +189,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
         return f"<Broker {where} as RabbitMQ {self._engine.compat.version}>"
 
     @property
-    def rabbitmq(self) -> str:
+    def rabbitmq(self) -> RabbitMQVersion:
         """The RabbitMQ version it behaves as, "4.3"."""
         return self._engine.compat.version
 
@@ -314,9 +316,9 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
     @property
     def aio(self) -> Aio:
         """The awaitable twins of what waits, for use on a running event loop."""
-        from leveret.scripted.aio import Aio
+        from leveret.awaitable import Aio
 
-        return Aio(self)
+        return Aio(self, self.clock)
 
     def sync(self) -> None:
         """The barrier: what clients had sent is handled, what is due is done, and output was offered.
@@ -324,36 +326,6 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
         Views and assertions begin with it by themselves. It waits for no client.
         """
         self._engine.sync()
-
-    def wait_idle(self, timeout: float = 5) -> None:
-        """Wait until nothing is in flight: no consumer holds a message, none could take one, nothing is due.
-
-        WaitTimeoutError says what still was.
-        """
-        __tracebackhide__ = True
-        self._engine.wait_idle(timeout)
-
-    def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
-        """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
-
-        What a worker declares for itself can be published to from then on. WaitTimeoutError shows who was there.
-        """
-        __tracebackhide__ = True
-        from leveret.observe.views import ConsumerView
-
-        found: list[ConsumerView] = []
-
-        def look() -> bool:
-            known = self._engine.node.vhosts.get(vhost)
-            declared = None if known is None else known.queues.get(queue)
-            found[:] = (
-                [] if declared is None else [ConsumerView.of(one, self._engine.node) for one in declared.consumers]
-            )
-            return bool(found)
-
-        if self._engine.wait_until(look, timeout):
-            return found[0]
-        raise WaitTimeoutError(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
 
     def _report(self) -> str:
         return self._engine.report()

@@ -7,7 +7,28 @@ line that made the call. This file imports nothing else of leveret, so every pac
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Explored(Protocol):
+        """What an `Exploration` found, as far as a failure says it."""
+
+        run_count: int
+        passed_count: int
+
+        @property
+        def steps(self) -> list[str]:
+            """The steps of the plain run, in order."""
+
+        @property
+        def failed(self) -> list[str]:
+            """The schedules that failed, in the words that replay them."""
+
+        @property
+        def diverged(self) -> list[str]:
+            """The schedules with a step that did not come again."""
 
 
 class BrokerError(RuntimeError):
@@ -50,7 +71,7 @@ class CheckFailedError(AssertionError):
 class ExplorationFailedError(AssertionError):
     """A scenario fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
 
-    def __init__(self, text: str, exploration: Any = None) -> None:
+    def __init__(self, text: str, exploration: Explored) -> None:
         super().__init__(text)
         self.exploration = exploration
 

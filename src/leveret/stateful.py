@@ -7,14 +7,16 @@ which nothing else of leveret imports. See docs/stateful.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from leveret.broker import Broker
+from leveret.engine.broker_options import BrokerOptions
 from leveret.exploration.judgement import confirmed_messages, lost_messages, persistent_messages
+from leveret.keywords import BasicProperties
 from leveret.scripted.consumer import Delivered, ScriptedConsumer
 
 _PERSISTENT: Final = 2
@@ -42,7 +44,7 @@ class BrokerMachine(RuleBasedStateMachine):
     # How far `advance` goes, in seconds.
     spans: ClassVar[st.SearchStrategy[float]] = st.sampled_from((1, 60, 3600))
     # Keywords for the Broker.
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[BrokerOptions] = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,9 +81,11 @@ class BrokerMachine(RuleBasedStateMachine):
         """A persistent message is published, with a message id that no other has."""
         exchange, routing_key = to
         self._published_count += 1
-        content: dict[str, Any] = {"body": body} if isinstance(body, (bytes, str)) else {"json": body}
-        properties: dict[str, Any] = {"delivery_mode": _PERSISTENT, "message_id": f"m{self._published_count}"}
-        self.broker.publish(exchange, routing_key, **content, **properties)
+        properties: BasicProperties = {"delivery_mode": _PERSISTENT, "message_id": f"m{self._published_count}"}
+        if isinstance(body, (bytes, str)):
+            self.broker.publish(exchange, routing_key, body, **properties)
+        else:
+            self.broker.publish(exchange, routing_key, json=body, **properties)
 
     @precondition(lambda self: self._with_ready())
     @rule(which=_WHICH)

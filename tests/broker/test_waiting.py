@@ -160,7 +160,7 @@ def test_a_twin_fails_as_the_blocking_form_does(broker: Broker) -> None:
             await broker.aio.assert_acked("orders", timeout=0.01)
 
     asyncio.run(wait())
-    with pytest.raises(AttributeError, match=r"nothing on broker\.aio is called 'publish'"):
+    with pytest.raises(AttributeError, match=r"broker\.aio has nothing that is called 'publish'"):
         _ = broker.aio.publish
 
 

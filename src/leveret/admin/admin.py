@@ -8,12 +8,13 @@ a client that has just opened is not missed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from leveret.admin.access import AccessAdmin, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
+from leveret.keywords import Alarm
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_vhost
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _CLOSED: Final = "Closed via leveret"
 _MAINTENANCE: Final = "Node was put into maintenance mode"
-_RESOURCES: Final = ("memory", "disk")
+_RESOURCES: Final = get_args(Alarm)
 
 
 class Admin(AccessAdmin, Hinting):
@@ -100,13 +101,13 @@ class Admin(AccessAdmin, Hinting):
         with self._acting() as node:
             find_vhost(node, vhost).trace_off()
 
-    def set_alarm(self, resource: str) -> None:
+    def set_alarm(self, resource: Alarm) -> None:
         """Raise the alarm of "memory" or "disk": who publishes is blocked until the last alarm is cleared."""
         refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:
             node.set_alarm(resource)
 
-    def clear_alarm(self, resource: str) -> None:
+    def clear_alarm(self, resource: Alarm) -> None:
         """Clear that alarm; one that is not raised is fine."""
         refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:

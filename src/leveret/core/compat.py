@@ -11,8 +11,11 @@ from typing import Final, Literal, NamedTuple
 
 from leveret.errors import unknown
 
+# The versions, for type checkers, in the order of `VERSIONS`.
+RabbitMQVersion = Literal["4.3", "4.2", "4.0", "3.13", "3.10"]
 # What a broker behaves as unless a test names another version.
 DEFAULT_VERSION: Final = "4.3"
+
 MEBIBYTE: Final = 1024 * 1024
 
 
@@ -20,7 +23,7 @@ class Compat(NamedTuple):
     """How one RabbitMQ version behaves where versions differ."""
 
     # What it calls itself.
-    version: str = DEFAULT_VERSION
+    version: RabbitMQVersion = DEFAULT_VERSION
     product_version: str = "4.3.6"
     platform: str = "Erlang/OTP 29.1.2"
     copyright: str = "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries"

@@ -1,19 +1,50 @@
-"""Run a blocking call beside a running event loop, asyncio's or trio's, without importing either."""
+"""Run a blocking call beside a running event loop, asyncio's or trio's, without importing either.
+
+A twin is the awaitable form of a blocking method. It has the signature and the overloads of that method, which are
+written once. If it is cancelled, its thread goes on until the call's own time limit.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from leveret.server import native
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Twins:
+    """Awaitable twins of the methods of one object; `called` is where a test finds them."""
+
+    def __init__(self, of: object) -> None:
+        self._of = of
+
+    def __init_subclass__(cls, *, called: str, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        for name, value in vars(cls).items():
+            # Python names a coroutine that was never awaited by this.
+            if hasattr(value, "__wrapped__"):
+                value.__qualname__ = f"{called}.{name}"
+
+
+def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P], Coroutine[Any, Any, T]]:
+    """Return the awaitable twin of a method."""
+
+    @wraps(act)
+    async def awaited(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
+        return await elsewhere(partial(act, twins._of, *arguments, **options))
+
+    return awaited
+
+
 async def elsewhere(act: Callable[[], T]) -> T:
-    """This runs `act` on another thread and returns what it returns, or raises what it raises."""
+    """Run `act` on another thread and return what it returns, or raise what it raises."""
     __tracebackhide__ = True
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():

@@ -30,7 +30,7 @@ from leveret.server.loop import Loop
 from leveret.server.transport import Conversation
 from leveret.time.sources import HoldableClock, SystemClock
 from leveret.trace import events
-from leveret.trace.recorder import Level, Recorder
+from leveret.trace.recorder import Recorder, RecordLevel
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -60,7 +60,7 @@ class Engine:
         compat: Compat,
         seed: int,
         permit: frozenset[str],
-        record: Level,
+        record: RecordLevel,
         trace: TraceOptions | None = None,
         users: Mapping[str, str],
         plugins: frozenset[str] = frozenset(),
@@ -164,8 +164,9 @@ class Engine:
     def _new_writer(self, trace: TraceOptions) -> Writer:
         # Not for brokers that write no file: they need nothing that compresses or asks git.
         from leveret.trace.writer import Writer
+        from leveret.version import __version__
 
-        facts = {"broker": f"leveret {_own_version()}", "profile": self.compat.version, "seed": self.seed}
+        facts = {"broker": f"leveret {__version__}", "profile": self.compat.version, "seed": self.seed}
         return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)
 
     def _connect(self, peer: Address, local: Address) -> Conversation:
@@ -412,16 +413,6 @@ class Engine:
         with self.lock:
             title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
             return report_text(self.node, self.recorder, title) + self.faults_text()
-
-
-def _own_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("leveret")
-    except PackageNotFoundError:
-        # Run from its source.
-        return "unreleased"
 
 
 def refusal(error: AmqpError) -> RefusedError:

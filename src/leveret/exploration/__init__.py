@@ -8,17 +8,20 @@ from __future__ import annotations
 import fnmatch
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
 from leveret.errors import ExplorationFailedError, LeveretWarning, did_you_mean, unknown_keyword
-from leveret.exploration.kinds import DEFAULT, KINDS, Kind, kinds_of
+from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import show_logs
 from leveret.exploration.run import Run, Scenario, Stage
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, Search
 from leveret.exploration.telling import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.faults import Fault
+
+if TYPE_CHECKING:
+    from leveret.engine.broker_options import SeedlessBrokerOptions
 
 __all__ = ["DEFAULT", "KINDS", "Exploration", "ExplorationFailedError", "Run", "Schedule", "Settings", "explore"]
 
@@ -28,14 +31,14 @@ LIMIT_S: Final = 10.0
 def explore(
     scenario: Scenario,
     *,
-    faults: Iterable[str | Fault] = DEFAULT,
+    faults: FaultKind | Fault | Iterable[FaultKind | Fault] = DEFAULT,
     on: str | Iterable[str] = "*",
     pairs: int = 0,
     only: str | None = None,
     limit: float = LIMIT_S,
     keep_going: bool = False,
     seed: int = 0,
-    **options: Any,
+    **options: Unpack[SeedlessBrokerOptions],
 ) -> Exploration:
     """Run `scenario(broker)` once plainly, then once for each fault at each step, each time on a fresh broker.
 
@@ -57,7 +60,7 @@ def explore(
         plain.error.add_note("This is the plain run: no fault was placed yet.")
         raise plain.error
     if plain.hang is not None:
-        raise ExplorationFailedError(plain_hang_text(plain))
+        raise ExplorationFailedError(plain_hang_text(plain), Exploration(plain))
     found = settings.search(stage, plain)
     settings.speak(found, getattr(scenario, "__name__", "scenario"))
     return found
@@ -68,7 +71,7 @@ class Settings:
 
     def __init__(
         self,
-        faults: Iterable[str | Fault] = DEFAULT,
+        faults: FaultKind | Fault | Iterable[FaultKind | Fault] = DEFAULT,
         on: str | Iterable[str] = "*",
         pairs: int = 0,
         only: str | None = None,

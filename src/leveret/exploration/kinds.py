@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from leveret.core.protocol.state import State
 from leveret.errors import unknown
@@ -18,6 +18,9 @@ from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
 from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
 from leveret.faults.plan import WATCHED
+
+# The names, for type checkers, in the order of `KINDS`.
+FaultKind = Literal["lost before", "lost after", "redelivered", "out of order", "duplicated", "restart before"]
 
 LOST_BEFORE: Final = "lost before"
 LOST_AFTER: Final = "lost after"
@@ -89,14 +92,13 @@ KINDS: Final = {
 # After these a connection is no more.
 ENDING: Final = (LOST_BEFORE, LOST_AFTER, RESTART_BEFORE)
 # A second copy without a flag is what a publisher makes that repeats itself; RabbitMQ alone never does.
-DEFAULT: Final = (LOST_BEFORE, LOST_AFTER, REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE)
+DEFAULT: Final[tuple[FaultKind, ...]] = (LOST_BEFORE, LOST_AFTER, REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE)
 
 
-def kinds_of(faults: Iterable[str | Fault]) -> dict[str, Kind]:
+def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[str, Kind]:
     """The kinds of these names, and of these faults, by name; ValueError and TypeError for what cannot be placed."""
-    if isinstance(faults, str | Fault):
-        faults = (faults,)
-    kinds = [_kind_named(fault) if isinstance(fault, str) else _kind_of(fault) for fault in faults]
+    several = (faults,) if isinstance(faults, str | Fault) else faults
+    kinds = [_kind_named(fault) if isinstance(fault, str) else _kind_of(fault) for fault in several]
     if not kinds:
         raise ValueError("faults=() leaves nothing to explore")
     return {kind.name: kind for kind in kinds}

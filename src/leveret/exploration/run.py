@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from leveret.broker import Broker
 from leveret.engine.harness import Harness
@@ -26,11 +26,13 @@ from leveret.exploration.watcher import Watcher
 from leveret.observe.callers import is_at_prompt, standing_line
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from logging import LogRecord
 
+    from leveret.engine.broker_options import BrokerOptions
     from leveret.trace.events import RawEvent
 
-Scenario = Callable[[Broker], Any]
+Scenario = Callable[[Broker], object]
 
 # How long a scenario that is told to end may take for it.
 _GRACE_S: Final = 2.0
@@ -78,7 +80,7 @@ class Run:
 class Stage:
     """This runs a scenario under one schedule after the other."""
 
-    def __init__(self, scenario: Scenario, kinds: Mapping[str, Kind], *, limit: float, options: dict[str, Any]) -> None:
+    def __init__(self, scenario: Scenario, kinds: Mapping[str, Kind], *, limit: float, options: BrokerOptions) -> None:
         """`limit` is in seconds of real time for each run; `options` are the broker's."""
         self._scenario: Final = scenario
         self._kinds: Final = kinds
@@ -171,7 +173,7 @@ class Actor:
 
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
-            task = loop.create_task(self._scenario(self._broker))
+            task = loop.create_task(cast("Coroutine[object, None, object]", self._scenario(self._broker)))
             self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
             try:
                 loop.run_until_complete(task)

@@ -7,7 +7,7 @@ broker has finished what it is about, so that no queue is left halfway.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast, get_args
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol.state import State
@@ -15,6 +15,7 @@ from leveret.core.wire.constants import REPLY_NAMES
 from leveret.core.wire.methods import ConnectionStartOk
 from leveret.faults.fault import ANYWHERE, Fault, Point, Target
 from leveret.faults.occasion import Occasion
+from leveret.keywords import Alarm
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
@@ -247,8 +248,8 @@ class BlockPublishers(Fault):
     points: ClassVar[tuple[Point, ...]] = tuple(point for point in ANYWHERE if point != "accept")
     target: ClassVar[Target] = "node"
 
-    def __init__(self, resource: str = "memory") -> None:
-        if resource not in ("memory", "disk"):
+    def __init__(self, resource: Alarm = "memory") -> None:
+        if resource not in get_args(Alarm):
             raise ValueError(f"there is no alarm for {resource!r}; there are 'memory' and 'disk'")
         self.resource = resource
 

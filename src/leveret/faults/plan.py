@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
     from leveret.core.wire.methods import Method
+    from leveret.keywords import FaultCriteria
     from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]
@@ -91,13 +92,13 @@ class FaultPlan(NamedFaults, Hinting):
         times: int | EllipsisType | None = ...,
         probability: float | None = None,
         optional: bool = False,
-        sent_by: str | None = None,
+        sent_by: Literal["client", "broker"] | None = None,
         client: object = None,
         connection: int | None = None,
         channel: int | None = None,
         queue: object = None,
         consumer: object = None,
-        **matcher: object,
+        **matcher: Unpack[FaultCriteria],
     ) -> Rule:
         """Have a fault strike on a method or an event, by the name that RabbitMQ or the trace gives it.
 

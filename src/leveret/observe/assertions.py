@@ -12,75 +12,23 @@ first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Final, Unpack, overload
 
 from leveret.observe.names import find_queue
 
 if TYPE_CHECKING:
+    from re import Pattern
+
     from leveret.core.model.node import Node
+    from leveret.keywords import (
+        AssertionOptions,
+        DeadLetterReason,
+        DropReason,
+        QueueAssertionOptions,
+        RequeueReason,
+    )
+    from leveret.observe.inquiry import Source
     from leveret.observe.message_view import MessageView
-    from leveret.trace.recorder import Recorder
-
-
-class Options(TypedDict, total=False):
-    """Which messages are meant, in which virtual host, and how many seconds to wait for them.
-
-    A criterion may be any object that knows what it equals (see `matching`).
-    """
-
-    vhost: str
-    timeout: float | None
-    routing_key: object
-    body: object
-    json: object
-    headers: object
-    redelivered: object
-    content_type: object
-    content_encoding: object
-    delivery_mode: object
-    priority: object
-    correlation_id: object
-    reply_to: object
-    expiration: object
-    message_id: object
-    timestamp: object
-    type: object
-    user_id: object
-    app_id: object
-    cluster_id: object
-
-
-class QueueOptions(Options, total=False):
-    """The same, where the first argument is a queue and the exchange is one criterion more."""
-
-    exchange: object
-
-
-class Source(Protocol):
-    """The broker, as the assertions need it."""
-
-    @property
-    def recorder(self) -> Recorder:
-        """What happened."""
-
-    @property
-    def node(self) -> Node:
-        """What is."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Held while either is read."""
-
-    def sync(self) -> None:
-        """The barrier: what had arrived is handled and due work is done. Called without the lock."""
-
-    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
-        """Ask the predicate, with the lock held, now and after whatever happens, until it is true or time is up.
-
-        Returns its last answer. Begins with the barrier; called without the lock.
-        """
 
 
 class Assertions:
@@ -91,20 +39,20 @@ class Assertions:
 
     @overload
     def assert_published(
-        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView: ...
     @overload
     def assert_published(
-        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int, **options: Unpack[AssertionOptions]
     ) -> list[MessageView]: ...
     def assert_published(
-        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message was published to this exchange; "" is the default one, and without a name any will do."""
         __tracebackhide__ = True
         return self._assert("assert_published", exchange, options, times=times)
 
-    def assert_not_published(self, exchange: str | None = None, **options: Unpack[Options]) -> None:
+    def assert_not_published(self, exchange: str | None = None, **options: Unpack[AssertionOptions]) -> None:
         """No such message was published to this exchange, or without a name to any.
 
         With `timeout=`, nor is one in so many seconds. The exchange has to exist or to have existed: a misspelt name
@@ -115,14 +63,14 @@ class Assertions:
 
     @overload
     def assert_returned(
-        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView: ...
     @overload
     def assert_returned(
-        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int, **options: Unpack[AssertionOptions]
     ) -> list[MessageView]: ...
     def assert_returned(
-        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message was published to this exchange as mandatory and came back."""
         __tracebackhide__ = True
@@ -130,14 +78,14 @@ class Assertions:
 
     @overload
     def assert_confirmed(
-        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView: ...
     @overload
     def assert_confirmed(
-        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int, **options: Unpack[AssertionOptions]
     ) -> list[MessageView]: ...
     def assert_confirmed(
-        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message was published to this exchange, and the broker told its publisher that it has it."""
         __tracebackhide__ = True
@@ -145,14 +93,14 @@ class Assertions:
 
     @overload
     def assert_nacked(
-        self, exchange: str | None = None, *, times: None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView: ...
     @overload
     def assert_nacked(
-        self, exchange: str | None = None, *, times: int, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int, **options: Unpack[AssertionOptions]
     ) -> list[MessageView]: ...
     def assert_nacked(
-        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[Options]
+        self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message was published to this exchange, and the broker told its publisher that it does not have it.
 
@@ -162,22 +110,30 @@ class Assertions:
         return self._assert("assert_nacked", exchange, options, times=times)
 
     @overload
-    def assert_delivered(self, queue: str, *, times: None = None, **options: Unpack[QueueOptions]) -> MessageView: ...
-    @overload
-    def assert_delivered(self, queue: str, *, times: int, **options: Unpack[QueueOptions]) -> list[MessageView]: ...
     def assert_delivered(
-        self, queue: str, *, times: int | None = None, **options: Unpack[QueueOptions]
+        self, queue: str, *, times: None = None, **options: Unpack[QueueAssertionOptions]
+    ) -> MessageView: ...
+    @overload
+    def assert_delivered(
+        self, queue: str, *, times: int, **options: Unpack[QueueAssertionOptions]
+    ) -> list[MessageView]: ...
+    def assert_delivered(
+        self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message was handed out from this queue, to a consumer or for a basic.get."""
         __tracebackhide__ = True
         return self._assert("assert_delivered", queue, options, times=times)
 
     @overload
-    def assert_acked(self, queue: str, *, times: None = None, **options: Unpack[QueueOptions]) -> MessageView: ...
-    @overload
-    def assert_acked(self, queue: str, *, times: int, **options: Unpack[QueueOptions]) -> list[MessageView]: ...
     def assert_acked(
-        self, queue: str, *, times: int | None = None, **options: Unpack[QueueOptions]
+        self, queue: str, *, times: None = None, **options: Unpack[QueueAssertionOptions]
+    ) -> MessageView: ...
+    @overload
+    def assert_acked(
+        self, queue: str, *, times: int, **options: Unpack[QueueAssertionOptions]
+    ) -> list[MessageView]: ...
+    def assert_acked(
+        self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Such a message of this queue was acknowledged by a client; no_ack (automatic) does not count."""
         __tracebackhide__ = True
@@ -185,14 +141,29 @@ class Assertions:
 
     @overload
     def assert_requeued(
-        self, queue: str, *, times: None = None, reason: object = None, **options: Unpack[QueueOptions]
+        self,
+        queue: str,
+        *,
+        times: None = None,
+        reason: RequeueReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView: ...
     @overload
     def assert_requeued(
-        self, queue: str, *, times: int, reason: object = None, **options: Unpack[QueueOptions]
+        self,
+        queue: str,
+        *,
+        times: int,
+        reason: RequeueReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> list[MessageView]: ...
     def assert_requeued(
-        self, queue: str, *, times: int | None = None, reason: object = None, **options: Unpack[QueueOptions]
+        self,
+        queue: str,
+        *,
+        times: int | None = None,
+        reason: RequeueReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
         """Such a message went back to this queue; `reason` is nacked, rejected, recovered, channel_closed, ..."""
         __tracebackhide__ = True
@@ -205,12 +176,18 @@ class Assertions:
         *,
         times: None = None,
         to: str | None = None,
-        reason: object = None,
-        **options: Unpack[QueueOptions],
+        reason: DeadLetterReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView: ...
     @overload
     def assert_dead_lettered(
-        self, queue: str, *, times: int, to: str | None = None, reason: object = None, **options: Unpack[QueueOptions]
+        self,
+        queue: str,
+        *,
+        times: int,
+        to: str | None = None,
+        reason: DeadLetterReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> list[MessageView]: ...
     def assert_dead_lettered(
         self,
@@ -218,8 +195,8 @@ class Assertions:
         *,
         times: int | None = None,
         to: str | None = None,
-        reason: object = None,
-        **options: Unpack[QueueOptions],
+        reason: DeadLetterReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
         """Such a message died in this queue and was dead-lettered; returned as it arrived.
 
@@ -237,8 +214,8 @@ class Assertions:
         queue_or_exchange: str | None = None,
         *,
         times: None = None,
-        reason: object = None,
-        **options: Unpack[QueueOptions],
+        reason: DropReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView: ...
     @overload
     def assert_dropped(
@@ -246,16 +223,16 @@ class Assertions:
         queue_or_exchange: str | None = None,
         *,
         times: int,
-        reason: object = None,
-        **options: Unpack[QueueOptions],
+        reason: DropReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> list[MessageView]: ...
     def assert_dropped(
         self,
         queue_or_exchange: str | None = None,
         *,
         times: int | None = None,
-        reason: object = None,
-        **options: Unpack[QueueOptions],
+        reason: DropReason | Pattern[str] | None = None,
+        **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
         """Such a message was lost for good: from this queue, or published to this exchange and routed nowhere.
 
@@ -283,7 +260,7 @@ class Assertions:
         self,
         call: str,
         place: str | None,
-        options: Options,
+        options: AssertionOptions,
         *,
         times: int | None,
         to: str | None = None,

@@ -5,8 +5,9 @@ It reads the trace and the model under the broker's lock and changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.errors import EventsMissingError, unknown
 from leveret.observe.matching import Matcher
@@ -16,7 +17,38 @@ from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
-    from leveret.observe.assertions import Options, Source
+    from leveret.core.model.node import Node
+    from leveret.keywords import AssertionOptions
+    from leveret.trace.recorder import Recorder
+
+
+class Source(Protocol):
+    """The broker, as the assertions need it."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """What happened."""
+
+    @property
+    def node(self) -> Node:
+        """What is."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while either is read."""
+
+    def sync(self) -> None:
+        """The barrier: what had arrived is handled and due work is done. Called without the lock."""
+
+    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        """Ask the predicate, with the lock held, now and after whatever happens, until it is true or time is up.
+
+        Returns its last answer. Begins with the barrier; called without the lock.
+        """
+
+    def wait_idle(self, timeout: float) -> None:
+        """Wait until nothing is in flight and nothing due; WaitTimeoutError says what is. Called without the lock."""
+
 
 # Keywords of the calls that are no criteria, for the hint at a misspelt one.
 _OTHER_KEYWORDS: Final = ("times", "timeout", "vhost", "reason", "to")
@@ -26,7 +58,7 @@ def answer(
     source: Source,
     call: str,
     place: str | None,
-    options: Options,
+    options: AssertionOptions,
     *,
     times: int | None,
     to: str | None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.core.model.errors import AccessRefused
 from leveret.core.protocol import publishing
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.transaction import Transaction
     from leveret.core.wire.frames import Encodable
     from leveret.engine.engine import Engine
+    from leveret.keywords import BasicProperties
     from leveret.observe.views import ExchangeView, QueueView
 
 _NOTHING: Final = object()
@@ -52,7 +53,7 @@ class Backdoor:
         headers: Mapping[str, object] | None = None,
         mandatory: bool = False,
         vhost: str = "/",
-        **properties: object,
+        **properties: Unpack[BasicProperties],
     ) -> bool:
         """Publish a message and say whether any queue got it.
 
@@ -63,14 +64,15 @@ class Backdoor:
         ValueError for a value that cannot be sent.
         """
         octets = _octets(body)
+        values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if octets:
                 raise TypeError("publish() takes a body or json=, not both")
             octets = _json_octets(json)
-            properties.setdefault("content_type", "application/json")
+            values.setdefault("content_type", "application/json")
         if headers is not None:
-            properties["headers"] = headers
-        properties_octets = encoded("publish()", exchange, routing_key, octets, properties)
+            values["headers"] = headers
+        properties_octets = encoded("publish()", exchange, routing_key, octets, values)
         with self._engine.acting() as node:
             publisher = OwnPublisher(find_vhost(node, vhost))
             is_routed = publisher.publish(exchange, routing_key, octets, properties_octets, is_mandatory=mandatory)

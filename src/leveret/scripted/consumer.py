@@ -16,7 +16,7 @@ from leveret.core.model.errors import PreconditionFailed
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
 from leveret.core.wire.values import Field, Table
-from leveret.engine.elsewhere import elsewhere
+from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.message_view import MessageView
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
 
-Ack = Literal["manual", "auto"]
+AckMode = Literal["manual", "auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Subscription:
     queue: str
     vhost: str = "/"
     prefetch: int = 0
-    ack: Ack = "manual"
+    ack: AckMode = "manual"
     priority: int | None = None
     exclusive: bool = False
     arguments: Mapping[str, object] | None = None
@@ -224,14 +224,7 @@ class ScriptedConsumer:
             yield node
 
 
-class AioConsumer:
-    """This is `consumer.aio`: `next`, to be awaited."""
+class AioConsumer(Twins, called="ScriptedConsumer.aio"):
+    """The awaitable twins of a scripted consumer: `consumer.aio`."""
 
-    def __init__(self, consumer: ScriptedConsumer) -> None:
-        """It is the twin of that consumer."""
-        self._consumer = consumer
-
-    async def next(self, timeout: float = 5) -> Delivered:
-        """This is `consumer.next`."""
-        __tracebackhide__ = True
-        return await elsewhere(lambda: self._consumer.next(timeout))
+    next = twin(ScriptedConsumer.next)

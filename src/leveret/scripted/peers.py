@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.scripted.consumer import Ack, ScriptedConsumer
+    from leveret.scripted.consumer import AckMode, ScriptedConsumer
     from leveret.scripted.responder import Responder
 
 _MISSING: Final = object()
@@ -26,7 +26,7 @@ class Peers:
         queue: str,
         *,
         prefetch: int = 0,
-        ack: Ack = "manual",
+        ack: AckMode = "manual",
         priority: int | None = None,
         exclusive: bool = False,
         arguments: Mapping[str, object] | None = None,

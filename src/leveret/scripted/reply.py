@@ -5,9 +5,10 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 if TYPE_CHECKING:
+    from leveret.keywords import BasicProperties
     from leveret.observe.message_view import MessageView
 
 _NOTHING: Final = object()
@@ -22,7 +23,7 @@ class Reply:
     """This is an answer with headers and properties of its own."""
 
     body: bytes
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, object] = field(default_factory=dict)
 
     def __init__(
         self,
@@ -30,20 +31,21 @@ class Reply:
         *,
         json: object = _NOTHING,
         headers: Mapping[str, object] | None = None,
-        **properties: object,
+        **properties: Unpack[BasicProperties],
     ) -> None:
         """A body may be text, or be given as `json=`, which sets the content type; keywords are basic properties."""
+        values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if body:
                 raise TypeError("a Reply takes a body or json=, not both")
             body = json_format.dumps(json)
-            properties = {"content_type": "application/json", "content_encoding": "utf-8", **properties}
+            values = {"content_type": "application/json", "content_encoding": "utf-8", **values}
         elif isinstance(body, str):
-            properties = {"content_type": "text/plain", "content_encoding": "utf-8", **properties}
+            values = {"content_type": "text/plain", "content_encoding": "utf-8", **values}
         if headers is not None:
-            properties["headers"] = headers
+            values["headers"] = headers
         object.__setattr__(self, "body", body.encode() if isinstance(body, str) else bytes(body))
-        object.__setattr__(self, "properties", properties)
+        object.__setattr__(self, "properties", values)
 
 
 def reply_of(answer: Answer) -> Reply | None:

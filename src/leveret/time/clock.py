@@ -8,7 +8,7 @@ have. Only the broker's own deadlines move: heartbeats and the limits of handsha
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Never
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
@@ -19,6 +19,7 @@ from leveret.time.stillness import Newcomers, Stillness
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
+    from leveret.keywords import NoKeywords
 
 # In real time: how long a step of `advance` waits for clients, and a leap of `autojump` for threads at work.
 SETTLE_S: Final = 1.0
@@ -101,7 +102,7 @@ class Clock(Hinting):
         settle: float = SETTLE_S,
         heartbeats: bool = False,
         limit: int = STEP_LIMIT,
-        **unknown: Never,
+        **unknown: Unpack[NoKeywords],
     ) -> None:
         """This holds time, ends autojump, and moves time on by the sum of what is given, in seconds or as a timedelta.
 

@@ -12,7 +12,44 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
+
+# Every kind, for type checkers, in the order of the table.
+EventKind = Literal[
+    "published",
+    "returned",
+    "confirmed",
+    "nacked_confirm",
+    "enqueued",
+    "delivered",
+    "got",
+    "acked",
+    "nacked",
+    "rejected",
+    "requeued",
+    "expired",
+    "dropped",
+    "dead_lettered",
+    "purged",
+    "conn_open",
+    "conn_close",
+    "chan_open",
+    "chan_close",
+    "refused",
+    "exchange_declare",
+    "exchange_delete",
+    "queue_declare",
+    "queue_delete",
+    "bind",
+    "unbind",
+    "consume",
+    "cancel",
+    "qos",
+    "called",
+    "test_start",
+    "test_end",
+    "fault",
+]
 
 RawEvent = tuple[object, ...]
 Tap = Callable[[RawEvent], None]
@@ -304,9 +341,9 @@ class Event:
         self.raw = raw
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> EventKind:
         """What happened, one of `KINDS`."""
-        return str(self.raw[0])
+        return cast("EventKind", self.raw[0])
 
     @property
     def at(self) -> int:
@@ -324,14 +361,17 @@ class Event:
         """The fields of this kind by name, in the order of the raw tuple, without `kind` and `at`."""
         return dict(zip(FIELDS[self.kind], self.raw[2:], strict=True))
 
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        position = POSITIONS[self.kind].get(name)
-        if position is None:
-            known = ", ".join(FIELDS[self.kind])
-            raise AttributeError(f"a {self.kind!r} event has no field {name!r}; it has {known}")
-        return self.raw[position]
+    # A type checker knows the fields declared above and refuses others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            position = POSITIONS[self.kind].get(name)
+            if position is None:
+                known = ", ".join(FIELDS[self.kind])
+                raise AttributeError(f"a {self.kind!r} event has no field {name!r}; it has {known}")
+            return self.raw[position]
 
     def __eq__(self, other: object) -> bool:
         return self.raw == other.raw if isinstance(other, Event) else NotImplemented

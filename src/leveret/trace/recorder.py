@@ -15,19 +15,20 @@ It takes no lock: whoever reads holds the broker's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice, takewhile
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, Unpack, cast, get_args
 
 from leveret.errors import unknown
-from leveret.trace.events import KINDS, POSITIONS, Event, RawEvent, Tap
+from leveret.trace.events import KINDS, POSITIONS, Event, EventKind, RawEvent, Tap
 
 if TYPE_CHECKING:
+    from leveret.keywords import EventFields
     from leveret.trace.writer import Writer
 
-Level = Literal["off", "ring"]
+RecordLevel = Literal["off", "ring"]
 
-_LEVELS: Final = ("off", "ring")
+_LEVELS: Final = get_args(RecordLevel)
 # What else somebody may want.
 _HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace_dir=DIR or --leveret-trace-dir=DIR"}
 _BEGINNING: Final[RawEvent] = ("beginning",)
@@ -38,8 +39,8 @@ _MESSAGE_AT: Final[dict[object, int]] = {
 }
 
 # A message as plain data, and the way back.
-Pack = Callable[..., tuple[object, ...]]
-Unpack = Callable[..., object]
+Packer = Callable[..., tuple[object, ...]]
+Unpacker = Callable[..., object]
 
 
 class Recorder:
@@ -49,12 +50,12 @@ class Recorder:
 
     def __init__(
         self,
-        level: Level = "ring",
+        level: RecordLevel = "ring",
         size: int = 100_000,
         *,
         writer: Writer | None = None,
-        pack: Pack | None = None,
-        unpack: Unpack | None = None,
+        pack: Packer | None = None,
+        unpack: Unpacker | None = None,
     ) -> None:
         """Without `pack` and `unpack` messages are kept as they were told."""
         if level not in _LEVELS:
@@ -180,7 +181,9 @@ class Recorder:
         """The last events, oldest first, for a report."""
         return self.events()[-count:] if count > 0 else []
 
-    def query(self, *kinds: str, where: Callable[[Event], bool] | None = None, **fields: object) -> list[Event]:
+    def query(
+        self, *kinds: EventKind, where: Callable[[Event], bool] | None = None, **fields: Unpack[EventFields]
+    ) -> list[Event]:
         """The events of these kinds (all when none is named) whose fields equal those given and that `where` accepts.
 
         Raises ValueError for a kind, and TypeError for a field, that does not exist.
@@ -195,7 +198,7 @@ class Recorder:
 class _Unpacking:
     """Messages made of plain data, each once: so events of one message share it."""
 
-    def __init__(self, unpack: Unpack) -> None:
+    def __init__(self, unpack: Unpacker) -> None:
         self._unpack = unpack
         self._made: dict[object, object] = {}
 
@@ -211,7 +214,7 @@ class _Unpacking:
         return (*raw[:at], message, *raw[at + 1 :])
 
 
-def _plain(events: list[RawEvent], pack: Pack) -> list[RawEvent]:
+def _plain(events: list[RawEvent], pack: Packer) -> list[RawEvent]:
     """These with plain data in place of their messages; several tell of the same one. Hot: a loop over events."""
     packed: dict[object, tuple[object, ...]] = {}
     places, plain = _MESSAGE_AT, []
@@ -227,7 +230,7 @@ def _plain(events: list[RawEvent], pack: Pack) -> list[RawEvent]:
     return plain
 
 
-def _refuse_unknown(kinds: tuple[str, ...], fields: dict[str, object]) -> None:
+def _refuse_unknown(kinds: tuple[str, ...], fields: Mapping[str, object]) -> None:
     for kind in kinds:
         if kind not in POSITIONS:
             raise ValueError(unknown("event", kind, KINDS))

@@ -1,23 +1,29 @@
-"""What a test says to the strict checks of a broker: allow this, and that it knows of a refusal."""
+"""The assertions and waits of a broker, with what a test says to its strict checks.
+
+It may allow what a check would find, and by asserting a refusal or a loss it says that it expects one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from leveret.errors import EventsMissingError, unknown_keyword
-from leveret.observe.assertions import Assertions, Options
+from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
+from leveret.observe.assertions import Assertions
 from leveret.observe.checks.table import known_check
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.observe.assertions import Source
+    from leveret.keywords import AssertionOptions, Places
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.checks.table import CheckName
+    from leveret.observe.inquiry import Source
     from leveret.observe.message_view import MessageView
+    from leveret.observe.views import ConsumerView
 
 
 class Allowed:
@@ -44,7 +50,7 @@ class CheckedAssertions(Assertions):
         """Who keeps what the checks have found."""
         raise NotImplementedError
 
-    def allow(self, check: str, **places: object) -> Allowed:
+    def allow(self, check: CheckName, **places: Unpack[Places]) -> Allowed:
         """Allow what a strict check would find, from here on, or inside a `with` block.
 
         `queue=`, `exchange=`, `routing_key=` (a topic pattern when it holds `*` or `#`), `client=` and `vhost=` say
@@ -95,6 +101,35 @@ class CheckedAssertions(Assertions):
         with self._reporting(timeout):
             raise AssertionError("\n".join([f"assert_refused({', '.join(asked)}): saw none; refused were:", *seen]))
 
+    def wait_idle(self, timeout: float = 5) -> None:
+        """Wait until nothing is in flight: no consumer holds a message, none could take one, nothing is due.
+
+        WaitTimeoutError says what still was.
+        """
+        __tracebackhide__ = True
+        self._source.wait_idle(timeout)
+
+    def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
+        """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
+
+        What a worker declares for itself can be published to from then on. WaitTimeoutError shows who was there.
+        """
+        __tracebackhide__ = True
+        from leveret.observe.views import ConsumerView
+
+        source = self._source
+        found: list[ConsumerView] = []
+
+        def look() -> bool:
+            known = source.node.vhosts.get(vhost)
+            declared = None if known is None else known.queues.get(queue)
+            found[:] = [] if declared is None else [ConsumerView.of(one, source.node) for one in declared.consumers]
+            return bool(found)
+
+        if source.wait_until(look, timeout):
+            return found[0]
+        raise WaitTimeoutError(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
+
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Nothing is ready in this queue and nothing unacked from it. Asks the queue, not the trace."""
         __tracebackhide__ = True
@@ -123,7 +158,7 @@ class CheckedAssertions(Assertions):
         self,
         call: str,
         place: str | None,
-        options: Options,
+        options: AssertionOptions,
         *,
         times: int | None,
         to: str | None = None,

@@ -22,7 +22,7 @@ from leveret.observe.checks.unused import Planned, Unused, unused_finding
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
-    from leveret.observe.assertions import Source
+    from leveret.observe.inquiry import Source
     from leveret.trace.events import RawEvent
 
 

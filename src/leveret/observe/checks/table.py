@@ -6,23 +6,39 @@ A level is "error" (the test fails at its end), "warning" (a LeveretWarning) or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, cast
+from collections.abc import Mapping, Sequence, Set
+from typing import Final, Literal, NamedTuple, get_args
 
 from leveret.errors import unknown
 
-Level = Literal["error", "warning", "off"]
-# What `Broker(checks=...)` takes.
-Wanted = str | Iterable[str] | Mapping[str, str]
+CheckLevel = Literal["error", "warning", "off"]
+# Every check, for type checkers, in the order of the table.
+CheckName = Literal[
+    "unroutable",
+    "rejected_into_nothing",
+    "expired_into_nothing",
+    "overflowed_into_nothing",
+    "auto_ack_lost",
+    "redeclared_differently",
+    "unseen_channel_error",
+    "unacked_at_end",
+    "left_ready",
+    "unlimited_prefetch",
+    "connection_not_closed",
+    "channel_not_closed",
+    "unused_fault",
+]
+# What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
+Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], CheckLevel]
 
-LEVELS: Final = ("error", "warning", "off")
+LEVELS: Final[tuple[CheckLevel, ...]] = get_args(CheckLevel)
 
 
 class Check(NamedTuple):
     """One row."""
 
-    name: str
-    level: Level
+    name: CheckName
+    level: CheckLevel
     # What it says of so many findings: "{count} reached no queue".
     text: str
     # What is counted: "message", "connection".
@@ -57,7 +73,7 @@ _ROWS: Final = (
         way_out="optional=True",
     ),
 )
-CHECKS: Final = {row.name: row for row in _ROWS}
+CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
 
 
 class Levels:
@@ -67,14 +83,14 @@ class Levels:
 
     def __init__(self, wanted: Wanted = ()) -> None:
         """The defaults, and what is wanted otherwise; ValueError for a check or a level that does not exist."""
-        self._levels: dict[str, Level] = {name: check.level for name, check in CHECKS.items()}
+        self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
         for name, level in _pairs(wanted):
             for one in CHECKS if name is None else (name,):
                 self._levels[one] = level
                 self._asked[one] = None
 
-    def of(self, name: str) -> Level:
+    def of(self, name: str) -> CheckLevel:
         """The level of this check."""
         return self._levels[name]
 
@@ -95,7 +111,7 @@ def known_check(name: str) -> str:
     return name
 
 
-def _pairs(wanted: Wanted) -> list[tuple[str | None, Level]]:
+def _pairs(wanted: Wanted) -> list[tuple[str | None, CheckLevel]]:
     """Names and levels in order; None names every check."""
     if isinstance(wanted, Mapping):
         return [(None if name == "all" else known_check(name), _level(level)) for name, level in wanted.items()]
@@ -103,14 +119,14 @@ def _pairs(wanted: Wanted) -> list[tuple[str | None, Level]]:
     return [_pair(word) for word in words]
 
 
-def _pair(word: str) -> tuple[str | None, Level]:
+def _pair(word: str) -> tuple[str | None, CheckLevel]:
     name, equals, level = word.partition("=")
     if equals:
         return None if name == "all" else known_check(name), _level(level)
     return (None, _level(name)) if name in LEVELS else (known_check(name), "error")
 
 
-def _level(word: str) -> Level:
+def _level(word: str) -> CheckLevel:
     if word not in LEVELS:
         raise ValueError(unknown("level of a check", word, LEVELS))
-    return cast("Level", word)
+    return word

@@ -1,0 +1,39 @@
+"""The keywords of `leveret.Broker`, as types for the calls that pass them on. See `leveret.keywords`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
+    from ssl import SSLContext
+
+    from leveret.core.compat import RabbitMQVersion
+    from leveret.observe.checks.table import Wanted
+    from leveret.trace.recorder import RecordLevel
+
+
+class SeedlessBrokerOptions(TypedDict, total=False):
+    """The keywords of a broker whose `seed` is a keyword of the call itself."""
+
+    rabbitmq: RabbitMQVersion
+    host: str
+    port: int
+    permit: Iterable[str]
+    record: RecordLevel
+    trace_dir: str | PathLike[str] | None
+    trace_bodies: bool
+    trace_redact: Iterable[str]
+    checks: Wanted
+    users: Mapping[str, str] | None
+    plugins: Iterable[str]
+    settings: Mapping[str, object] | None
+    tls: SSLContext | bool
+    tls_port: int
+
+
+class BrokerOptions(SeedlessBrokerOptions, total=False):
+    """The keywords of a broker."""
+
+    seed: int

@@ -1,0 +1,166 @@
+"""The keywords that several calls share, as types: what a type checker needs to refuse one that is misspelt.
+
+The calls check their keywords themselves when they run, so nothing here is imported before a test asks for it. Each
+class is held equal to the table it stands for by tests/house/test_types.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+# The values of `reason=` in the assertions about messages that leave or return to a queue.
+RequeueReason = Literal["nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"]
+DeadLetterReason = Literal["rejected", "expired", "maxlen", "delivery_limit"]
+DropReason = Literal[
+    "no route",
+    "rejected",
+    "expired",
+    "maxlen",
+    "delivery_limit",
+    "restart",
+    "retention",
+    "cycle",
+    "no requester",
+    "rolled_back",
+    "fault",
+]
+
+# What an alarm is about.
+Alarm = Literal["memory", "disk"]
+
+
+class NoKeywords(TypedDict):
+    """No further keywords: those of a call that names the nearest right spelling itself."""
+
+
+class BasicProperties(TypedDict, total=False):
+    """The basic properties of a message, without its headers: keywords of `publish` and `Reply`."""
+
+    content_type: str | None
+    content_encoding: str | None
+    delivery_mode: int | None
+    priority: int | None
+    correlation_id: str | None
+    reply_to: str | None
+    expiration: str | None
+    message_id: str | None
+    timestamp: datetime | int | None
+    type: str | None
+    user_id: str | None
+    app_id: str | None
+    cluster_id: str | None
+
+
+class MessageCriteria(TypedDict, total=False):
+    """Which messages a test means; a value is compared by its own `__eq__` (see `observe.matching`)."""
+
+    routing_key: object
+    body: object
+    json: object
+    headers: object
+    redelivered: object
+    content_type: object
+    content_encoding: object
+    delivery_mode: object
+    priority: object
+    correlation_id: object
+    reply_to: object
+    expiration: object
+    message_id: object
+    timestamp: object
+    type: object
+    user_id: object
+    app_id: object
+    cluster_id: object
+
+
+class AssertionOptions(MessageCriteria, total=False):
+    """Which messages an assertion means, in which virtual host, and how many seconds to wait for them."""
+
+    vhost: str
+    timeout: float | None
+
+
+class QueueAssertionOptions(AssertionOptions, total=False):
+    """The same, where the first argument is a queue and the exchange is one more criterion."""
+
+    exchange: object
+
+
+class FaultCriteria(MessageCriteria, total=False):
+    """Which messages a fault strikes."""
+
+    exchange: object
+
+
+class FaultOptions(FaultCriteria, total=False):
+    """When, how often and on whose messages a fault strikes: the keywords of `broker.faults.add`."""
+
+    after: int
+    times: int | None
+    probability: float | None
+    optional: bool
+    sent_by: Literal["client", "broker"] | None
+    client: object
+    connection: int | None
+    channel: int | None
+    queue: object
+    consumer: object
+
+
+class Places(TypedDict, total=False):
+    """Where `allow` allows what a strict check would find."""
+
+    queue: object
+    exchange: object
+    routing_key: object
+    client: object
+    vhost: object
+
+
+class EventFields(TypedDict, total=False):
+    """The fields that `broker.events.query` compares."""
+
+    kind: object
+    at: object
+    vhost: object
+    conn: object
+    chan: object
+    message: object
+    copy: object
+    src_copy: object
+    expires: object
+    exchange: object
+    routing_key: object
+    queue: object
+    consumer: object
+    tag: object
+    multiple: object
+    redelivered: object
+    count: object
+    reason: object
+    peer: object
+    user: object
+    client: object
+    type: object
+    arguments: object
+    destination_kind: object
+    destination: object
+    no_ack: object
+    exclusive: object
+    prefetch_count: object
+    is_global: object
+    is_global_asked: object
+    code: object
+    text: object
+    caller: object
+    opener: object
+    call: object
+    test: object
+    outcome: object
+    duration: object
+    on: object
+    fault: object
