@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.admin.admin import Admin
-    from leveret.awaitable import Aio, AioClock
     from leveret.broker import Broker
     from leveret.core.compat import RabbitMQVersion
     from leveret.engine.broker_options import BrokerOptions
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
     from leveret.exploration.kinds import FaultKind
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
-    from leveret.keywords import (
+    from leveret.observe.checks.facade import Allowed
+    from leveret.observe.checks.table import CheckLevel, CheckName
+    from leveret.observe.keywords import (
         Alarm,
         AssertionOptions,
         BasicProperties,
@@ -38,14 +39,13 @@ if TYPE_CHECKING:
         QueueAssertionOptions,
         RequeueReason,
     )
-    from leveret.observe.checks.facade import Allowed
-    from leveret.observe.checks.table import CheckLevel, CheckName
     from leveret.observe.message_view import DeathView, MessageView
     from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
     from leveret.scripted.consumer import AckMode, AioConsumer, Delivered, ScriptedConsumer
     from leveret.scripted.reply import Reply
     from leveret.scripted.responder import Responder
     from leveret.server.tls import Authority, TlsEndpoint
+    from leveret.time.aio import Aio, AioClock
     from leveret.time.autojump import Autojump
     from leveret.time.clock import Clock
     from leveret.trace.events import Event, EventKind, TracedMessage
@@ -114,7 +114,7 @@ __all__ = [
 # Where each name is imported from; a type checker reads the imports above.
 _HOMES = {
     "admin.admin": ("Admin",),
-    "awaitable": ("Aio", "AioClock"),
+    "time.aio": ("Aio", "AioClock"),
     "broker": ("Broker",),
     "core.compat": ("RabbitMQVersion",),
     "engine.broker_options": ("BrokerOptions",),
@@ -126,7 +126,7 @@ _HOMES = {
     "exploration.kinds": ("FaultKind",),
     "faults.plan": ("FaultPlan",),
     "faults.rule": ("Rule",),
-    "keywords": (
+    "observe.keywords": (
         *("Alarm", "AssertionOptions", "BasicProperties", "DeadLetterReason", "DropReason", "FaultOptions"),
         *("QueueAssertionOptions", "RequeueReason"),
     ),
@@ -142,7 +142,7 @@ _HOMES = {
     "time.clock": ("Clock",),
     "trace.events": ("Event", "EventKind", "TracedMessage"),
     "trace.recorder": ("RecordLevel", "Recorder"),
-    "version": ("__version__",),
+    "engine.version": ("__version__",),
 }
 
 

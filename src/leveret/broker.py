@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from leveret.admin.admin import Admin
-    from leveret.awaitable import Aio
     from leveret.core.compat import RabbitMQVersion
     from leveret.faults import FaultPlan
-    from leveret.keywords import NoKeywords
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.keywords import NoKeywords
     from leveret.observe.views import (
         ConnectionView,
         ConsumerView,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         QueueView,
     )
     from leveret.server.tls import Authority, TlsEndpoint
+    from leveret.time.aio import Aio
     from leveret.time.clock import Clock
     from leveret.trace.recorder import Recorder, RecordLevel
     from leveret.trace.writer import TraceOptions
@@ -316,7 +316,7 @@ class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
     @property
     def aio(self) -> Aio:
         """The awaitable twins of what waits, for use on a running event loop."""
-        from leveret.awaitable import Aio
+        from leveret.time.aio import Aio
 
         return Aio(self, self.clock)
 

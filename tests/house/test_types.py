@@ -20,17 +20,17 @@ from leveret import (
     Event,
     FaultKind,
     ScriptedConsumer,
-    keywords,
 )
 from leveret.broker import KEYWORDS as BROKER_KEYWORDS
 from leveret.core.compat import VERSIONS, RabbitMQVersion
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.engine.elsewhere import Twins
 from leveret.exploration import KINDS, WORDS, explore
-from leveret.observe import inquiry, matching
+from leveret.observe import inquiry, keywords, matching
 from leveret.observe.checks.finding import PLACES
 from leveret.observe.checks.table import CHECKS, CheckName
 from leveret.trace import events
+from leveret.trace.keywords import EventFields
 from tests.house.repository import SourceFile
 
 # Annotations that say nothing to a type checker, and why there is no better one.
@@ -53,7 +53,7 @@ def test_a_checker_imports_the_public_names_from_where_they_are_found_when_run(s
 
     assert {name.rpartition(".")[2] for name in found} == set(package.__all__)
     assert {name for name in seen if name.rpartition(".")[2] in package.__all__} == found - {
-        "leveret.version.__version__"
+        "leveret.engine.version.__version__"
     }
     assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
 
@@ -98,11 +98,11 @@ def test_keywords_are_those_their_calls_accept() -> None:
         keywords.FaultCriteria: {*matching.KEYWORDS},
         keywords.FaultOptions: {*matching.KEYWORDS, *rule.OPTIONS} - {"on", "do"},
         keywords.Places: {*PLACES},
-        keywords.EventFields: {name for fields in events.POSITIONS.values() for name in fields},
+        EventFields: {name for fields in events.POSITIONS.values() for name in fields},
     }
 
     assert {kind: set(kind.__annotations__) for kind in accepted} == accepted
-    assert set(Event.__annotations__) == accepted[keywords.EventFields] - {"kind", "at"}
+    assert set(Event.__annotations__) == accepted[EventFields] - {"kind", "at"}
 
 
 def test_the_options_of_a_broker_are_its_keywords_with_their_types() -> None:

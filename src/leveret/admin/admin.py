@@ -14,8 +14,8 @@ from leveret.admin.access import AccessAdmin, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
-from leveret.keywords import Alarm
 from leveret.observe.hinting import Hinting
+from leveret.observe.keywords import Alarm
 from leveret.observe.names import find_vhost
 
 if TYPE_CHECKING:

@@ -163,8 +163,8 @@ class Engine:
 
     def _new_writer(self, trace: TraceOptions) -> Writer:
         # Not for brokers that write no file: they need nothing that compresses or asks git.
+        from leveret.engine.version import __version__
         from leveret.trace.writer import Writer
-        from leveret.version import __version__
 
         facts = {"broker": f"leveret {__version__}", "profile": self.compat.version, "seed": self.seed}
         return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)

@@ -27,7 +27,7 @@ from leveret.faults.rule import ACCEPT, Rule
 from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, Direction, HalfClose, LimitData, Slicer, Stall
 
 if TYPE_CHECKING:
-    from leveret.keywords import Alarm, FaultOptions
+    from leveret.observe.keywords import Alarm, FaultOptions
 
 Refusal = Literal["reset", "login", "close"]
 

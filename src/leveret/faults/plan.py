@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
     from leveret.core.wire.methods import Method
-    from leveret.keywords import FaultCriteria
+    from leveret.observe.keywords import FaultCriteria
     from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from leveret.core.model.node import Node
-    from leveret.keywords import (
+    from leveret.observe.inquiry import Source
+    from leveret.observe.keywords import (
         AssertionOptions,
         DeadLetterReason,
         DropReason,
         QueueAssertionOptions,
         RequeueReason,
     )
-    from leveret.observe.inquiry import Source
     from leveret.observe.message_view import MessageView
 
 

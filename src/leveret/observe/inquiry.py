@@ -18,7 +18,7 @@ from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.keywords import AssertionOptions
+    from leveret.observe.keywords import AssertionOptions
     from leveret.trace.recorder import Recorder
 
 

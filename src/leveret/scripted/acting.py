@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.transaction import Transaction
     from leveret.core.wire.frames import Encodable
     from leveret.engine.engine import Engine
-    from leveret.keywords import BasicProperties
+    from leveret.observe.keywords import BasicProperties
     from leveret.observe.views import ExchangeView, QueueView
 
 _NOTHING: Final = object()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Unpack
 
 if TYPE_CHECKING:
-    from leveret.keywords import BasicProperties
+    from leveret.observe.keywords import BasicProperties
     from leveret.observe.message_view import MessageView
 
 _NOTHING: Final = object()

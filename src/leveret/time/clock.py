@@ -19,7 +19,7 @@ from leveret.time.stillness import Newcomers, Stillness
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.keywords import NoKeywords
+    from leveret.observe.keywords import NoKeywords
 
 # In real time: how long a step of `advance` waits for clients, and a leap of `autojump` for threads at work.
 SETTLE_S: Final = 1.0

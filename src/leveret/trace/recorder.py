@@ -23,7 +23,7 @@ from leveret.errors import unknown
 from leveret.trace.events import KINDS, POSITIONS, Event, EventKind, RawEvent, Tap
 
 if TYPE_CHECKING:
-    from leveret.keywords import EventFields
+    from leveret.trace.keywords import EventFields
     from leveret.trace.writer import Writer
 
 RecordLevel = Literal["off", "ring"]

@@ -17,11 +17,11 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.keywords import AssertionOptions, Places
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
     from leveret.observe.inquiry import Source
+    from leveret.observe.keywords import AssertionOptions, Places
     from leveret.observe.message_view import MessageView
     from leveret.observe.views import ConsumerView
 
