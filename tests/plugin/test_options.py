@@ -117,7 +117,7 @@ def test_a_run_without_options_says_nothing(run):
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is no whole number"),
-        ("--leveret-record=all", "*--leveret-record: trace level 'all' is none of off, ring"),
+        ("--leveret-record=all", "*--leveret-record: trace level 'all' does not exist; use one of off, ring"),
     ],
 )
 def test_an_option_that_no_broker_takes_stops_the_run_at_once(run, flag, said):

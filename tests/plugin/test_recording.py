@@ -243,7 +243,7 @@ def test_a_place_that_is_no_directory_is_refused_before_the_first_test(run, pyte
     result = run("def test_it(leveret): pass", "--leveret-trace-dir=traces")
 
     result.stderr.fnmatch_lines(
-        ["*--leveret-trace-dir: trace_dir='*traces' is no directory; a trace file is made inside one"]
+        ["*--leveret-trace-dir: trace_dir='*traces' is a file; it must be a directory, which is created if it does not exist"]
     )
 
 

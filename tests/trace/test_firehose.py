@@ -115,10 +115,10 @@ def test_a_log_that_is_cut_has_the_entries_before(tmp_path, style, beginning, ke
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "it begins with no entry of either format"),
-        (b"2026-11-21 [info] started\n", "it begins with no entry of either format"),
-        (b'{"a": 1}\n', "line 1 is no entry of rabbitmq_tracing"),
-        (b"{]\n", "line 1 is no entry of rabbitmq_tracing"),
+        (b"", "it begins with an entry of neither format, text nor JSON"),
+        (b"2026-11-21 [info] started\n", "it begins with an entry of neither format, text nor JSON"),
+        (b'{"a": 1}\n', "line 1 is not an entry of rabbitmq_tracing"),
+        (b"{]\n", "line 1 is not an entry of rabbitmq_tracing"),
     ],
 )
 def test_another_file_is_refused_by_name(tmp_path, content, said):
@@ -130,7 +130,7 @@ def test_another_file_is_refused_by_name(tmp_path, content, said):
 
 
 def test_a_message_of_another_exchange_is_refused():
-    with pytest.raises(UnreadableTraceError, match=r"'order\.created' is no routing key of the firehose"):
+    with pytest.raises(UnreadableTraceError, match=r"routing key 'order\.created' is not one of the firehose"):
         Firehose().row("order.created", {}, b"")
 
 

@@ -73,12 +73,12 @@ def test_a_recorder_that_is_off_has_no_tap():
 
 
 def test_an_unknown_level_is_refused():
-    with pytest.raises(ValueError, match="trace level 'rings' is none of off, ring"):
+    with pytest.raises(ValueError, match="trace level 'rings' does not exist; use one of off, ring"):
         Recorder(level="rings")
 
 
 def test_who_asks_for_the_level_full_is_told_how_to_have_it():
-    with pytest.raises(ValueError, match="for all of it, trace_dir=DIR or --leveret-trace-dir=DIR"):
+    with pytest.raises(ValueError, match="to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"):
         Recorder(level="full")
 
 

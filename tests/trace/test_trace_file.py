@@ -191,10 +191,11 @@ def test_the_header_says_at_the_end_whether_time_was_held(tmp_path):
     assert TraceReader(file.path).header["clock"] == "virtual"
 
 
-def test_a_file_is_no_directory_to_write_to(tmp_path):
+def test_a_file_as_trace_dir_is_refused(tmp_path):
     tmp_path.joinpath("traces").write_text("")
 
-    with pytest.raises(ValueError, match="is no directory; a trace file is made inside one"):
+    said = r"^trace_dir='.*traces' is a file; it must be a directory, which is created if it does not exist$"
+    with pytest.raises(ValueError, match=said):
         Broker(trace_dir=tmp_path / "traces")
 
 
@@ -322,7 +323,7 @@ def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut)
     whole = kept.count(b"\n")
     if not whole:
         with pytest.raises(
-            UnreadableTraceError, match=r"r\.main\.jsonl is no trace: its first line is cut|it is empty"
+            UnreadableTraceError, match=r"r\.main\.jsonl is not a trace: its first line is cut off|it is empty"
         ):
             TraceReader(path)
         return
@@ -349,11 +350,11 @@ def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factor
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no trace: it is empty"),
-        ("name,age\nada,36\n", "is no trace of leveret: its first line is no header"),
-        ('{"kind": "published"}\n', "is no trace of leveret: its first line is no header"),
-        ("[1]\n", "is no trace of leveret: its first line is no header"),
-        ('{"leveret":"trace","v":2}\n', "is a trace of version 2, and this leveret reads version 1"),
+        ("", "is not a trace: it is empty"),
+        ("name,age\nada,36\n", "is not a trace of leveret: its first line is not a header"),
+        ('{"kind": "published"}\n', "is not a trace of leveret: its first line is not a header"),
+        ("[1]\n", "is not a trace of leveret: its first line is not a header"),
+        ('{"leveret":"trace","v":2}\n', "is a trace of version 2, but this leveret reads version 1"),
     ],
 )
 def test_another_file_is_refused_by_name(tmp_path, text, said):
@@ -368,10 +369,10 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
     path = tmp_path / "some.jsonl"
     path.write_text(header_line({"run": "r", "worker": "main"}) + "{}\nbroken\n{}\n")
 
-    with pytest.raises(UnreadableTraceError, match=r"some\.jsonl: line 3 is no event"):
+    with pytest.raises(UnreadableTraceError, match=r"some\.jsonl: line 3 is not an event"):
         list(TraceReader(path))
 
 
 def test_a_fact_that_no_header_has_is_refused():
-    with pytest.raises(TypeError, match="a trace's header has no colour"):
+    with pytest.raises(TypeError, match="colour: a trace's header has no such field"):
         header_line({"colour": "red"})

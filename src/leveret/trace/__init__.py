@@ -1,1 +1,1 @@
-"""What happened in a broker: the event kinds, and the recorder that keeps them."""
+"""The record of what happens in a broker: the kinds of events, the recorder that keeps the last, and trace files."""

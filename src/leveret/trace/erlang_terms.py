@@ -1,6 +1,6 @@
-"""Erlang's terms as it prints them, read back: what RabbitMQ's tracing plugin writes of properties in its text format.
+"""A parser for printed Erlang terms, in which RabbitMQ's tracing plugin writes properties in its text format.
 
-Lists, tuples, binaries, strings, numbers and atoms; a binary that is text becomes text, an atom its name.
+It reads lists, tuples, binaries, strings, numbers and atoms. A binary that is UTF-8 becomes a str, an atom its name.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Final
 _SPACE: Final = re.compile(r"\s*")
 _NUMBER: Final = re.compile(r"[-+]?\d+(\.\d+([eE][-+]?\d+)?)?")
 _ATOM: Final = re.compile(r"[a-z][\w@]*")
-_OCTETS: Final = re.compile(r"[\d,\s]*")
+_BYTES: Final = re.compile(r"[\d,\s]*")
 _OCTAL: Final = re.compile(r"[0-7]{1,3}")
 _WIDE: Final = re.compile(r"x\{([0-9a-fA-F]+)\}")
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "s": " ", "d": "\x7f"}
 
 
 class Unparsable(ValueError):
-    """A text that is no term."""
+    """A text is not an Erlang term."""
 
 
 def parsed(text: str) -> object:
-    """The term that a text is; Unparsable for any other text."""
+    """Return the term that a text holds. Raises Unparsable if the text is not exactly one term."""
     reader = _Reader(text)
     term = reader.term()
     reader.skip_space()
     if reader.at != len(text):
-        raise Unparsable(f"{text[reader.at : reader.at + 20]!r} behind a term")
+        raise Unparsable(f"{text[reader.at : reader.at + 20]!r} follows the term")
     return term
 
 
@@ -67,21 +67,21 @@ class _Reader:
             self._demand(",")
 
     def _binary(self) -> str | bytes:
-        # `<<"text">>` is octets, one for a character; `<<"text"/utf8>>` is text.
+        # `<<"text">>` holds one byte for each character; `<<"text"/utf8>>` is text.
         self.skip_space()
         if self._takes('"'):
             text = self._string()
             is_text = self._takes("/utf8")
             self._demand(">>")
-            return text if is_text else _text_or_octets(text.encode("latin-1", "replace"))
-        match = _OCTETS.match(self._text, self.at)
+            return text if is_text else _text_or_bytes(text.encode("latin-1", "replace"))
+        match = _BYTES.match(self._text, self.at)
         assert match is not None
         self.at = match.end()
         self._demand(">>")
         numbers = [int(number) for number in match.group().split(",") if number.strip()]
         if any(number > 255 for number in numbers):
-            raise Unparsable(f"<<{match.group()}>> is no binary")
-        return _text_or_octets(bytes(numbers))
+            raise Unparsable(f"<<{match.group()}>> is not a binary: each number must be at most 255")
+        return _text_or_bytes(bytes(numbers))
 
     def _string(self) -> str:
         characters: list[str] = []
@@ -106,28 +106,28 @@ class _Reader:
             return float(match.group()) if match.group(1) else int(match.group())
         match = _ATOM.match(self._text, self.at)
         if match is None:
-            raise Unparsable(f"{self._text[self.at : self.at + 20]!r} where a term should stand")
+            raise Unparsable(f"expected a term, found {self._text[self.at : self.at + 20]!r}")
         self.at = match.end()
         return {"true": True, "false": False, "undefined": None}.get(match.group(), match.group())
 
     def _next(self) -> str:
         if self.at >= len(self._text):
-            raise Unparsable("a term that does not end")
+            raise Unparsable("the text ends inside a term")
         self.at += 1
         return self._text[self.at - 1]
 
     def _takes(self, text: str) -> bool:
-        is_there = self._text.startswith(text, self.at)
-        self.at += len(text) * is_there
-        return is_there
+        is_next = self._text.startswith(text, self.at)
+        self.at += len(text) * is_next
+        return is_next
 
     def _demand(self, text: str) -> None:
         if not self._takes(text):
-            raise Unparsable(f"{self._text[self.at : self.at + 20]!r} where {text!r} should stand")
+            raise Unparsable(f"expected {text!r}, found {self._text[self.at : self.at + 20]!r}")
 
 
-def _text_or_octets(octets: bytes) -> str | bytes:
+def _text_or_bytes(data: bytes) -> str | bytes:
     try:
-        return octets.decode()
+        return data.decode()
     except UnicodeDecodeError:
-        return octets
+        return data

@@ -1,10 +1,10 @@
-"""What RabbitMQ itself tells of messages, as rows of a trace: its firehose, and the logs of its tracing plugin.
+"""RabbitMQ's own records of messages as rows of a trace: its firehose, and the logs of its tracing plugin.
 
-It tells of publishes, with the queues they were routed to, and of deliveries, those of basic.get among them: no acks,
-nothing of dead-lettering but the delivery at its end, no names of copies, and the firehose no times. So a row of
-`delivered` has no `msg` and no `copy`, and `ts` and `wall` are there only where a log has them. Connections are
-numbered as they come. Bodies are hashed and headers redacted as in a trace that leveret records. All was seen on
-RabbitMQ 4.3 and 3.10.
+RabbitMQ reports publishes, with the queues they were routed to, and deliveries, including those of basic.get. It does
+not report acks or ids of copies, and of dead-lettering it reports only the delivery that follows. The firehose has no
+times. So a `delivered` row has no `msg` and no `copy`, and only rows that come from a log have `ts` and `wall`.
+Connections are numbered in the order in which they appear. Bodies are hashed and headers redacted as in a trace that
+leveret records. All of this was seen on RabbitMQ 4.3 and 3.10.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from leveret.trace.trace_file import TraceFile
 
 _COLUMNS_OF_ITS_OWN: Final = ("message_id", "correlation_id")
 _RULE: Final = "=" * 80
-# The line before an entry of the text log, and what stands in it.
+# The start of an entry in the text log: its time and type.
 _ENTRY: Final = re.compile(rf"\n{_RULE}\n(\S+): Message (published|received)\n\n")
-# The same at the end of a file that is cut there.
+# The same start where the file was cut in the middle of it.
 _CUT_ENTRY: Final = re.compile(rf"\n(={{1,79}}|{_RULE}(\n[^\n]*\n?)?)\Z")
 _FIELD: Final = re.compile(r"^([A-Z][A-Za-z ]+): *", re.MULTILINE)
 _PAYLOAD: Final = "\nPayload: \n"
 
 
 class Firehose:
-    """This makes rows of what RabbitMQ tells, in the order it is told."""
+    """A converter from RabbitMQ's records to rows, in the order in which it gets them."""
 
     def __init__(self, *, bodies: bool = False, redact: Iterable[str] = ()) -> None:
-        """`bodies` keeps bodies too, `redact` names further headers whose values are not shown."""
+        """Prepare a converter. `bodies` also keeps bodies; `redact` names further headers whose values are hidden."""
         self._redaction: Final = Redaction(redact)
         self._keeps_bodies: Final = bodies
         self._next_seq: Final = count(1).__next__
@@ -48,18 +48,25 @@ class Firehose:
         self._connections: Final[dict[str, int]] = {}
 
     def row(self, routing_key: str, headers: Mapping[str, object], body: bytes) -> Row:
-        """The row of one message of the exchange amq.rabbitmq.trace; UnreadableTraceError for any other."""
+        """Return the row of one message from the exchange amq.rabbitmq.trace.
+
+        Raises UnreadableTraceError if the routing key is not one that the firehose uses.
+        """
         what, dot, name = routing_key.partition(".")
         if not dot or what not in ("publish", "deliver"):
-            raise UnreadableTraceError(f"{routing_key!r} is no routing key of the firehose")
-        told = {**headers, "queue": name if what == "deliver" else None}
+            raise UnreadableTraceError(
+                f"routing key {routing_key!r} is not one of the firehose: it must begin with 'publish.' or 'deliver.'; "
+                "pass only messages that were routed by the exchange amq.rabbitmq.trace"
+            )
+        entry = {**headers, "queue": name if what == "deliver" else None}
         kind = events.DELIVERED if what == "deliver" else events.PUBLISHED
-        return self._row(kind, told, cast("str", headers.get("exchange_name", "")), body, at=None)
+        return self._row(kind, entry, cast("str", headers.get("exchange_name", "")), body, at=None)
 
     def log(self, path: str | PathLike[str]) -> Iterator[Row]:
-        """The rows of a log of rabbitmq_tracing in either format; UnreadableTraceError, OSError.
+        """Yield the rows of a log of rabbitmq_tracing, in either of its formats.
 
-        An entry at the end that is cut is left out.
+        An entry that is cut off at the end of the file is left out. Raises UnreadableTraceError if the file is not such
+        a log, and OSError if it cannot be read.
         """
         with open(path, "rb") as file:
             content = file.read()
@@ -69,11 +76,11 @@ class Firehose:
             at = _microseconds(str(entry["timestamp"]))
             yield self._row(kind, entry, str(entry["exchange"]), cast("bytes", entry["payload"]), at=at)
 
-    def _row(self, kind: str, told: Mapping[str, object], exchange: str, body: bytes, *, at: int | None) -> Row:
-        keys = [str(key) for key in cast("Iterable[object]", told.get("routing_keys") or [""])]
-        properties = dict(cast("Mapping[str, object]", told.get("properties") or {}))
+    def _row(self, kind: str, entry: Mapping[str, object], exchange: str, body: bytes, *, at: int | None) -> Row:
+        keys = [str(key) for key in cast("Iterable[object]", entry.get("routing_keys") or [""])]
+        properties = dict(cast("Mapping[str, object]", entry.get("properties") or {}))
         is_published = kind == events.PUBLISHED
-        flag = told.get("redelivered")
+        flag = entry.get("redelivered")
         row: Row = {
             "kind": kind,
             "ts": at,
@@ -84,19 +91,19 @@ class Firehose:
             "body_hash": body_hash(body),
             "size": len(body),
             **{name: properties.pop(name, None) for name in _COLUMNS_OF_ITS_OWN},
-            "vhost": told.get("vhost"),
-            "conn": self._connection(str(told.get("connection", ""))),
-            "chan": told.get("channel"),
-            "queue": None if is_published else told.get("queue"),
+            "vhost": entry.get("vhost"),
+            "conn": self._connection(str(entry.get("connection", ""))),
+            "chan": entry.get("channel"),
+            "queue": None if is_published else entry.get("queue"),
             "exchange": exchange,
             "routing_key": keys[0],
-            "attrs": attrs_text(self._attrs(told, properties, keys, body, is_published=is_published)),
+            "attrs": attrs_text(self._attrs(entry, properties, keys, body, is_published=is_published)),
         }
         return {name: value for name, value in row.items() if value is not None}
 
     def _attrs(
         self,
-        told: Mapping[str, object],
+        entry: Mapping[str, object],
         properties: dict[str, object],
         keys: list[str],
         body: bytes,
@@ -111,8 +118,8 @@ class Firehose:
         if len(keys) > 1:
             attrs["routing_keys"] = keys
         if is_published:
-            attrs["routed_queues"] = [str(name) for name in cast("Iterable[object]", told.get("routed_queues") or ())]
-        attrs.update({name: told[name] for name in ("user", "node") if told.get(name)})
+            attrs["routed_queues"] = [str(name) for name in cast("Iterable[object]", entry.get("routed_queues") or ())]
+        attrs.update({name: entry[name] for name in ("user", "node") if entry.get(name)})
         if self._keeps_bodies:
             attrs["body"] = body_text(body)
         return attrs
@@ -124,12 +131,13 @@ class Firehose:
 def write_trace(
     rows: Iterable[Row], directory: str, *, run: str, worker: str = "firehose", started: datetime, **facts: object
 ) -> str:
-    """Write rows to a trace file of its own and return its path; `facts` are further fields of its header.
+    """Write rows to a new trace file and return its path.
 
-    `broker` should be among them, as "rabbitmq 4.3.6". OSError when the file cannot be made.
+    `facts` are further fields of its header; pass `broker` among them, as in "rabbitmq 4.3.6". Raises OSError if the
+    file cannot be created.
     """
-    told = {"run": run, "started": started.isoformat(), "epoch_ns": round(started.timestamp() * 1e9), **facts}
-    file = TraceFile.create(directory, worker, told)
+    header = {"run": run, "started": started.isoformat(), "epoch_ns": round(started.timestamp() * 1e9), **facts}
+    file = TraceFile.create(directory, worker, header)
     for row in rows:
         file.write(f"{row_text(row)}\n")
     file.close()
@@ -144,27 +152,33 @@ def _json_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
             entry["payload"] = base64.b64decode(entry["payload"], validate=True)
             yield _with_lists(entry)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
-            raise UnreadableTraceError(f"{path}: line {number} is no entry of rabbitmq_tracing: {error!r}") from None
+            raise UnreadableTraceError(
+                f"{path}: line {number} is not an entry of rabbitmq_tracing ({error!r}); pass a log that the plugin "
+                "wrote, complete but for its last line"
+            ) from None
 
 
 def _text_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
     text = _CUT_ENTRY.sub("", _decoded(content))
     heads = list(_ENTRY.finditer(text))
     if not heads or heads[0].start() != 0:
-        raise UnreadableTraceError(f"{path} is no log of rabbitmq_tracing: it begins with no entry of either format")
+        raise UnreadableTraceError(
+            f"{path} is not a log of rabbitmq_tracing: it begins with an entry of neither format, text nor JSON; "
+            "pass a log that the plugin wrote"
+        )
     for head, end in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=True):
         fields, payload_follows, payload = text[head.end() : end].partition(_PAYLOAD)
         if not payload_follows:
-            # The last one, cut before its payload.
+            # The last entry was cut before its payload.
             return
         entry: dict[str, object] = {"timestamp": head.group(1), "type": head.group(2), **_text_fields(fields, path)}
-        # Each octet of a payload is printed as a character.
+        # The plugin prints each byte of a payload as one character.
         entry["payload"] = payload.removesuffix("\n").encode("latin-1", "replace")
         yield entry
 
 
 def _decoded(content: bytes) -> str:
-    """The text of a log: 4.3 writes its characters as UTF-8, 3.10 each as one octet."""
+    """Decode a log: 4.3 writes its characters as UTF-8, 3.10 writes each as one byte."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -194,7 +208,9 @@ def _text_fields(text: str, path: str) -> dict[str, object]:
         entry["routed_queues"] = parsed(values.get("Routed queues", "[]"))
         entry["properties"] = _table(parsed(values["Properties"]))
     except (KeyError, ValueError, TypeError, Unparsable) as error:
-        raise UnreadableTraceError(f"{path}: an entry is none of rabbitmq_tracing: {error!r}") from None
+        raise UnreadableTraceError(
+            f"{path}: an entry is not one of rabbitmq_tracing ({error!r}); pass a log that the plugin wrote"
+        ) from None
     return entry
 
 
@@ -213,7 +229,7 @@ def _typed(kind: object, value: object) -> object:
 
 
 def _with_lists(entry: dict[str, object]) -> dict[str, object]:
-    """What does not apply stands as the word "none" in the JSON format."""
+    """Replace the word "none", which the JSON format writes for what does not apply."""
     for name in ("routed_queues", "queue"):
         if entry.get(name) == "none":
             entry[name] = None

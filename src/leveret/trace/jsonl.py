@@ -1,7 +1,8 @@
-"""A trace file as it is read: a header, and an event on each further line, plain or compressed.
+"""The reader of trace files: a header, then one event a line, plain or compressed with gzip.
 
-A file whose writer was killed ends in the middle of a line, or of the compressed data: it has the events of its whole
-lines, and says that it is cut. A file that is no trace, or one of a version not known here, is refused with its name.
+If the writer was killed, the file ends in the middle of a line or of the compressed data. The reader then yields the
+events of the complete lines and sets `is_cut`. It raises UnreadableTraceError, with the path, for a file that is not a
+trace or has an unknown version.
 """
 
 from __future__ import annotations
@@ -19,28 +20,31 @@ from leveret.trace.schema import HEADER, VERSION
 SUFFIX: Final = ".jsonl"
 PACKED_SUFFIX: Final = ".jsonl.gz"
 
-# zlib reads the header of gzip with this, and writes it.
+# This value of `wbits` makes zlib read and write gzip's header.
 GZIP_WINDOW: Final = 31
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PIECE_BYTES: Final = 1 << 20
 
 
 def header_line(facts: Mapping[str, object]) -> str:
-    """The first line of a trace: TypeError for a fact that no header has."""
+    """Return the first line of a trace. Raises TypeError if a fact is not a field of the header."""
     unknown = [name for name in facts if name not in HEADER]
     if unknown:
-        raise TypeError(f"a trace's header has no {', '.join(unknown)}; it has {', '.join(HEADER)}")
-    told = {name: facts[name] for name in HEADER if facts.get(name) is not None}
-    return f"{row_text({'leveret': 'trace', 'v': VERSION, **told})}\n"
+        raise TypeError(f"{', '.join(unknown)}: a trace's header has no such field; it has {', '.join(HEADER)}")
+    fields = {name: facts[name] for name in HEADER if facts.get(name) is not None}
+    return f"{row_text({'leveret': 'trace', 'v': VERSION, **fields})}\n"
 
 
 class TraceReader:
-    """This reads one file: `header` at once, then the events by iterating, each a dictionary of its columns."""
+    """The reader of one trace file. It reads `header` at once; iterate over it for the events, each a dictionary."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        """Open it; UnreadableTraceError for what is no trace, OSError for what cannot be opened."""
+        """Open a file and read its header.
+
+        Raises UnreadableTraceError if it is not a trace, and OSError if it cannot be opened.
+        """
         self.path: Final = fspath(path)
-        # Whether the end is missing; known once all events were read.
+        # Whether the end is missing. It is known only after all events were read.
         self.is_cut = False
         self._lines = self._read_lines()
         self.header: Final = self._read_header()
@@ -52,18 +56,20 @@ class TraceReader:
     def _read_header(self) -> Row:
         first = next(self._lines, None)
         if first is None:
-            what = "its first line is cut" if self.is_cut else "it is empty"
-            raise UnreadableTraceError(f"{self.path} is no trace: {what}")
+            what = "its first line is cut off" if self.is_cut else "it is empty"
+            raise UnreadableTraceError(f"{self.path} is not a trace: {what}; leave it out")
         try:
             header = json.loads(first)
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("leveret") != "trace":
-            raise UnreadableTraceError(f"{self.path} is no trace of leveret: its first line is no header")
+            raise UnreadableTraceError(
+                f"{self.path} is not a trace of leveret: its first line is not a header; leave it out"
+            )
         if header.get("v") != VERSION:
             raise UnreadableTraceError(
-                f"{self.path} is a trace of version {header.get('v')!r}, and this leveret reads version {VERSION}; "
-                "read it with the leveret that wrote it, or a newer one"
+                f"{self.path} is a trace of version {header.get('v')!r}, but this leveret reads version {VERSION}; "
+                "read it with the leveret that wrote it, or with a newer one"
             )
         return header
 
@@ -73,7 +79,7 @@ class TraceReader:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise UnreadableTraceError(f"{self.path}: line {number} is no event")
+            raise UnreadableTraceError(f"{self.path}: line {number} is not an event: every line must be a JSON object")
         return cast("Row", row)
 
     def _read_lines(self) -> Iterator[bytes]:

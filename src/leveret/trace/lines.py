@@ -1,10 +1,10 @@
-"""Lines of a trace file: the events of one broker as text.
+"""The lines of a trace file: the events of one broker as text.
 
-What is written most is written by a template of its own, from parts that repeat and are kept: names are escaped once,
-and so is everything that one turn of the broker, one channel and one queue have in common. Other kinds go by their row.
-Nothing here is asked while the broker works; it is handed many events at a time.
+Each frequent kind of event has a template. A template joins parts that repeat, and these are cached: names, and all
+that the events of one turn, one channel or one queue have in common, are escaped once. Other kinds are written from
+their row. This module runs outside the broker's hot path, on many events at a time.
 
-What differs from line to line stands first, so that the rest compresses well.
+Values that differ from line to line come first, so that the rest compresses well.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from leveret.trace import events
-from leveret.trace.rows import HASH_OCTETS, Numbering, Rows, attrs_text, is_stored_anew, row_text
+from leveret.trace.rows import HASH_BYTES, Numbering, Rows, attrs_text, is_stored_anew, row_text
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent, TracedMessage
     from leveret.trace.redaction import Redaction
 
-# Of kept parts: names that are made up without end must not fill the memory.
-_KEPT_MAX: Final = 4096
+# The size at which a cache is cleared: a test that makes up names without end must not fill the memory.
+_CACHE_MAX: Final = 4096
 
-# What of the properties stands in `attrs`, as a key to keep its text by.
-_TOLD: Final = attrgetter(
+# The properties that `attrs` holds, as the key under which its text is cached.
+_ATTRS_KEY: Final = attrgetter(
     *("headers", "content_type", "delivery_mode", "content_encoding", "priority", "reply_to", "expiration"),
     *("timestamp", "type", "user_id", "app_id", "cluster_id"),
 )
 
-# (raw event, sequence number, the times with the name of that number behind them, the line's end): a line.
+# From a raw event, its sequence number, the text of its times up to `"seq":`, and the line's end to a line.
 Template = Callable[..., str]
 
-# Raw events as `FIELDS` lays them out.
+# The raw events, laid out as `FIELDS` says.
 _Published = tuple[str, int, str, int | None, int | None, "TracedMessage", int | None]
 _Confirmed = tuple[str, int, str, int | None, int | None, "TracedMessage", int, bool]
 _Enqueued = tuple[str, int, str, str, "TracedMessage", int, int | None, int | None]
@@ -45,26 +45,26 @@ _Moved = tuple[str, int, str, str, "TracedMessage", int, str]
 
 
 class Lines:
-    """This writes the lines of one broker."""
+    """The lines of one broker's events."""
 
     def __init__(self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
         self._rows: Final = Rows(numbering, redaction, keeps_bodies=keeps_bodies)
-        # The test that runs, by what the broker was told.
+        # The test that is running, from the broker's last `test_start` event.
         self.test: str | None = None
-        # Parts that repeat, by what they are made of.
+        # The caches of repeating parts, by the values they are made of.
         self._places: Final[dict[tuple[object, ...], str]] = {}
         self._addresses: Final[dict[tuple[str, str], str]] = {}
-        self._told: Final[dict[object, str]] = {}
+        self._attrs: Final[dict[object, str]] = {}
         self._templates: dict[object, Template] = self._new_templates()
 
     def begin_anew(self, numbering: Numbering) -> None:
-        """The broker numbers from 1 again."""
+        """Use this numbering from now on: the broker was reset and counts from 1 again."""
         self._rows.numbering = numbering
         self._places.clear()
         self._templates = self._new_templates()
 
     def write(self, raw_events: Iterable[RawEvent], wall: int, next_seq: Callable[[], int]) -> list[str]:
-        """The lines of these events, which happened at one go; each ends the line."""
+        """Return the lines of events from one turn of the loop, each with its newline."""
         # Hot: a loop over events.
         templates, test = self._templates, self.test
         lines: list[str] = []
@@ -85,7 +85,7 @@ class Lines:
             elif kind != events.TEST_END:
                 add(f"{row_text(self._rows.row(raw, next_seq(), wall, test))}\n")
         self.test = test
-        self._forget_too_much()
+        self._clear_large_caches()
         return lines
 
     def _new_templates(self) -> dict[object, Template]:
@@ -100,8 +100,8 @@ class Lines:
         }
 
     def _new_published(self) -> Template:
-        base, places, addresses, told = self._rows.numbering.base, self._places, self._addresses, self._told
-        is_kept = not self._rows.keeps_bodies
+        base, places, addresses, cached = self._rows.numbering.base, self._places, self._addresses, self._attrs
+        is_cached = not self._rows.keeps_bodies
 
         def published(raw: _Published, seq: int, turn: str, end: str) -> str:
             _, _, vhost, conn, chan, message, tag = raw
@@ -110,8 +110,8 @@ class Lines:
             properties, body = message.properties, message.body
             name, correlation = properties.message_id, properties.correlation_id
             attrs = None
-            if is_kept and len(message.routing_keys) == 1:
-                attrs = told.get(_TOLD(properties))
+            if is_cached and len(message.routing_keys) == 1:
+                attrs = cached.get(_ATTRS_KEY(properties))
             if attrs is None:
                 attrs = self._attrs_text(message)
             number = "" if tag is None else f',"tag":{tag}'
@@ -120,7 +120,7 @@ class Lines:
                 named = f'{named},"correlation_id":{quoted(correlation)}'
             return (
                 f'{{"kind":"published"{turn}{seq},"msg":{message.id + base}{number},'
-                f'"body_hash":"{blake2b(body, digest_size=HASH_OCTETS).hexdigest()}","size":{len(body)}{named}'
+                f'"body_hash":"{blake2b(body, digest_size=HASH_BYTES).hexdigest()}","size":{len(body)}{named}'
                 f"{place}{address}{attrs}{end}"
             )
 
@@ -232,16 +232,16 @@ class Lines:
         return text
 
     def _attrs_text(self, message: TracedMessage) -> str:
-        attrs = self._rows.told(message)
+        attrs = self._rows.message_attrs(message)
         text = f',"attrs":{quoted(attrs_text(attrs))}' if attrs else ""
         if len(message.routing_keys) == 1 and not self._rows.keeps_bodies:
-            self._told[_TOLD(message.properties)] = text
+            self._attrs[_ATTRS_KEY(message.properties)] = text
         return text
 
-    def _forget_too_much(self) -> None:
-        for kept in (self._places, self._addresses, self._told):
-            if len(kept) > _KEPT_MAX:
-                kept.clear()
+    def _clear_large_caches(self) -> None:
+        for cache in (self._places, self._addresses, self._attrs):
+            if len(cache) > _CACHE_MAX:
+                cache.clear()
 
 
 def _end_text(test: str | None) -> str:

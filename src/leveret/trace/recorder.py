@@ -1,15 +1,14 @@
-"""The recorder: the tap that keeps what happened, so that assertions and reports can ask later.
+"""The recorder: it keeps the last events, so that assertions and reports can read them later.
 
-The tap is the bound `append` of a list, so recording costs the hot path the tuple and nothing else; where a trace file
-is written it is that of the writer's list, which hands on what was written. When many events have come together they
-move to a bounded deque, with plain data in place of their messages, which Python's garbage collector need not look at;
-who asks for them gets messages again.
+The tap is the bound `append` of a list, so recording costs the hot path one tuple and nothing else. If a trace file is
+written, the tap appends to the writer's list instead, and the writer passes events on once they are written. When many
+events have gathered, they move to a bounded deque with plain data in place of their messages, because Python's garbage
+collector does not need to visit plain data. Reading them turns that data into messages again.
 
-That something fell out at the far end is known without counting: a mark stands before the first event, and whatever
-pushes an event out has pushed out the mark first. How far a reader has come is known the same way, by the last tuple it
-saw; those are left as they are.
+A sentinel marks the start of the ring: once it is gone, an event has been dropped. Likewise a reader's position is the
+last tuple that it saw; such a tuple is never packed.
 
-It takes no lock: whoever reads holds the broker's.
+The recorder takes no lock: its caller holds the broker's.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
 RecordLevel = Literal["off", "ring"]
 
 _LEVELS: Final = get_args(RecordLevel)
-# What else somebody may want.
-_HINTS: Final[dict[str, str]] = {"full": "; for all of it, trace_dir=DIR or --leveret-trace-dir=DIR"}
+# The setting that a user probably wants instead of such a level.
+_HINTS: Final[dict[str, str]] = {"full": "; to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"}
 _BEGINNING: Final[RawEvent] = ("beginning",)
-# So many events are kept as they were told.
+# Up to this many of the newest events are kept as the core made them.
 _FRESH_MAX: Final = 8192
 _MESSAGE_AT: Final[dict[object, int]] = {
     kind: places["message"] for kind, places in POSITIONS.items() if "message" in places
 }
 
-# A message as plain data, and the way back.
+# From a message to plain data, and back.
 Packer = Callable[..., tuple[object, ...]]
 Unpacker = Callable[..., object]
 
 
 class Recorder:
-    """This recorder keeps the last `size` events at level "ring" and nothing at level "off"; a writer keeps all."""
+    """The last `size` events at level "ring", and none at level "off". A writer, if there is one, keeps all."""
 
     __slots__ = ("_fresh", "_handed_out", "_kept", "_pack", "_unpack", "level", "size", "tap", "writer")
 
@@ -57,34 +56,40 @@ class Recorder:
         pack: Packer | None = None,
         unpack: Unpacker | None = None,
     ) -> None:
-        """Without `pack` and `unpack` messages are kept as they were told."""
+        """Prepare to record. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
+
+        Raises ValueError if the level is unknown or `size` is below 1.
+        """
         if level not in _LEVELS:
-            raise ValueError(f"trace level {level!r} is none of {', '.join(_LEVELS)}{_HINTS.get(level, '')}")
+            raise ValueError(
+                f"trace level {level!r} does not exist; use one of {', '.join(_LEVELS)}{_HINTS.get(level, '')}"
+            )
         if size < 1:
-            raise ValueError(f"a trace of {size} events keeps nothing; use level 'off' for that")
+            raise ValueError(f"trace size {size} is below 1; give a positive number, or level 'off' to keep no events")
         self.level: Final = level
         self.size: Final = size
         self._pack: Final = pack
         self._unpack: Final = unpack
-        # The first place is the mark's. What stands there once the mark is gone is no longer counted as kept, so that
-        # "dropped" is said exactly when something was.
+        # The first place is the sentinel's. Once it is gone, the event in that place no longer counts as kept, so that
+        # `has_dropped` is exact.
         self._kept: Final[deque[RawEvent]] = deque((_BEGINNING,), maxlen=size + 1)
-        # What came last.
+        # The newest events.
         self._fresh: Final[list[RawEvent]] = []
-        # Of those, what somebody has seen last, by its place.
+        # Those of them that were the last that a reader saw, by their index.
         self._handed_out: Final[dict[int, RawEvent]] = {}
-        # What goes into `Hooks.tap`: None when nothing is recorded, so that the core does not even make the tuple.
+        # The value of `Hooks.tap`. It is None if nothing is recorded, so that the core does not even make the tuple.
         self.tap: Tap | None = self._fresh.append if level == "ring" else None
         if writer is not None:
             writer.hand_on = self._fresh.extend if level == "ring" else None
             self.tap = writer.tap
-        # Of the trace file, None where none is written.
+        # The writer of the trace file, or None if none is written.
         self.writer: Final = writer
 
     def turned(self, timeout: float | None) -> float | None:
-        """The loop has done what there was to do and may sleep so long: tidy up; how long it may sleep now.
+        """Tidy up after a turn of the loop, and return how long the loop may sleep, in seconds.
 
-        OSError when the trace file cannot be written. Hot: once per turn.
+        `timeout` is how long it could sleep otherwise. Raises OSError if the trace file cannot be written. Hot: once
+        per turn.
         """
         if self.writer is not None:
             timeout = self.writer.turned(timeout)
@@ -106,17 +111,20 @@ class Recorder:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is kept to be asked for."""
+        """Whether events are kept for reading."""
         return self.level == "ring"
 
     @property
     def path(self) -> str | None:
-        """The trace file of the process, None where none is written; compressed when the process or the run ends."""
+        """The path of the process's trace file, or None if none is written.
+
+        The path changes when the file is compressed, which happens when the process or the run ends.
+        """
         return None if self.writer is None else self.writer.open().path
 
     @property
     def has_dropped(self) -> bool:
-        """Whether events were pushed out by newer ones since the beginning or the last `clear`."""
+        """Whether newer events have pushed out older ones since the beginning or the last `clear`."""
         self._catch_up()
         return self._kept[0] is not _BEGINNING or len(self._kept) + len(self._fresh) > self.size + 1
 
@@ -125,7 +133,7 @@ class Recorder:
         return min(len(self._kept) - 1 + len(self._fresh), self.size)
 
     def clear(self) -> None:
-        """Forget what was recorded; what happens from here on is complete again."""
+        """Forget all events. From now on the record is complete again."""
         self._catch_up()
         self._fresh.clear()
         self._handed_out.clear()
@@ -133,7 +141,7 @@ class Recorder:
         self._kept.append(_BEGINNING)
 
     def begin_anew(self) -> None:
-        """The broker was reset: forget what was recorded; it numbers from 1 again."""
+        """Forget all events, because the broker was reset and counts from 1 again."""
         if self.writer is not None:
             self.writer.begin_anew()
         self.clear()
@@ -143,18 +151,18 @@ class Recorder:
             self.writer.write()
 
     def raw(self) -> list[RawEvent]:
-        """The recorded tuples, oldest first."""
+        """Return the recorded tuples, oldest first."""
         return self._newest(len(self))
 
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
-        """The tuples recorded after the one given, oldest first; all of them for None or for one that is gone."""
+        """Return the tuples recorded after `last_seen`, oldest first; all if it is None or was dropped."""
         count = len(self)
         newest_first = chain(reversed(self._fresh), reversed(self._kept))
         seen = takewhile(lambda raw: raw is not last_seen, islice(newest_first, count))
         return self._newest(sum(1 for _ in seen))
 
     def _newest(self, count: int) -> list[RawEvent]:
-        """So many of the last, oldest first, with messages."""
+        """Return the last `count` tuples, oldest first, with their messages unpacked."""
         fresh = self._fresh
         if fresh:
             self._handed_out[len(fresh) - 1] = fresh[-1]
@@ -166,27 +174,28 @@ class Recorder:
             unpacking = _Unpacking(self._unpack)
             kept = [unpacking.whole(raw) for raw in kept]
         if kept and not fresh:
-            # Whoever comes back has seen this one.
+            # A reader that continues from here compares by identity, so this tuple must stay as it is.
             self._kept[-1] = kept[-1]
         return kept + fresh
 
     def events(self) -> list[Event]:
-        """What happened, oldest first."""
+        """Return the recorded events, oldest first."""
         return [Event(raw) for raw in self.raw()]
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())
 
     def tail(self, count: int) -> list[Event]:
-        """The last events, oldest first, for a report."""
+        """Return the last `count` events, oldest first."""
         return self.events()[-count:] if count > 0 else []
 
     def query(
         self, *kinds: EventKind, where: Callable[[Event], bool] | None = None, **fields: Unpack[EventFields]
     ) -> list[Event]:
-        """The events of these kinds (all when none is named) whose fields equal those given and that `where` accepts.
+        """Return the events of these kinds whose fields equal `fields` and that `where` accepts.
 
-        Raises ValueError for a kind, and TypeError for a field, that does not exist.
+        Without `kinds`, events of all kinds are considered. Raises ValueError if a kind does not exist, and TypeError
+        if none of the kinds has one of the fields.
         """
         _refuse_unknown(kinds, fields)
         found = [Event(raw) for raw in self.raw() if not kinds or raw[0] in kinds]
@@ -196,14 +205,14 @@ class Recorder:
 
 
 class _Unpacking:
-    """Messages made of plain data, each once: so events of one message share it."""
+    """An unpacker that makes each message once, so that events of one message share it."""
 
     def __init__(self, unpack: Unpacker) -> None:
         self._unpack = unpack
         self._made: dict[object, object] = {}
 
     def whole(self, raw: RawEvent) -> RawEvent:
-        """An event with its message."""
+        """Return an event with its message unpacked."""
         at = _MESSAGE_AT.get(raw[0])
         if at is None or type(raw[at]) is not tuple:
             return raw
@@ -215,7 +224,7 @@ class _Unpacking:
 
 
 def _plain(events: list[RawEvent], pack: Packer) -> list[RawEvent]:
-    """These with plain data in place of their messages; several tell of the same one. Hot: a loop over events."""
+    """Replace the messages of events by plain data; events of one message share it. Hot: a loop over events."""
     packed: dict[object, tuple[object, ...]] = {}
     places, plain = _MESSAGE_AT, []
     for raw in events:

@@ -1,7 +1,7 @@
-"""What of a message's headers goes into a trace file: every one by name, and its value unless the name forbids it.
+"""Redaction of headers: a trace file names every header, but hides the values of those that may hold secrets.
 
-A name forbids it that contains one of the words, whatever its case and whatever parts its words: `X-Api-Key`,
-`api_key` and `apiKey` are alike. Tables inside tables are looked at too.
+A value is hidden if the header's name contains one of the listed words. Case and separators do not matter: `X-Api-Key`,
+`api_key` and `apiKey` are the same name. Nested tables are redacted too.
 """
 
 from __future__ import annotations
@@ -14,37 +14,43 @@ from decimal import Decimal
 from math import isfinite
 from typing import Final
 
-# What stands in the place of a value.
+# The text that replaces a hidden value.
 REDACTED: Final = "(redacted)"
 EVERYTHING: Final = "*"
 ALWAYS: Final = (
     *("authorization", "bearer", "cookie", "credential", "jwt", "passphrase", "passwd", "password", "secret", "token"),
     *("accesskey", "apikey", "privatekey", "sessionid"),
 )
-_PARTING: Final = re.compile(r"[\W_]+")
+_SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
 class Redaction:
-    """This knows which names a value is not shown under."""
+    """The names whose values are hidden."""
 
     __slots__ = ("_hides_all", "_words")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are added to those of `ALWAYS`; "*" hides every value."""
+        """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value.
+
+        Raises ValueError if a name has no letter or digit.
+        """
         given = tuple(names)
         self._hides_all = EVERYTHING in given
         words = [_plain_name(name) for name in given if name != EVERYTHING]
         if not all(words):
-            raise ValueError("trace_redact has a name without a letter or digit")
+            raise ValueError(
+                f"trace_redact={given!r} has a name without a letter or digit; give words of header names, or '*' to "
+                "hide every value"
+            )
         self._words: Final = (*ALWAYS, *words)
 
     def hides(self, name: str) -> bool:
-        """Whether the value of that name is not shown."""
+        """Return whether the value of this name is hidden."""
         plain = _plain_name(name)
         return self._hides_all or any(word in plain for word in self._words)
 
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
-        """The table in values that JSON has, without what is not shown."""
+        """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""
         return {name: REDACTED if self.hides(name) else self._value(value) for name, value in table.items()}
 
     def _value(self, value: object) -> object:
@@ -56,7 +62,7 @@ class Redaction:
 
 
 def plain(value: object) -> object:
-    """This value in JSON's own: octets that are no text as base64, dates in ISO 8601, decimals as text."""
+    """Return a value as one that JSON has: bytes as `body_text` does, dates in ISO 8601, decimals as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -75,13 +81,13 @@ def plain(value: object) -> object:
     return str(value)
 
 
-def body_text(octets: bytes) -> str:
-    """Octets as text: what they are if they are UTF-8, else base64 behind the word."""
+def body_text(body: bytes) -> str:
+    """Return bytes as text: decoded if they are UTF-8, else `base64:` followed by their base64."""
     try:
-        return octets.decode()
+        return body.decode()
     except UnicodeDecodeError:
-        return f"base64:{base64.b64encode(octets).decode()}"
+        return f"base64:{base64.b64encode(body).decode()}"
 
 
 def _plain_name(name: str) -> str:
-    return _PARTING.sub("", name).lower()
+    return _SEPARATORS.sub("", name).lower()

@@ -1,7 +1,7 @@
 """A raw event as a row of the schema: the columns that apply to it, by name.
 
-This is what an event means in a file, for every kind alike. `lines` writes the frequent kinds without making a row; a
-property test holds both to the same.
+This module defines what an event of any kind means in a file. `lines` writes the frequent kinds without making a row; a
+property test (tests/trace/test_lines.py) checks that both agree.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 
-# Kinds whose row says where the message was published to, or as a dead letter went.
+# Kinds whose row says where the message was published to, or where a dead letter went.
 ADDRESSED: Final = tuple(name for name, kind in events.TABLE.items() if kind.is_addressed)
-HASH_OCTETS: Final = 8
-# Messages of one broker are numbered below this.
+HASH_BYTES: Final = 8
+# The messages of one broker have numbers below this one.
 NODE_SPAN: Final = 1_000_000_000
 
 
 class Numbering:
-    """How the numbers of one broker become numbers that are unique in a file.
+    """A mapping from the numbers of one broker to numbers that are unique in a file.
 
-    Brokers number messages and copies from 1, and so does one that was reset. Messages and copies get the broker's own
-    ordinal in front (the third broker's message 7 is 2000000007), connections the file's next number.
+    Every broker numbers its messages and copies from 1, and starts again when it is reset. The file's numbers begin
+    with the broker's ordinal: message 7 of the third broker is 2000000007. A connection gets the file's next number.
     """
 
     __slots__ = ("_connections", "_next_connection", "base")
 
     def __init__(self, ordinal: int, next_connection: Callable[[], int]) -> None:
-        # What is added to messages and copies.
+        # The number to add to those of messages and copies.
         self.base: Final = ordinal * NODE_SPAN
         self._next_connection = next_connection
         self._connections: dict[int, int] = {}
 
     def connection(self, number: int | None) -> int | None:
-        """The number of a connection in the file."""
+        """Return the number that a connection has in the file."""
         if number is None:
             return None
         known = self._connections.get(number)
@@ -54,7 +54,7 @@ class Numbering:
 
 
 class Rows:
-    """This makes rows of one broker's events."""
+    """The rows of one broker's events."""
 
     __slots__ = ("keeps_bodies", "numbering", "redaction")
 
@@ -64,7 +64,7 @@ class Rows:
         self.keeps_bodies: Final = keeps_bodies
 
     def row(self, raw: RawEvent, seq: int, wall: int, test: str | None) -> Row:
-        """The row of one event."""
+        """Return the row of one event."""
         kind = cast("str", raw[0])
         row: Row = {"kind": kind, "ts": raw[1], "wall": wall, "seq": seq}
         attrs: dict[str, object] = {}
@@ -107,12 +107,12 @@ class Rows:
             row["body_hash"] = body_hash(message.body)
             row["message_id"] = message.properties.message_id
             row["correlation_id"] = message.properties.correlation_id
-            attrs.update(self.told(message))
+            attrs.update(self.message_attrs(message))
         elif kind == events.ENQUEUED and (raw[_SRC_COPY] is not None or is_stored_anew(message)):
-            attrs.update(self.told(message))
+            attrs.update(self.message_attrs(message))
 
-    def told(self, message: TracedMessage) -> dict[str, object]:
-        """What is said of a message beside its columns: properties, further routing keys, and the body if wanted."""
+    def message_attrs(self, message: TracedMessage) -> dict[str, object]:
+        """Return what no column holds of a message: properties, further routing keys, and the body if it is kept."""
         properties = message.properties.to_python()
         for column in ("message_id", "correlation_id"):
             properties.pop(column, None)
@@ -130,26 +130,26 @@ class Rows:
 
 
 _SRC_COPY: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
-# What a stream adds to a message; it changes others of its properties as well.
+# The header that a stream adds to a message. A stream changes some of the other properties too.
 _OFFSET_HEADER: Final = "x-stream-offset"
 
 
 def is_stored_anew(message: TracedMessage) -> bool:
-    """Whether a queue has stored the message with other properties than were published."""
+    """Return whether a queue stored the message with other properties than those it was published with."""
     headers = message.properties.headers
     return headers is not None and _OFFSET_HEADER in headers
 
 
 def body_hash(body: bytes) -> str:
-    """A body by what it is and not by what it says: blake2b of 64 bits, in hexadecimal digits."""
-    return blake2b(body, digest_size=HASH_OCTETS).hexdigest()
+    """Return the hash of a body: blake2b of 64 bits, as hexadecimal digits."""
+    return blake2b(body, digest_size=HASH_BYTES).hexdigest()
 
 
 def attrs_text(attrs: Mapping[str, object]) -> str:
-    """The column `attrs`: a JSON object in a string."""
+    """Return the value of the column `attrs`: a JSON object as text."""
     return json.dumps(attrs, separators=(",", ":"))
 
 
 def row_text(row: Mapping[str, object]) -> str:
-    """A row as it stands in a line, without the line's end; ASCII."""
+    """Return a row as a line of ASCII, without the newline."""
     return json.dumps(row, separators=(",", ":"))

@@ -1,7 +1,7 @@
-"""The run a trace belongs to: what its header says, and the files of this process that are being written.
+"""The run that a trace belongs to: the facts of its header, and the open trace files of this process.
 
-A process has one file in a directory, for all its brokers and all its tests: a file for each test would make reading
-many runs several times dearer. Under pytest-xdist every worker is such a process, and all of them have the same run.
+A process writes one file into a directory, for all its brokers and tests. One file per test would make reading many
+runs several times slower. Under pytest-xdist every worker is such a process, and all workers share one run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Final
 from leveret.time.sources import SystemClock
 from leveret.trace.trace_file import TraceFile
 
-# Of a process without workers beside it.
+# The worker's name in a process without pytest-xdist.
 MAIN: Final = "main"
 
-# Where services that build and test say what they work on; the first that is there counts.
+# The variables in which CI services give the commit and the branch. The first that is set wins.
 _COMMITS: Final = (
     "GITHUB_SHA",
     "CI_COMMIT_SHA",
@@ -38,34 +38,35 @@ _BRANCHES: Final = (
 _CLIENTS: Final = ("pika", "aio_pika", "aiormq", "kombu", "amqp", "celery", "dramatiq", "pamqp")
 _GIT_TIMEOUT_S: Final = 5
 
-# By directory.
+# The open files, by directory.
 _files: dict[str, TraceFile] = {}
-# The run of those that are open.
+# The run that the open files belong to.
 _run = ""
 
 
 def file_in(directory: str, facts: Mapping[str, object]) -> TraceFile:
-    """The file this process writes in a directory; `facts` of the first broker stand in the header of a new one.
+    """Return the file that this process writes in a directory, and create it if needed.
 
-    OSError when the directory cannot be made or written to.
+    The header of a new file holds `facts`, which are those of the first broker. Raises OSError if the directory cannot
+    be created or written to.
     """
     place = os.path.abspath(directory)
     file = _files.get(place)
     if file is not None and file.is_ours:
         return file
     if file is not None:
-        # Of an earlier session, or of the parent of this process.
+        # It belongs to an earlier session, or to the parent of this process.
         _files.pop(place, None)
-    made = _new_file(place, facts)
-    file = _files.setdefault(place, made)
-    if file is not made:
-        # Another thread was quicker.
-        made.discard()
+    created = _new_file(place, facts)
+    file = _files.setdefault(place, created)
+    if file is not created:
+        # Another thread was faster.
+        created.discard()
     return file
 
 
 def close_files() -> list[str]:
-    """End the run: finish and compress the files of this process; their paths."""
+    """Finish and compress the files of this process, which ends the run, and return their paths."""
     paths = []
     for place, file in list(_files.items()):
         del _files[place]
@@ -80,7 +81,7 @@ def _new_file(place: str, facts: Mapping[str, object]) -> TraceFile:
     started = datetime.fromtimestamp(now / 1_000_000, UTC)
     run, worker = _run_and_worker(started)
     commit, branch = _commit_and_branch()
-    told = {
+    found = {
         "run": run,
         "epoch_ns": now * 1000,
         "commit": commit,
@@ -89,11 +90,11 @@ def _new_file(place: str, facts: Mapping[str, object]) -> TraceFile:
         "client": _clients(),
         "started": started.isoformat(),
     }
-    return TraceFile.create(place, worker, {**told, **facts})
+    return TraceFile.create(place, worker, {**found, **facts})
 
 
 def _run_and_worker(started: datetime) -> tuple[str, str]:
-    """Under pytest-xdist the run of all workers, else one of this process's own."""
+    """Return pytest-xdist's run and worker, or a run of this process if it is not a worker."""
     global _run
     run, worker = os.environ.get("PYTEST_XDIST_TESTRUNUID"), os.environ.get("PYTEST_XDIST_WORKER")
     if run and worker:
@@ -107,31 +108,31 @@ def _commit_and_branch() -> tuple[str | None, str | None]:
     commit = next((os.environ[name] for name in _COMMITS if os.environ.get(name)), None)
     branch = next((os.environ[name] for name in _BRANCHES if os.environ.get(name)), None)
     if commit is None or branch is None:
-        found = _asked_of_git()
+        found = _commit_and_branch_of_git()
         commit, branch = commit or found[0], branch or found[1]
     return commit, branch
 
 
-def _asked_of_git() -> tuple[str | None, str | None]:
+def _commit_and_branch_of_git() -> tuple[str | None, str | None]:
     with suppress(OSError, subprocess.SubprocessError, ValueError):
-        said = subprocess.run(
+        output = subprocess.run(
             ["git", "rev-parse", "HEAD", "--abbrev-ref", "HEAD"],
             capture_output=True,
             text=True,
             timeout=_GIT_TIMEOUT_S,
             check=True,
             stdin=subprocess.DEVNULL,
-        )
-        commit, branch = said.stdout.split()
+        ).stdout
+        commit, branch = output.split()
         return commit, None if branch == "HEAD" else branch
     return None, None
 
 
 def _clients() -> str | None:
-    """The client libraries that this process has imported, with their versions."""
+    """Name the client libraries that this process has imported, with their versions."""
     found = [(name, sys.modules.get(name)) for name in _CLIENTS]
-    told = [f"{name} {getattr(module, '__version__', '')}".strip() for name, module in found if module is not None]
-    return ", ".join(told) or None
+    named = [f"{name} {getattr(module, '__version__', '')}".strip() for name, module in found if module is not None]
+    return ", ".join(named) or None
 
 
 atexit.register(close_files)

@@ -1,8 +1,8 @@
-"""A trace file as it is written: whole lines, straight to the system, and compressed at its end.
+"""The writer's side of a trace file: complete lines, written straight to the system, and compressed at the end.
 
-Nothing waits in this process, so whatever was written is there when the process is killed, up to the last whole line.
-It belongs to the process that made it: in a forked child it takes nothing. Several brokers may write to it at a time;
-each writes whole lines at one go, and numbers come from counters that any thread may ask.
+The process buffers nothing, so a killed process leaves everything it wrote, up to the last complete line. The file
+belongs to the process that created it; in a forked child it accepts nothing. Several brokers may write to it at the
+same time: each writes complete lines in one call, and numbers come from counters that any thread may use.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from leveret.trace import events
 from leveret.trace.jsonl import GZIP_WINDOW, PACKED_SUFFIX, SUFFIX, header_line
 from leveret.trace.rows import Row, attrs_text, row_text
 
-# Smaller at twice the cost of the fastest; the loop over the file lets other threads go on meanwhile.
+# Level 6 compresses better than 1 at twice the cost. Other threads run while zlib works.
 _LEVEL: Final = 6
 _PIECE_BYTES: Final = 1 << 20
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
 class TraceFile:
-    """This is the file of one process."""
+    """The trace file of one process."""
 
     def __init__(self, path: str, descriptor: int, header: dict[str, object]) -> None:
-        """`create` makes one."""
-        # Where it lies; compressed it has another ending.
+        """Hold an open file; call `create` to make one."""
+        # The suffix changes when the file is compressed.
         self.path = path
         self.process: Final = os.getpid()
         self.header: Final = header
         self.is_closed = False
         self.next_seq: Final[Callable[[], int]] = count(1).__next__
         self.next_connection: Final[Callable[[], int]] = count(1).__next__
-        # Of a broker, anew when it is reset.
+        # The ordinals of brokers; a broker gets a new one when it is reset.
         self.next_ordinal: Final[Callable[[], int]] = count(0).__next__
-        # Who writes to it: asked for the rest before it ends.
+        # For each writer, the function that writes what it still holds. All are called before the file ends.
         self.writers: Final[dict[object, Callable[[], None]]] = {}
         self._descriptor = descriptor
         self._clock: Final = SystemClock()
 
     @classmethod
     def create(cls, directory: str, worker: str, facts: Mapping[str, object]) -> TraceFile:
-        """A new file with its header; OSError when it cannot be made."""
+        """Create a file and write its header. Raises OSError if it cannot be created."""
         os.makedirs(directory, exist_ok=True)
         for attempt in count():
-            # Another process of this worker may be there, or an earlier session of this process.
+            # The name may be taken by another process of this worker, or by an earlier session of this process.
             name = worker if not attempt else f"{worker}-{os.getpid()}-{attempt}"
             path = os.path.join(directory, f"{facts['run']}.{name}{SUFFIX}")
             with suppress(FileExistsError):
@@ -66,24 +66,24 @@ class TraceFile:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it takes anything: it is open, and this is the process that made it."""
+        """Whether the file is open and this process created it; otherwise it accepts nothing."""
         return not self.is_closed and self.process == os.getpid()
 
     def write(self, lines: str) -> None:
-        """Add whole lines; OSError when the system does not take them."""
+        """Append complete lines. Raises OSError if the system does not accept them, and then ends the file."""
         if not self.is_ours:
             return
-        octets = memoryview(lines.encode("ascii"))
+        rest = memoryview(lines.encode("ascii"))
         try:
-            while octets:
-                octets = octets[os.write(self._descriptor, octets) :]
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
-            # A line may be cut: nothing may follow it.
+            # The last line may be cut, and nothing may follow a cut line.
             self._end()
             raise
 
     def begin_test(self, test: str) -> None:
-        """Write that a test begins; once more when it is tried again."""
+        """Write that a test begins; call it again for each retry."""
         self._write_row({**self._now(events.TEST_START), "test": test})
 
     def end_test(self, test: str, attrs: Mapping[str, object]) -> None:
@@ -98,11 +98,11 @@ class TraceFile:
         self.write(f"{row_text(row)}\n")
 
     def time_was_moved(self) -> None:
-        """Say in the header that some broker's clock was held: it is written anew when the file ends."""
+        """Note for the header that a broker's clock was held. The header is rewritten when the file ends."""
         self.header["clock"] = "virtual"
 
     def close(self) -> None:
-        """End it: brokers write what they have, then it is compressed. Twice is fine."""
+        """Let all brokers write what they still hold, then compress the file. A second call does nothing."""
         if not self.is_ours:
             return
         while self.writers:
@@ -113,7 +113,7 @@ class TraceFile:
             self._compress()
 
     def discard(self) -> None:
-        """End it and take it away: nothing was written to it."""
+        """Close and delete the file, to which no event was written."""
         self._end()
         os.remove(self.path)
 
@@ -134,7 +134,7 @@ class TraceFile:
                 target.write(packer.flush())
             os.replace(unfinished, packed)
         except OSError:
-            # No room for it: the plain file says the same.
+            # The disk may be full. The plain file holds the same events.
             with suppress(OSError):
                 os.remove(unfinished)
             return

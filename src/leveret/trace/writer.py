@@ -1,10 +1,10 @@
-"""The writer of one broker: it keeps what happened until there is time to write it.
+"""The writer of one broker: it buffers events and writes them to the trace file a few milliseconds later.
 
-The tap appends to a list and nothing else. What was tapped is written some milliseconds later on the loop's thread,
-many events at a time: so a test pays little, a killed process has lost little, and little is kept. Real time is noted
-once for what happened in one turn of the loop.
+The tap only appends to a list. The loop's thread writes the list later, many events at a time. So recording costs a
+test little, a killed process loses little, and the buffer stays small. Real time is read once for all events of one
+turn of the loop.
 
-It takes no lock: whoever calls holds the broker's.
+The writer takes no lock: its caller holds the broker's.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent, Tap
     from leveret.trace.trace_file import TraceFile
 
-# Written when so many events wait, or the first of them has waited so long.
+# The writer writes when this many events are buffered, or when the first has waited this long.
 EVENTS_MAX: Final = 8192
 WAIT_US: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What a test wants in a trace file, and where that is to lie."""
+    """What to put into a trace file, and in which directory."""
 
     directory: str
     redaction: Redaction
@@ -43,18 +43,24 @@ class TraceOptions:
 
     @classmethod
     def of(cls, directory: str | PathLike[str], *, bodies: bool, redact: Iterable[str] | str) -> TraceOptions:
-        """From what a user gives; ValueError for what cannot be a directory, or a name to redact."""
+        """Return the options for a user's arguments.
+
+        Raises ValueError if `directory` names no directory, or if `redact` has a name without a letter or digit.
+        """
         given = fspath(directory)
         place = abspath(given)
         if not given or (exists(place) and not isdir(place)):
-            raise ValueError(f"trace_dir={given!r} is no directory; a trace file is made inside one")
-        # One text may name several; taken for an iterable it would be letters.
+            raise ValueError(
+                f"trace_dir={given!r} is {'a file' if given else 'empty'}; it must be a directory, "
+                "which is created if it does not exist"
+            )
+        # A str may name several headers. Iterating over it would give letters.
         names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
         return cls(place, Redaction(names), bodies)
 
 
 class Writer:
-    """This writes what one broker's tap is told to the file of its process in a directory."""
+    """The writer of one broker's events to the trace file of the process."""
 
     def __init__(
         self,
@@ -64,7 +70,10 @@ class Writer:
         clock: HoldableClock,
         facts: Mapping[str, object],
     ) -> None:
-        """Nothing is opened yet; lock and clock are the broker's, `facts` its part of the header."""
+        """Prepare to write; nothing is opened yet.
+
+        `lock` and `clock` are the broker's, and `facts` is its part of the header.
+        """
         self.file: TraceFile | None = None
         self._options: Final = options
         self._lock: Final = lock
@@ -73,46 +82,46 @@ class Writer:
         self._clock: Final = SystemClock()
         self._lines: Lines | None = None
         self._pending: Final[list[RawEvent]] = []
-        # How many events were pending at the end of a turn, and when that was.
+        # For each turn, the number of events that were pending at its end, and the time of that.
         self._turns: Final[list[tuple[int, int]]] = []
-        # When the first pending event was noticed.
+        # The end of the turn in which the first pending event happened.
         self._since = 0
-        # Whether the broker's clock was held when something happened.
+        # Whether the broker's clock was held while an event happened.
         self.is_moved = False
         self.tap: Final[Tap] = self._pending.append
-        # Gets every event that was written, where it is kept as well.
+        # Receives every event that was written, if a recorder keeps events too.
         self.hand_on: Callable[[list[RawEvent]], None] | None = None
 
     @property
     def directory(self) -> str:
-        """Where the file is to lie."""
+        """The directory of the trace file."""
         return self._options.directory
 
     def open(self) -> TraceFile:
-        """Make the file, or join that of the process; OSError when it cannot be made."""
+        """Return the trace file of the process, and create it if needed. Raises OSError if it cannot be created."""
         options = self._options
         file = file_in(options.directory, self._facts)
         if file is not self.file or self._lines is None:
             self.file = file
             self._lines = Lines(self._new_numbering(file), options.redaction, keeps_bodies=options.keeps_bodies)
-        file.writers[self] = self._write_the_rest
+        file.writers[self] = self._write_at_exit
         return file
 
     def close(self) -> None:
-        """Write what is pending: the broker has stopped. It may start again."""
+        """Write what is pending, because the broker has stopped. It may start again."""
         self.write()
         if self.file is not None:
             self.file.writers.pop(self, None)
 
-    def _write_the_rest(self) -> None:
-        # Who ends the process has no use for an error; the file says that it is cut.
+    def _write_at_exit(self) -> None:
+        # The process is ending and could not handle an error. A reader of the file sees that it is cut.
         with self._lock, suppress(OSError):
             self.write()
 
     def turned(self, timeout: float | None) -> float | None:
-        """Note the time of what happened in a turn of the loop, and write if it is time to; how long it may sleep.
+        """Note the time of a finished turn, write if it is due, and return how long the loop may sleep, in seconds.
 
-        OSError when the file cannot be written. Hot: once per turn.
+        Raises OSError if the file cannot be written. Hot: once per turn.
         """
         count = len(self._pending)
         if not count:
@@ -132,7 +141,7 @@ class Writer:
         return left if timeout is None else min(left, timeout)
 
     def write(self) -> None:
-        """Write what is pending; OSError when the file cannot be written, and then it is gone."""
+        """Write what is pending. Raises OSError if the file cannot be written; the events are then lost."""
         pending = self._pending
         if not pending:
             return
@@ -158,7 +167,7 @@ class Writer:
         file.write("".join(text))
 
     def begin_anew(self) -> None:
-        """The broker was reset: it numbers from 1 again."""
+        """Write what is pending and start a new numbering: the broker was reset and counts from 1 again."""
         self.write()
         if self.file is not None and self._lines is not None:
             self._lines.begin_anew(self._new_numbering(self.file))
