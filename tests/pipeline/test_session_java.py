@@ -79,7 +79,7 @@ def test_the_doctor_says_what_is_there_and_what_is_missing(empty: Path) -> None:
     found = list(doctor.examine())
 
     assert [finding.text for finding in found if finding.verdict == "wrong"] == [
-        "Spark needs Java 17 or newer, and there is none: install leveret[spark-local], which brings one, or set "
+        "Spark needs Java 17 or newer, and none was found: install leveret[spark-local], which includes one, or set "
         "JAVA_HOME"
     ]
     assert any(finding.text.startswith("pyspark 4.") for finding in found)
@@ -105,8 +105,8 @@ def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp
 
     assert (ran.returncode, ran.stderr) == (
         2,
-        "leveret: the pipeline runs on Spark, and pyspark is not installed: pip install 'leveret[spark-local]' (brings "
-        "a Java), or 'leveret[spark]' where there is one\n",
+        "leveret: the pipeline runs on Spark, and pyspark is not installed: pip install 'leveret[spark-local]' "
+        "(includes a Java), or 'leveret[spark]' if you have a Java\n",
     )
 
 

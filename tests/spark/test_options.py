@@ -26,24 +26,30 @@ READ = {"url": URL, "queue": "orders"}
     ("options", "said"),
     [
         ({}, "needs the option 'queue'"),
-        ({"queue": "orders"}, "needs the option 'url': the broker's, as in amqp://"),
+        ({"queue": "orders"}, "needs the option 'url': the broker's URL, for example amqp://"),
         ({"url": URL}, "needs the option 'queue'"),
         ({**READ, "quue": "x"}, "unknown option 'quue'; did you mean 'queue'?"),
         ({**READ, "maxmessagesperbach": "5"}, "did you mean 'maxMessagesPerBatch'?"),
         ({**READ, "zzz": "5"}, "unknown option 'zzz'; expected one of ack, confirmTimeoutSeconds"),
-        ({**READ, "maxMessages": "5"}, "option maxMessages is one of read, not of readStream"),
-        ({**READ, "exchange": "x"}, "option exchange is one of write, not of readStream"),
-        ({**READ, "url": "http://localhost"}, "begins with http://, not with amqp://"),
-        ({**READ, "url": "amqp://h:port/"}, "option url cannot be understood"),
-        ({**READ, "url": f"{URL}?heartbeat=x"}, "option url cannot be understood: Invalid heartbeat value 'x'"),
-        ({**READ, "url": "amqp://guest@h/"}, "option url names a user without a password"),
-        ({**READ, "maxMessagesPerBatch": "0"}, "'0' is not a whole number from 1 to 65535"),
-        ({**READ, "maxMessagesPerBatch": "70000"}, "'70000' is not a whole number from 1 to 65535"),
-        ({**READ, "maxMessagesPerBatch": "many"}, "'many' is not a whole number"),
-        ({**READ, "maxBatchWaitSeconds": "-1"}, "'-1' is not a number of seconds"),
-        ({**READ, "exclusive": "yes"}, "option exclusive: 'yes' is neither true nor false"),
-        ({**READ, "ack": "later"}, "option ack: 'later' is none of commit, auto"),
-        ({**READ, "ack": "on_read"}, "ack=on_read is for read; here it is one of commit, auto"),
+        ({**READ, "maxMessages": "5"}, "option maxMessages belongs to read, not to readStream"),
+        ({**READ, "exchange": "x"}, "option exchange belongs to write, not to readStream"),
+        (
+            {**READ, "url": "http://localhost"},
+            "its scheme is 'http' and its host 'localhost': it must begin with amqp://",
+        ),
+        ({**READ, "url": "amqp://h:port/"}, "option url is invalid: "),
+        ({**READ, "url": f"{URL}?heartbeat=x"}, "option url is invalid: Invalid heartbeat value 'x'"),
+        ({**READ, "url": "amqp://guest@h/"}, "option url names the user 'guest' without a password"),
+        ({**READ, "maxMessagesPerBatch": "0"}, "maxMessagesPerBatch='0' must be a whole number from 1 to 65535"),
+        (
+            {**READ, "maxMessagesPerBatch": "70000"},
+            "maxMessagesPerBatch='70000' must be a whole number from 1 to 65535",
+        ),
+        ({**READ, "maxMessagesPerBatch": "many"}, "maxMessagesPerBatch='many' must be a whole number"),
+        ({**READ, "maxBatchWaitSeconds": "-1"}, "maxBatchWaitSeconds='-1' must be a number of seconds"),
+        ({**READ, "exclusive": "yes"}, "option exclusive='yes' is neither true nor false"),
+        ({**READ, "ack": "later"}, "option ack='later' is not valid; use one of commit, auto"),
+        ({**READ, "ack": "on_read"}, "option ack=on_read belongs to read; use one of commit, auto"),
     ],
 )
 def test_a_mistake_in_reading_a_stream_is_named(options: dict[str, str], said: str) -> None:
@@ -54,8 +60,8 @@ def test_a_mistake_in_reading_a_stream_is_named(options: dict[str, str], said: s
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({**READ, "ack": "commit"}, "ack=commit is for readStream; here it is one of requeue, on_read"),
-        ({**READ, "maxMessagesPerBatch": "5"}, "option maxMessagesPerBatch is one of readStream, not of read"),
+        ({**READ, "ack": "commit"}, "option ack=commit belongs to readStream; use one of requeue, on_read"),
+        ({**READ, "maxMessagesPerBatch": "5"}, "option maxMessagesPerBatch belongs to readStream, not to read"),
     ],
 )
 def test_a_mistake_in_reading_a_batch_is_named(options: dict[str, str], said: str) -> None:
@@ -66,9 +72,9 @@ def test_a_mistake_in_reading_a_batch_is_named(options: dict[str, str], said: st
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"url": URL, "queue": "q", "exchange": "x"}, "option queue says all"),
-        ({"url": URL, "onReturn": "shrug"}, "'shrug' is none of fail, ignore, column"),
-        ({"url": URL, "confirmWindow": "0"}, "'0' is not a whole number from 1"),
+        ({"url": URL, "queue": "q", "exchange": "x"}, "option queue excludes exchange and routingKey"),
+        ({"url": URL, "onReturn": "shrug"}, "option onReturn='shrug' is not valid; use one of fail, ignore, column"),
+        ({"url": URL, "confirmWindow": "0"}, "option confirmWindow='0' must be a whole number from 1"),
         ({"exchange": "x"}, "needs the option 'url'"),
     ],
 )
@@ -83,12 +89,12 @@ def test_the_case_of_a_name_does_not_matter() -> None:
     assert (options.queue, options.max_messages_per_batch) == ("orders", 7)
 
 
-def test_twice_a_batch_is_fetched_ahead_and_no_more_than_one_consumer_can_say() -> None:
+def test_prefetch_is_twice_a_batch_and_at_most_the_limit_of_one_consumer() -> None:
     assert stream_read_options({**READ, "maxMessagesPerBatch": "100"}).prefetch == 200
     assert stream_read_options({**READ, "maxMessagesPerBatch": "50000"}).prefetch == 65_535
 
 
-def test_less_than_a_batch_is_never_fetched_ahead() -> None:
+def test_prefetch_is_never_less_than_a_batch() -> None:
     assert stream_read_options({**READ, "maxMessagesPerBatch": "100", "prefetch": "10"}).prefetch == 100
 
 
@@ -113,11 +119,11 @@ def test_a_queue_to_write_to_is_a_routing_key_of_the_default_exchange() -> None:
     assert (options.exchange, options.routing_key) == ("", "orders")
 
 
-def test_what_spark_adds_for_itself_is_no_mistake() -> None:
+def test_options_that_spark_adds_are_accepted() -> None:
     assert write_options({"url": URL, "queue": "orders", "checkpointLocation": "x"}).routing_key == "orders"
 
 
-def test_options_of_either_way_of_reading_are_let_through_until_it_is_known() -> None:
+def test_check_before_a_read_accepts_options_of_both_kinds_of_read() -> None:
     check_reading({**READ, "maxMessages": "5"})
     check_reading({**READ, "maxMessagesPerBatch": "5"})
 
@@ -128,7 +134,7 @@ def test_every_option_is_documented() -> None:
     assert [name for name in OPTIONS if f"| `{name}` |" not in page] == []
 
 
-def test_what_spark_asks_when_it_plans_needs_neither_pika_nor_arrow() -> None:
+def test_planning_imports_neither_pika_nor_arrow() -> None:
     # It asks each question in a new process, where importing them would be most of the time.
     program = (
         "import sys\n"

@@ -133,7 +133,10 @@ def test_a_header_is_written_as_json_has_it(value: object, written: str) -> None
     ("schema", "said"),
     [
         (StructType().add("text", "string"), "unknown column 'text'; expected one of body, exchange"),
-        (StructType().add("body", "string"), "column body is binary, not string: cast it after reading"),
+        (
+            StructType().add("body", "string"),
+            "column 'body' has type binary, not string; read it as binary and cast it later",
+        ),
     ],
 )
 def test_a_schema_that_no_message_has_is_refused(schema: StructType, said: str) -> None:

@@ -161,7 +161,7 @@ def test_a_message_that_no_queue_gets_fails_the_task(session: SparkSession, leve
     assert "was returned (312 NO_ROUTE): no queue is bound to exchange 'amq.direct' for routing key 'nowhere'" in said
 
 
-def test_a_message_that_no_queue_gets_may_be_meant(session: SparkSession, leveret: Broker) -> None:
+def test_on_return_ignore_accepts_an_unroutable_message(session: SparkSession, leveret: Broker) -> None:
     frame = session.createDataFrame([("x",)], "body string")
 
     write(frame, leveret, exchange="amq.direct", routingKey="nowhere", onReturn="ignore")
@@ -208,9 +208,12 @@ def test_overwriting_is_refused(session: SparkSession, leveret: Broker) -> None:
     ("columns", "said"),
     [
         ("'x' as text", "unknown column 'text'"),
-        ("'x' as message_id", "needs the column body"),
-        ("1 as body", "column body has to be binary or string, not int"),
-        ("'x' as body, true as mandatory", "onReturn=column and the boolean column mandatory need each other"),
+        ("'x' as message_id", "neither of the columns body and value"),
+        ("1 as body", "column 'body' has type int; it must be binary or string"),
+        (
+            "'x' as body, true as mandatory",
+            "onReturn=fail does not go with a column mandatory; use onReturn=column together with a boolean column",
+        ),
     ],
 )
 def test_a_frame_that_is_no_message_is_refused(session: SparkSession, leveret: Broker, columns: str, said: str) -> None:
@@ -220,7 +223,7 @@ def test_a_frame_that_is_no_message_is_refused(session: SparkSession, leveret: B
 
 
 def test_a_frame_without_an_address_is_refused(session: SparkSession, leveret: Broker) -> None:
-    assert "where to? Set the option queue" in said_by(
+    assert "no destination is given: set the option queue" in said_by(
         lambda: write(session.range(1).selectExpr("'x' as body"), leveret)
     )
 
@@ -232,7 +235,7 @@ def test_an_unknown_option_is_refused_when_it_is_loaded(read: Reading) -> None:
 def test_a_missing_queue_is_said_with_its_name(
     session: SparkSession, leveret: Broker, read: Reading, tmp_path: Path
 ) -> None:
-    said = "no queue 'nowhere' in vhost '/': nothing is declared by this format"
+    said = "no queue 'nowhere' in vhost '/': format amqp declares nothing"
     writer = stream(session, leveret, "nowhere").writeStream.format("noop")
 
     query = writer.option("checkpointLocation", str(tmp_path)).start()

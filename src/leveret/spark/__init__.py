@@ -1,6 +1,6 @@
-"""leveret beside Spark: starting it without a Java of one's own, and AMQP as a data source and sink.
+"""leveret's support for Spark: a Spark that starts without an installed Java, and AMQP as a data source and sink.
 
-Importing this package needs nothing but the standard library.
+Importing this package needs only the standard library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("amqp")` known to a session, for `read`, `readStream`, `write` and `writeStream`.
+    """Register `format("amqp")` with a session, for `read`, `readStream`, `write` and `writeStream`.
 
-    Needs pika and PySpark 4.0 or newer; 4.2 for `readStream`.
+    This needs pika, and PySpark 4.0 or newer; `readStream` needs PySpark 4.2.
     """
     from leveret.spark.amqp.source import AmqpDataSource
 

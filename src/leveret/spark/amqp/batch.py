@@ -1,7 +1,8 @@
-"""Reading a queue as a batch: what it holds when the reading begins.
+"""The batch reader: the messages that a queue holds when reading begins.
 
-Spark evaluates a DataFrame as often as it likes and repeats tasks, and never says that it is done with one. So the
-default is to look only: the messages go back. `ack=on_read` takes them away as they are read, whatever becomes of them.
+Spark may evaluate a DataFrame several times and repeat tasks, and it never reports that it is done with one. So by
+default the reader only looks, and the messages go back to the queue. `ack=on_read` acknowledges each message as it is
+read, even if the job fails later.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 _GAP_S: Final = 0.1
-# A queue that says it has messages and gives none for so long gives them to somebody else.
+# If a queue reports messages but delivers none for this long, another consumer is getting them.
 _PATIENCE_S: Final = 10.0
 
 
 class AmqpBatchReader(DataSourceReader):
-    """A queue as it is now."""
+    """The reader of a queue's present content."""
 
     def __init__(self, options: BatchReadOptions, columns: list[str]) -> None:
         self.options = options
         self.columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One: a queue has one head. Raises LinkError where the task would."""
+        """Return one partition, because a queue has one head. Raises LinkError if a task could not read the queue."""
         link = Link(self.options.endpoint)
         try:
             link.queue_counts(self.options.queue)
@@ -42,7 +43,7 @@ class AmqpBatchReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows, in a task."""
+        """Yield the rows. Spark calls this in a task."""
         link = Link(self.options.endpoint)
         try:
             yield from self._rows(link)
@@ -58,7 +59,7 @@ class AmqpBatchReader(DataSourceReader):
         while read < target:
             wanted = min(ROWS_PER_RECORD_BATCH, target - read)
             if self.options.ack == "requeue" or read == 0:
-                # Each has room of its own: nothing is acknowledged, so a consumer that is full stays so.
+                # Each consumer has a prefetch of its own. Nothing is acknowledged, so a full consumer stays full.
                 link.consume(queue, wanted, exclusive=False)
             messages = self._take(link, wanted)
             if not messages:

@@ -1,4 +1,7 @@
-"""The columns a message has in a DataFrame, and their types. Needs no Arrow: Spark asks in a process of its own."""
+"""The columns that a message has in a DataFrame, and their types.
+
+This module does not import Arrow, because Spark asks for the schema in a new process.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,11 @@ SCHEMA: Final = StructType([StructField(name, kind) for name, kind in COLUMN_TYP
 
 
 def checked_columns(schema: StructType) -> list[str]:
-    """The columns of a schema, when a message has them all, with their types; raises OptionError."""
+    """Return the names of a schema's columns. Raises OptionError if a message lacks one or it has another type."""
     for field in schema.fields:
         if field.name not in COLUMN_TYPES:
             raise OptionError(unknown("column", field.name, COLUMN_TYPES))
         if field.dataType != COLUMN_TYPES[field.name]:
             own, asked = COLUMN_TYPES[field.name].simpleString(), field.dataType.simpleString()
-            raise OptionError(f"column {field.name} is {own}, not {asked}: cast it after reading")
+            raise OptionError(f"column {field.name!r} has type {own}, not {asked}; read it as {own} and cast it later")
     return schema.fieldNames()

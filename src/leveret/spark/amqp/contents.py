@@ -1,7 +1,8 @@
-"""Rows as publishes: what a DataFrame's columns say of each message, and its octets.
+"""The encoder of rows: it turns the columns of a DataFrame into the frames of a publish.
 
-The columns are those a queue is read with (`body`, `exchange`, `routing_key`, the properties, `headers`), so what was
-read can be written; `value` may stand for `body`. A column that is null, or is not there, leaves it to the option.
+The columns are those that reading a queue yields (`body`, `exchange`, `routing_key`, the properties, `headers`), so you
+can write what you have read. `value` may replace `body`. If a column is null or missing, the option of that name
+applies.
 """
 
 from __future__ import annotations
@@ -66,37 +67,46 @@ _COLUMN_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     "app_id": _TEXT,
     "cluster_id": _TEXT,
 }
-# Of a message that was read: where it came from, not where it goes.
-_PASSED_OVER: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
+# Columns of a message that was read which say where it came from. Writing ignores them.
+_IGNORED: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Find what is wrong with a DataFrame that is to be written; raises OptionError."""
+    """Check the columns of a DataFrame before it is written. Raises OptionError if a column is missing or wrong."""
     names = schema.fieldNames()
     for field in schema.fields:
-        if field.name in _PASSED_OVER:
+        if field.name in _IGNORED:
             continue
         kinds = _COLUMN_TYPES.get(field.name)
         if kinds is None:
             raise OptionError(
-                f"{unknown('column', field.name, _COLUMN_TYPES)}; put what is no property of a message into the body, "
-                "as with to_json(struct(...))"
+                f"{unknown('column', field.name, _COLUMN_TYPES)}; put other values into the body, "
+                "for example with to_json(struct(...))"
             )
         if not isinstance(field.dataType, kinds):
             wanted = " or ".join(kind.typeName() for kind in kinds)
-            raise OptionError(f"column {field.name} has to be {wanted}, not {field.dataType.simpleString()}")
+            raise OptionError(
+                f"column {field.name!r} has type {field.dataType.simpleString()}; it must be {wanted}: cast it"
+            )
     if ("body" in names) == ("value" in names):
-        raise OptionError("a DataFrame to write needs the column body (or value, as other sinks call it), and not both")
+        raise OptionError(
+            f"the DataFrame has {'both' if 'body' in names else 'neither'} of the columns body and value; it needs "
+            f"exactly one for the body of the messages: {'drop' if 'body' in names else 'rename'} a column"
+        )
     if options.exchange is None and options.routing_key is None and not {"exchange", "routing_key"} & set(names):
         raise OptionError(
-            "where to? Set the option queue, or exchange and routingKey, or have the columns exchange and routing_key"
+            "no destination is given: set the option queue, or exchange and routingKey, or add the columns exchange "
+            "and routing_key"
         )
     if (options.on_return == "column") != ("mandatory" in names):
-        raise OptionError("onReturn=column and the boolean column mandatory need each other")
+        raise OptionError(
+            f"onReturn={options.on_return} does not go with {'a' if 'mandatory' in names else 'no'} column mandatory; "
+            "use onReturn=column together with a boolean column mandatory, or neither"
+        )
 
 
 class ContentEncoder:
-    """Makes publishes of rows; one for each task."""
+    """The encoder of one task: it turns rows into publishes."""
 
     def __init__(self, options: WriteOptions, frame_max: int, id_prefix: str) -> None:
         self._options = options
@@ -106,8 +116,8 @@ class ContentEncoder:
         self._method = lru_cache(maxsize=4096)(_method_frame)
 
     def encode(self, batch: RecordBatch) -> Iterator[bytes]:
-        """The frames of each row's publish. Raises OptionError for a value that no message can have."""
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name not in _PASSED_OVER}
+        """Yield the frames of each row's publish. Raises OptionError if a message cannot hold a value."""
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name not in _IGNORED}
         bodies = columns.pop("body", None) or columns.pop("value", [])
         routes = self._routes(columns, len(bodies))
         properties = [
@@ -116,11 +126,11 @@ class ContentEncoder:
             if name in columns or self._default(name, columns, len(bodies))
         ]
         for row, body in enumerate(bodies):
-            octets = body.encode() if isinstance(body, str) else (body or b"")
-            yield routes[row] + self._header(row, properties, len(octets)) + self._body(octets)
+            content = body.encode() if isinstance(body, str) else (body or b"")
+            yield routes[row] + self._header(row, properties, len(content)) + self._body(content)
 
     def _default(self, name: str, columns: dict[str, list[Any]], count: int) -> bool:
-        """Fill in a property that every message has, whether the DataFrame names it or not."""
+        """Add an empty column for a property that every message gets, and return whether this is one."""
         if name == "message_id" or (name == "delivery_mode" and self._options.persistent):
             columns[name] = [None] * count
             return True
@@ -155,7 +165,10 @@ class ContentEncoder:
             try:
                 parts.append(encode(value))
             except (ValueError, TypeError) as error:
-                raise OptionError(f"column {name} holds what no message can have: {value!r} ({error})") from error
+                raise OptionError(
+                    f"column {name!r} holds {value!r}, which a message cannot have ({error}); correct the value or "
+                    "make it null"
+                ) from error
         self._count += 1
         parts[0] = _HEADER.pack(CLASS_BASIC, 0, size, flags)
         return wrap(FRAME_HEADER, CHANNEL, b"".join(parts))
@@ -172,13 +185,15 @@ def _method_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:
     try:
         route = encode_short_string(exchange) + encode_short_string(routing_key)
     except ValueError as error:
-        raise OptionError(f"exchange {exchange!r} or routing key {routing_key!r} is too long ({error})") from error
+        raise OptionError(
+            f"exchange {exchange!r} or routing key {routing_key!r} is too long ({error}); each may have 255 bytes"
+        ) from error
     return wrap(FRAME_METHOD, CHANNEL, _PUBLISH + route + (b"\x01" if mandatory else b"\x00"))
 
 
-def _octet(value: int) -> bytes:
+def _byte(value: int) -> bytes:
     if not 0 <= value <= 255:
-        raise ValueError("not from 0 to 255")
+        raise ValueError("it must be from 0 to 255")
     return b"%c" % value
 
 
@@ -189,15 +204,15 @@ def _time(value: datetime) -> bytes:
 def _headers(value: str | Sequence[tuple[str, Any]] | Mapping[str, Any]) -> bytes:
     headers = json.loads(value) if isinstance(value, str) else dict(value)
     if not isinstance(headers, dict):
-        raise ValueError("headers are a JSON object")
+        raise ValueError("headers must be a JSON object")
     return Table.from_python(headers).encode()
 
 
 _ENCODERS: Final[dict[str, Callable[[Any], bytes]]] = {
     **dict.fromkeys(PROPERTY_NAMES, encode_short_string),
     "headers": _headers,
-    "delivery_mode": _octet,
-    "priority": _octet,
+    "delivery_mode": _byte,
+    "priority": _byte,
     "timestamp": _time,
 }
 # The flag of each property, in the order of the wire.

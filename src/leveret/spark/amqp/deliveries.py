@@ -1,8 +1,8 @@
-"""Deliveries as octets: taken out of a connection's stream before pika reads it, and told apart by what they hold.
+"""Deliveries as bytes: taken out of a connection's stream before pika reads it, and identified by their content.
 
-pika makes several objects of every delivery, which costs more than everything else a job does with it. So the stream is
-looked at first: the three kinds of frames of a delivery are kept as they came, everything else goes on to pika. A
-delivery is decoded where its batch is read, in the tasks.
+pika makes several objects for every delivery, which costs more than everything else a job does with it. So a tap reads
+the stream first: it keeps the three kinds of frames of a delivery as they came, and passes everything else on to pika.
+The tasks decode a delivery when they read its batch.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _BODY_SIZE: Final = Struct(">Q")
 _TAG: Final = Struct(">Q")
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
-# What the three frames of a delivery begin with: kind, size, class and method; kind, size, the body's size; kind, size.
+# The first fields of a delivery's three frames: type, size, class and method; type, size, body size; type, size.
 _METHOD_START: Final = Struct(">B2xI4s")
 _HEADER_START: Final = Struct(">B2xI4xQ")
 _BODY_START: Final = Struct(">B2xI")
-# In a content header: class, weight and body size stand before the flags.
+# In a content header, class, weight and body size come before the flags.
 FLAGS_AT: Final = 12
 _HAS_HEADERS: Final = 0x2000
-# Of pika's attention: it ends a connection on which it sees nothing for the time of a heartbeat.
+# If pika sees no bytes for the heartbeat's interval, it ends the connection. The tap gives it a heartbeat this often.
 _SIGN_OF_LIFE_S: Final = 1.0
 
 
 class DeliveryTap:
-    """The stream of one connection with one channel: deliveries go to `keep`, the rest to `pass_on`."""
+    """A tap on the stream of one connection with one channel: deliveries go to `keep`, the rest to `pass_on`."""
 
     def __init__(self, pass_on: Callable[[bytes], None], keep: Callable[[list[Delivery]], None]) -> None:
         self._pass_on = pass_on
         self._keep = keep
         self._rest = b""
-        # Of the delivery that is not complete: its method, its header, the parts of its body and what they lack.
+        # The incomplete delivery: its method, its header, the parts of its body, and how many bytes are missing.
         self._method: bytes | None = None
         self._header = b""
         self._body: list[bytes] = []
@@ -54,48 +54,48 @@ class DeliveryTap:
         self._passed_at = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived."""
-        octets = self._rest + data if self._rest else data
-        end_of_all = len(octets)
+        """Process bytes that have arrived."""
+        stream = self._rest + data if self._rest else data
+        end_of_all = len(stream)
         at = 0
         kept: list[Delivery] = []
         passed: list[bytes] = []
         unpack = HEADER.unpack_from
         while True:
             if self._method is None:
-                at = _take_whole(octets, at, kept)
+                at = _take_whole(stream, at, kept)
             if end_of_all - at < FRAME_OVERHEAD:
                 break
-            kind, _, size = unpack(octets, at)
+            kind, _, size = unpack(stream, at)
             if kind not in _KINDS:
-                # Not AMQP 0-9-1: pika knows what to say of it.
-                passed.append(octets[at:])
+                # This is not AMQP 0-9-1. pika reports it.
+                passed.append(stream[at:])
                 at = end_of_all
                 break
             end = at + FRAME_OVERHEAD + size
             if end > end_of_all:
                 break
-            if kind == FRAME_METHOD and octets.startswith(_DELIVER, at + 7):
-                self._method = octets[at + 11 : end - 1]
+            if kind == FRAME_METHOD and stream.startswith(_DELIVER, at + 7):
+                self._method = stream[at + 11 : end - 1]
             elif self._method is None or kind in (FRAME_HEARTBEAT, FRAME_METHOD):
-                passed.append(octets[at:end])
+                passed.append(stream[at:end])
             elif kind == FRAME_HEADER:
-                self._header = octets[at + 7 : end - 1]
+                self._header = stream[at + 7 : end - 1]
                 (self._missing,) = _BODY_SIZE.unpack_from(self._header, 4)
                 if not self._missing:
                     kept.append((self._method, self._header, b""))
                     self._method = None
             elif size == self._missing and not self._body:
-                kept.append((self._method, self._header, octets[at + 7 : end - 1]))
+                kept.append((self._method, self._header, stream[at + 7 : end - 1]))
                 self._method = None
             else:
-                self._body.append(octets[at + 7 : end - 1])
+                self._body.append(stream[at + 7 : end - 1])
                 self._missing -= size
                 if not self._missing:
                     kept.append((self._method, self._header, b"".join(self._body)))
                     self._method, self._body = None, []
             at = end
-        self._rest = octets[at:]
+        self._rest = stream[at:]
         if kept:
             self._keep(kept)
         now = time.monotonic()
@@ -106,56 +106,56 @@ class DeliveryTap:
             self._pass_on(b"".join(passed))
 
 
-def _take_whole(octets: bytes, at: int, kept: list[Delivery]) -> int:
-    """Keep the deliveries that begin here, one behind the other, while they are all there with a body in one frame.
+def _take_whole(stream: bytes, at: int, kept: list[Delivery]) -> int:
+    """Keep the consecutive deliveries from here on that are complete and have their body in one frame.
 
-    Returns where the first octet stands that is none of theirs. Hot: once for each message.
+    Return the position of the first byte after them. Hot: once for each message.
     """
     method_start, header_start, body_start = (
         _METHOD_START.unpack_from,
         _HEADER_START.unpack_from,
         _BODY_START.unpack_from,
     )
-    end_of_all = len(octets)
-    # What the octets are too short for is not all there.
+    end_of_all = len(stream)
+    # `unpack_from` raises StructError if the stream ends inside a frame: the delivery is incomplete.
     with suppress(StructError):
         while True:
-            kind, size, method = method_start(octets, at)
+            kind, size, method = method_start(stream, at)
             if kind != FRAME_METHOD or method != _DELIVER:
                 break
             header_at = at + FRAME_OVERHEAD + size
-            kind, size, body_size = header_start(octets, header_at)
+            kind, size, body_size = header_start(stream, header_at)
             if kind != FRAME_HEADER:
                 break
             body_at = header_at + FRAME_OVERHEAD + size
-            kind, size = body_start(octets, body_at)
+            kind, size = body_start(stream, body_at)
             end = body_at + FRAME_OVERHEAD + size
             if kind != FRAME_BODY or size != body_size or end > end_of_all:
                 break
             kept.append(
-                (octets[at + 11 : header_at - 1], octets[header_at + 7 : body_at - 1], octets[body_at + 7 : end - 1])
+                (stream[at + 11 : header_at - 1], stream[header_at + 7 : body_at - 1], stream[body_at + 7 : end - 1])
             )
             at = end
     return at
 
 
 def delivery_tag(delivery: Delivery) -> int:
-    """Its tag."""
+    """Return the delivery tag."""
     method = delivery[0]
     tag: int = _TAG.unpack_from(method, method[0] + 1)[0]
     return tag
 
 
 def is_redelivered(delivery: Delivery) -> bool:
-    """Whether the broker says that it may have been delivered before."""
+    """Return the redelivered flag: whether the broker may have delivered the message before."""
     method = delivery[0]
     return bool(method[method[0] + 9])
 
 
 def identities(deliveries: Sequence[Delivery]) -> list[bytes]:
-    """Eight octets for each message, the same at every delivery of it: of exchange, routing key, properties and body.
+    """Return a digest of eight bytes for each message, which is the same for every delivery of it.
 
-    Not of its headers: a quorum queue counts deliveries there.
+    It covers exchange, routing key, properties and body. It leaves out headers: a quorum queue counts deliveries there.
     """
     found = []
     for method, header, body in deliveries:

@@ -1,15 +1,15 @@
-"""The messages a streaming query has taken from its queue and not yet acknowledged. It lives on the driver.
+"""The intake: the messages that a streaming query has taken from its queue and not yet acknowledged.
 
-A batch is acknowledged when Spark asks for an offset behind it: then the batch is in the commit log, while Spark's
-`commit` never comes for the last one. After a crash, or on a new connection, the broker hands out again what was not
-acknowledged, in its order; the offsets of the checkpoint tell what of it Spark has had:
+It lives on the driver. It acknowledges a batch when Spark asks for an offset behind it, because then the batch is in
+the commit log; Spark never calls `commit` for the last batch. After a crash, or on a new connection, the broker
+redelivers in order what was not acknowledged. The offsets of the checkpoint show which of these messages Spark has had:
 
-- a batch that was committed, all of it: acknowledged and dropped;
-- a batch that was planned and not committed: replayed, when all of it comes; else (another consumer has taken some of
-  it) replayed as empty, and what there is of it comes with a later batch. A sink that has had the batch skips the
-  replay, so a replay must not hold anything else.
+- A batch that was committed, if all of it arrives, is acknowledged and dropped.
+- A batch that was planned and not committed is replayed if all of it arrives. Otherwise (another consumer has taken
+  some of it) it is replayed as empty, and its remaining messages come with a later batch. A sink that has had the batch
+  skips the replay, so a replay must not hold other messages.
 
-Part of a committed batch is not dropped: after an empty replay nobody knows whether the sink has had it.
+Part of a committed batch is not dropped: after an empty replay it is unknown whether the sink has had it.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from leveret.spark.amqp.options import PREFETCH_MAX, StreamReadOptions
 
 T = TypeVar("T")
 
-# Without an arrival for so long, the queue is asked whether it has more.
+# If nothing arrives for this long, the intake asks the queue whether it has more.
 _GAP_S: Final = 0.1
-# A quorum queue counts a message as given before it sends it: what it owes may still be on its way for so long after
-# the last arrival, though it says that it has nothing more.
+# A quorum queue stops counting a message as ready before it sends it. So messages may still arrive for this long after
+# the last one, although the queue reports that it has no more.
 _ON_ITS_WAY_S: Final = 2.0
-# What a crash left is waited for longer than what is new.
+# Messages that a crash left behind are awaited longer than new ones.
 _RECOVERY_S: Final = 30.0
-# A reader that was killed holds its messages until the broker has noticed.
+# A killed reader keeps its messages until the broker notices that it is gone.
 _FORMER_READER_S: Final = 5.0
 _PAUSE_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A batch that Spark was told of and has not committed as far as we know."""
+    """A batch that was announced to Spark and that Spark is not known to have committed."""
 
     start: Offset
     end: Offset
     messages: list[Delivery]
-    # The connection its delivery tags belong to.
+    # The connection that its delivery tags belong to.
     link: Link | None
 
 
 class Intake:
-    """One queue, as one query reads it."""
+    """The messages that one query takes from one queue."""
 
     def __init__(self, options: StreamReadOptions) -> None:
         self._options = options
@@ -60,36 +60,39 @@ class Intake:
         self._is_consuming = False
         # How many messages the queue had when this connection was opened.
         self._found = 0
-        # Whether what the last committed batch may have left on this connection is settled.
+        # Whether the redelivered messages of the last committed batch were dealt with on this connection.
         self._is_clear = False
         self._plan: Plan | None = None
-        # Identities of the last batch: where its messages come again in the next, they do not tell batches apart.
+        # Identities of the last batch. If the next batch has some of them too, they cannot identify a batch.
         self._last: frozenset[bytes] = frozenset()
-        # How many messages a query with the trigger availableNow has still to take; None for every other.
+        # How many messages a query with the trigger availableNow still has to take; None for other triggers.
         self._left: int | None = None
         self._stopped = threading.Event()
 
     def set_target(self) -> None:
-        """Take no more than what the queue holds now."""
+        """Take no more messages than the queue holds now."""
         self._left = self._persistently(lambda: self._opened().queue_counts(self._options.queue)[0])
 
     def next_offset(self, start: Offset, limit: int) -> Offset:
-        """Settle everything up to `start`, and plan a batch behind it; `start` itself when there is nothing more."""
+        """Settle everything up to `start`, plan a batch behind it, and return that batch's end.
+
+        Return `start` itself if the queue has no more messages.
+        """
         return self._persistently(lambda: self._next_offset(start, limit))
 
     def messages_between(self, start: Offset, end: Offset) -> list[Delivery]:
-        """Those of a batch: the planned one, or one that was planned before a crash."""
+        """Return the messages of a batch: the planned one, or one that was planned before a crash."""
         if self._plan is None or self._plan.end != end:
             self._plan = self._persistently(lambda: self._replan(start, end))
         return self._plan.messages
 
     def close(self) -> None:
-        """Give back what was not acknowledged."""
+        """Requeue what was not acknowledged, and close the connection."""
         self._stopped.set()
         self._leave_link()
 
     def _persistently(self, act: Callable[[], T]) -> T:
-        """Do something that can be done again on a new connection when the old one is lost."""
+        """Call `act`, and call it again on a new connection if the old one is lost."""
         deadline: float | None = None
         was_open = self._link is not None
         while True:
@@ -123,11 +126,11 @@ class Intake:
         return end
 
     def _settle(self, start: Offset) -> None:
-        """Acknowledge the batch that ends at `start`: Spark has committed it."""
+        """Acknowledge the batch that ends at `start`, which Spark has committed."""
         plan = self._plan
         if plan is not None and plan.end == start:
             if not plan.messages:
-                # An empty replay: what comes of that batch now has to be read.
+                # It was an empty replay, so the messages of that batch that arrive now must be read.
                 self._is_clear = True
             elif plan.link is self._opened():
                 if self._options.ack == "commit":
@@ -139,7 +142,7 @@ class Intake:
         self._plan = None
 
     def _drop_committed(self, start: Offset) -> None:
-        """Acknowledge the batch that ends at `start` if the broker hands it out again."""
+        """Acknowledge the batch that ends at `start` if the broker redelivers it."""
         if not start.count or not start.distinct or self._options.ack != "commit":
             return
         link = self._consuming(start.count)
@@ -156,13 +159,13 @@ class Intake:
     def _replan(self, start: Offset, end: Offset) -> Plan:
         """Plan again a batch that was planned and not committed."""
         if self._is_consuming:
-            # Opened anew, so that the head of the queue is the first that comes.
+            # A new connection gets the head of the queue first.
             self._leave_link()
         messages: list[Delivery] = []
         if self._options.ack == "commit":
             self._consuming(end.count)
             messages = self._take(end.count, _RECOVERY_S, owed=self._found)
-        # All before it was acknowledged before it was planned.
+        # Everything before this batch was acknowledged before it was planned.
         self._is_clear = True
         found = identities(messages)
         if end.is_of(found):
@@ -173,9 +176,9 @@ class Intake:
         return Plan(start, end, [], None)
 
     def _take(self, limit: int, patience_s: float, *, owed: int) -> list[Delivery]:
-        """Messages from the head of the queue: so many, or fewer if it has no more or they do not come in time.
+        """Take messages from the head of the queue: `limit`, or fewer if it has no more or they do not arrive in time.
 
-        `owed`: so many were in the queue.
+        `owed` is how many messages were in the queue.
         """
         link = self._consuming()
         messages: list[Delivery] = []
@@ -193,13 +196,13 @@ class Intake:
                     continue
             look_at = now + _GAP_S
             ready, _ = link.queue_counts(self._options.queue)
-            # What was ready before the answer has arrived before it, or waits for room that only an ack makes.
+            # Messages that were ready before this reply have arrived, or wait for room that only an ack makes.
             arrived = link.take(limit - len(messages), 0.0)
             messages += arrived
             are_on_their_way = len(messages) < owed and now < arrived_at + _ON_ITS_WAY_S
             if (not ready and not arrived and not are_on_their_way) or now >= deadline:
                 break
-            # There is more on its way.
+            # More messages are on their way.
             at_least = limit - len(messages)
         return messages
 
@@ -212,7 +215,7 @@ class Intake:
             self._left = max(0, self._left - len(messages))
 
     def _opened(self) -> Link:
-        """The connection, made anew when it was lost. Nothing is delivered on it yet."""
+        """Return the connection, and open a new one if it was lost. A new one gets no deliveries yet."""
         if self._link is not None and self._link.failure is not None:
             self._leave_link()
         if self._link is None:
@@ -229,13 +232,14 @@ class Intake:
                 return ready
 
     def _consuming(self, room: int = 0) -> Link:
-        """The connection with the queue's messages coming, and room for so many of them."""
+        """Return the connection with consumers on it that have room for at least `room` messages."""
         link = self._opened()
         if not self._is_consuming:
             options = self._options
             room = max(options.prefetch, room)
             while room > 0:
-                # More than one consumer can say is said by several: on one channel, in the order of the queue.
+                # A prefetch is at most PREFETCH_MAX, so more room needs more consumers. On one channel they share the
+                # order of the queue.
                 link.consume(options.queue, min(room, PREFETCH_MAX), exclusive=options.exclusive)
                 room -= PREFETCH_MAX
             self._is_consuming = True

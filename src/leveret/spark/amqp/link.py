@@ -1,7 +1,7 @@
 """A connection with one channel, on a thread of its own.
 
-So heartbeats go on however long a batch takes. Whoever holds the link asks and waits; deliveries gather meanwhile. A
-link that failed stays failed: every question raises what it failed of.
+The thread keeps heartbeats going however long a batch takes. Callers of the link send a request and wait for the reply;
+deliveries gather meanwhile. A link that failed stays failed: every later call raises the first failure.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from leveret.errors import LinkError, LinkLostError
 from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
 from leveret.spark.amqp.options import Endpoint
 
-# The longest a broker that lives may take to answer.
+# The longest that a working broker may take to reply.
 ANSWER_S: Final = 60.0
 _REFUSALS: Final = (NOT_FOUND, ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_LOCKED)
 
 
 class Link:
-    """One connection to a broker, open from the beginning; raises LinkError when it cannot be."""
+    """One connection to a broker. The constructor opens it, and raises LinkError if that fails."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._changed = threading.Condition()
         self._deliveries: deque[Delivery] = deque()
-        # So many are waited for: to be woken by each arrival costs more than what arrives.
+        # How many deliveries the reader waits for. Waking it for each one costs more than handling it.
         self._wanted = 1
         self._failure: LinkError | None = None
         self._blocked_because = ""
@@ -55,42 +55,45 @@ class Link:
         self._services = _Services(self._keep)
         self._connection: pika.SelectConnection | None = None
         opened: Future[Any] = self._promise()
-        # What pika would log is raised here; a program that wants it all the same has set up logging.
+        # pika's failures are raised here, so its log records are dropped unless the program has set up logging.
         logging.getLogger("pika").addHandler(logging.NullHandler())
         self._thread = threading.Thread(target=self._run, args=(opened,), name="leveret-amqp", daemon=True)
         self._thread.start()
         try:
-            self._answer_to(opened, f"an answer of {endpoint.place}")
+            self._answer_to(opened, f"a reply from {endpoint.place}")
         except LinkError:
             self.close()
             raise
 
     @property
     def failure(self) -> LinkError | None:
-        """Why nothing more can be asked of it, None while it works."""
+        """The failure that ended the link, or None while it works."""
         return self._failure
 
     @property
     def blocked_because(self) -> str:
-        """What the broker gives as the reason for not reading what is published; empty while it reads."""
+        """The broker's reason for blocking this connection; empty while it is not blocked."""
         return self._blocked_because
 
     @property
     def frame_max(self) -> int:
-        """Octets a frame may have in all."""
+        """The largest size of a frame, in bytes."""
         assert self._connection is not None
         size: int = self._connection.params.frame_max
         return size
 
     def queue_counts(self, queue: str) -> tuple[int, int]:
-        """Messages ready and consumers of a queue. What was sent before this has been handled when it returns."""
+        """Return the numbers of ready messages and of consumers of a queue.
+
+        When it returns, the broker has handled everything that was sent before.
+        """
         answer = self._ask(lambda channel, done: channel.queue_declare(queue, passive=True, callback=done))
         return answer.method.message_count, answer.method.consumer_count
 
     def consume(self, queue: str, prefetch: int, *, exclusive: bool) -> None:
-        """Have the queue's messages delivered from now on, at most `prefetch` unacknowledged at a time.
+        """Start a consumer of a queue that holds at most `prefetch` unacknowledged messages.
 
-        A further consumer has room of its own.
+        Each further consumer has a prefetch of its own.
         """
         self._ask(lambda channel, done: channel.basic_qos(prefetch_count=prefetch, callback=done))
         answer = self._ask(
@@ -99,9 +102,10 @@ class Link:
         self._consumers.append(answer.method.consumer_tag)
 
     def take(self, limit: int, timeout_s: float, at_least: int = 1) -> list[Delivery]:
-        """Deliveries that are here, the oldest first; waits for so many, and takes fewer when the time is up.
+        """Return at most `limit` deliveries, oldest first.
 
-        Raises LinkLostError once there are none.
+        Wait until `at_least` have arrived, or `timeout_s` seconds. Raises the link's failure once it has failed and no
+        deliveries are left.
         """
         with self._changed:
             self._wanted = at_least
@@ -112,14 +116,14 @@ class Link:
             return [self._deliveries.popleft() for _ in range(count)]
 
     def put_back(self, deliveries: list[Delivery]) -> None:
-        """Have them taken again, before all others."""
+        """Put deliveries back, so that `take` returns them before all others."""
         with self._changed:
             self._deliveries.extendleft(reversed(deliveries))
 
     def ack_up_to(self, delivery_tag: int, queue: str) -> None:
-        """Acknowledge a delivery and all before it, and wait until the broker has heard of it.
+        """Acknowledge a delivery and all before it, and wait until the broker has handled that.
 
-        Without an answer the acknowledgement could be lost with this process, which may be killed at any time.
+        Without waiting, the ack could be lost with this process, which may be killed at any time.
         """
         self._act(lambda channel: channel.basic_ack(delivery_tag, multiple=True))
         self.queue_counts(queue)
@@ -129,9 +133,12 @@ class Link:
         on_confirm: Callable[[int, bool, bool], None],
         on_return: Callable[[pika.spec.Basic.Return, pika.BasicProperties], None],
     ) -> None:
-        """Have publishes confirmed: `on_confirm(tag, multiple, is_ack)` and `on_return`, on the link's thread."""
+        """Turn on confirms.
 
-        def told(frame: Any) -> None:
+        The link's thread calls `on_confirm(tag, multiple, is_ack)` for each confirm and `on_return` for each return.
+        """
+
+        def confirmed(frame: Any) -> None:
             method = frame.method
             on_confirm(method.delivery_tag, method.multiple, isinstance(method, pika.spec.Basic.Ack))
 
@@ -140,22 +147,22 @@ class Link:
                 lambda _, method, properties, __: on_return(method, properties)
             )
         )
-        self._ask(lambda channel, done: channel.confirm_delivery(told, callback=done))
+        self._ask(lambda channel, done: channel.confirm_delivery(confirmed, callback=done))
 
-    def send(self, octets: bytes) -> None:
-        """Send whole frames, made elsewhere. Raises when the link has failed."""
-        self._act(lambda _: self._services.write(octets))
+    def send(self, frames: bytes) -> None:
+        """Send complete frames. Raises LinkError if the link has failed."""
+        self._act(lambda _: self._services.write(frames))
 
     def close(self) -> None:
-        """Say goodbye; what is unacknowledged goes back to its queue."""
+        """Close the connection; what is unacknowledged goes back to its queue."""
         with suppress(LinkError):
-            self._give_back()
+            self._requeue_unacked()
         with suppress(RuntimeError):
             self._services.loop.add_callback_threadsafe(self._leave)
         self._thread.join(timeout=5)
 
-    def _give_back(self) -> None:
-        """Requeue by nack what nobody acknowledged: RabbitMQ 4.3 counts the end of a channel as a failed delivery."""
+    def _requeue_unacked(self) -> None:
+        """Nack what is unacknowledged, because RabbitMQ 4.3 counts the end of a channel as a failed delivery."""
         consumers, self._consumers = self._consumers, []
         for tag in consumers:
             self._ask(partial(_cancel, tag))
@@ -163,20 +170,20 @@ class Link:
             self._act(lambda channel: channel.basic_nack(0, multiple=True, requeue=True))
 
     def _keep(self, deliveries: list[Delivery]) -> None:
-        """Deliveries have arrived; on the link's thread."""
+        """Keep deliveries that have arrived. Runs on the link's thread."""
         with self._changed:
             self._deliveries.extend(deliveries)
             if len(self._deliveries) >= self._wanted:
                 self._changed.notify_all()
 
     def _run(self, opened: Future[Any]) -> None:
-        """The thread."""
+        """Run pika's loop. This is the thread's function."""
         try:
             self._connection = pika.SelectConnection(
                 self.endpoint.parameters(),
                 on_open_callback=lambda connection: self._on_open(connection, opened),
-                on_open_error_callback=lambda _, error: self._fail(_said_at_opening(error, self.endpoint)),
-                on_close_callback=lambda _, error: self._fail(_said_at_closing(error, self.endpoint)),
+                on_open_error_callback=lambda _, error: self._fail(_opening_failure(error, self.endpoint)),
+                on_close_callback=lambda _, error: self._fail(_closing_failure(error, self.endpoint)),
                 custom_ioloop=self._services.loop,
             )
             self._services.loop.run()
@@ -193,11 +200,11 @@ class Link:
 
     def _on_channel(self, channel: Channel, opened: Future[Any]) -> None:
         self._channel = channel
-        channel.add_on_close_callback(lambda _, error: self._fail(_said_at_closing(error, self.endpoint)))
+        channel.add_on_close_callback(lambda _, error: self._fail(_closing_failure(error, self.endpoint)))
         channel.add_on_cancel_callback(
-            lambda _: self._fail(LinkError("the broker has cancelled the consumer: the queue was deleted or moved"))
+            lambda _: self._fail(LinkError("the broker cancelled the consumer: the queue was deleted or moved"))
         )
-        self._kept_promise(opened, channel)
+        self._keep_promise(opened, channel)
 
     def _block(self, reason: str) -> None:
         self._blocked_because = reason
@@ -210,7 +217,7 @@ class Link:
             connection.close()
 
     def _fail(self, failure: LinkError) -> None:
-        """The first reason stands. On the link's thread."""
+        """Set the failure, unless there was an earlier one, and close. Runs on the link's thread."""
         with self._changed:
             if self._failure is None:
                 self._failure = failure
@@ -227,7 +234,7 @@ class Link:
             self._pending.append(promise)
         return promise
 
-    def _kept_promise(self, promise: Future[Any], answer: object) -> None:
+    def _keep_promise(self, promise: Future[Any], answer: object) -> None:
         with self._changed:
             if promise not in self._pending:
                 return
@@ -239,13 +246,13 @@ class Link:
             raise self._failure
 
     def _ask(self, ask: Callable[[Channel, Callable[[Any], None]], object]) -> Any:
-        """Call a method of the channel on the link's thread, and wait for the broker's answer to it."""
+        """Call a method of the channel on the link's thread, and wait for the broker's reply."""
         promise = self._promise()
-        self._on_thread(lambda channel: ask(channel, lambda frame: self._kept_promise(promise, frame)))
-        return self._answer_to(promise, f"an answer of {self.endpoint.place}")
+        self._on_thread(lambda channel: ask(channel, lambda frame: self._keep_promise(promise, frame)))
+        return self._answer_to(promise, f"a reply from {self.endpoint.place}")
 
     def _act(self, act: Callable[[Channel], object]) -> None:
-        """Call a method of the channel on the link's thread; the broker does not answer it."""
+        """Call a method of the channel on the link's thread that has no reply."""
         self._raise_failure()
         self._on_thread(act)
 
@@ -268,11 +275,13 @@ class Link:
         try:
             return promise.result(ANSWER_S)
         except FutureTimeoutError:
-            raise LinkLostError(f"waited {ANSWER_S:.0f} s in vain for {what}") from None
+            raise LinkLostError(
+                f"timed out after {ANSWER_S:.0f} s of waiting for {what}; check that the broker is not overloaded"
+            ) from None
 
 
 class _Services:
-    """pika's loop, with a tap on the octets of the one connection that is made in it."""
+    """pika's loop, with a tap on the stream of the one connection that is made in it."""
 
     def __init__(self, keep: Callable[[list[Delivery]], None]) -> None:
         self._keep = keep
@@ -281,14 +290,14 @@ class _Services:
         self._make_stream = self.loop.create_streaming_connection
         self.loop.create_streaming_connection = self._make_tapped_stream
 
-    def write(self, octets: bytes) -> None:
-        """Send octets between two frames of pika's own."""
-        self._transport.write(octets)
+    def write(self, frames: bytes) -> None:
+        """Send complete frames between two frames of pika's own."""
+        self._transport.write(frames)
 
     def _make_tapped_stream(
         self, protocol_factory: Callable[[], Any], sock: Any, on_done: Callable[[Any], None], *tls: Any, **named: Any
     ) -> Any:
-        """As pika's own; its protocol hears what the tap leaves."""
+        """Create a stream as pika does, but give its protocol only what the tap passes on."""
 
         def tapped() -> Any:
             protocol = protocol_factory()
@@ -308,32 +317,34 @@ def _cancel(tag: str, channel: Channel, done: Callable[[Any], None]) -> None:
 
 
 def _never(*_: object) -> None:
-    """pika wants a callback for deliveries; the tap lets none through."""
-    raise AssertionError("a delivery has passed the tap")
+    """Fail: pika requires a callback for deliveries, but the tap passes none on."""
+    raise AssertionError("a delivery passed the tap")
 
 
-def _said_at_opening(error: BaseException, endpoint: Endpoint) -> LinkError:
-    """Why a connection could not be opened, and what to do about it."""
+def _opening_failure(error: BaseException, endpoint: Endpoint) -> LinkError:
+    """Return an error that says why a connection could not be opened, and what to do about it."""
     causes = _causes(error)
     for cause in causes:
         if isinstance(cause, ProbableAuthenticationError) or _has_code(cause, ACCESS_REFUSED):
             return LinkError(
-                f"{endpoint.place} refuses the login of user {endpoint.user!r}: check the user and the password, "
-                f"in the option url or in the options user and password ({cause})"
+                f"{endpoint.place} refuses the login of user {endpoint.user!r} ({cause}): check the user and the "
+                f"password, in the option url or in the options user and password"
             )
         if isinstance(cause, ProbableAccessDeniedError) or _has_code(cause, NOT_ALLOWED):
             return LinkError(
-                f"{endpoint.place} has no virtual host {endpoint.vhost!r} that user {endpoint.user!r} may use: it is "
-                f"the path of the option url, with / written as %2F ({cause})"
+                f"{endpoint.place} has no virtual host {endpoint.vhost!r} that user {endpoint.user!r} may use "
+                f"({cause}): check the path of the option url, in which the virtual host / is written as %2F"
             )
         if isinstance(cause, socket.gaierror):
-            return LinkLostError(f"the host of {endpoint.place} is not known here ({cause}): check the option url")
+            return LinkLostError(f"the host of {endpoint.place} cannot be resolved ({cause}): check the option url")
     text = next((str(cause) for cause in reversed(causes) if str(cause)), repr(error))
-    return LinkLostError(f"no broker answers at {endpoint.place} ({text}): is it running, and is that its AMQP port?")
+    return LinkLostError(
+        f"no broker answers at {endpoint.place} ({text}): check that it is running, and that this is its AMQP port"
+    )
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """An error and those it was made of: pika wraps one for each step of connecting."""
+    """Return an error and the errors that it wraps: pika wraps one for each step of connecting."""
     found: list[BaseException] = []
     waiting: list[object] = [error]
     while waiting:
@@ -348,13 +359,13 @@ def _has_code(error: BaseException, code: int) -> bool:
     return isinstance(error, ConnectionClosedByBroker) and error.reply_code == code
 
 
-def _said_at_closing(error: BaseException, endpoint: Endpoint) -> LinkError:
-    """Why a channel or a connection ended."""
+def _closing_failure(error: BaseException, endpoint: Endpoint) -> LinkError:
+    """Return an error that says why a channel or a connection ended."""
     if not isinstance(error, ChannelClosedByBroker | ConnectionClosedByBroker):
         return LinkLostError(f"the connection to {endpoint.place} is lost: {error}")
-    said = f"{endpoint.place} says {error.reply_code} {error.reply_text}"
+    reply = f"{endpoint.place} replied {error.reply_code} {error.reply_text}"
     if error.reply_code == NOT_FOUND:
-        return LinkError(f"{said}: nothing is declared by this format, so declare it before the job starts")
+        return LinkError(f"{reply}: format amqp declares nothing, so declare it before the job starts")
     if error.reply_code in _REFUSALS:
-        return LinkError(said)
-    return LinkLostError(said)
+        return LinkError(reply)
+    return LinkLostError(reply)

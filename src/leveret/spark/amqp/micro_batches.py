@@ -1,7 +1,7 @@
-"""Reading a queue as a stream: what Spark asks of a source, answered by an `Intake` on the driver.
+"""The stream reader: Spark's questions to a source, answered by an `Intake` on the driver.
 
-The batch travels to the tasks inside the partitions, as it came off the wire: only the connection on the driver can
-hold it unacknowledged until Spark has committed.
+A batch travels to the tasks inside the partitions, as it came off the wire. Only the connection on the driver can hold
+it unacknowledged until Spark has committed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MessagesPartition(InputPartition):
-    """Messages that one task makes rows of."""
+    """The messages that one task turns into rows."""
 
     def __init__(self, first_ordinal: int, messages: list[Delivery]) -> None:
         super().__init__(None)
@@ -44,30 +44,30 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._intake: Intake | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The tasks need to know what to read, not the connection.
+        # The tasks need the options but not the connection.
         return {**self.__dict__, "_intake": None}
 
     def initialOffset(self) -> dict[str, object]:
-        """Before the first message."""
+        """Return the offset before the first message."""
         return Offset.start().to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As many messages as a batch may have."""
+        """Return the largest number of messages in a batch."""
         return ReadMaxRows(self.options.max_messages_per_batch)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What the queue holds now is the target."""
+        """Make what the queue holds now the target of the query."""
         self._on_driver().set_target()
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
-        """Acknowledge what Spark has committed, and plan the next batch."""
+        """Acknowledge what Spark has committed, plan the next batch, and return its end."""
         count = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.prefetch
         offset = Offset.of_dict(start)
         end = self._on_driver().next_offset(offset, count)
         return start if end == offset else end.to_dict()
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        """The messages of a batch, in pieces."""
+        """Return the messages of a batch, in pieces."""
         if start == end:
             return []
         first = Offset.of_dict(start)
@@ -76,18 +76,18 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [MessagesPartition(first.total + at, messages[at : at + size]) for at in range(0, len(messages), size)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """Rows of one piece, in a task."""
+        """Yield the rows of one piece. Spark calls this in a task."""
         assert isinstance(partition, MessagesPartition)
         return record_batches(partition.messages, self.columns, self.options.queue, partition.first_ordinal)
 
     def stop(self) -> None:
-        """Give back what Spark has not committed."""
+        """Requeue what Spark has not committed."""
         if self._intake is not None:
             self._intake.close()
 
     def _on_driver(self) -> Intake:
         if self._intake is None:
-            # With it comes pika, which no task needs.
+            # It imports pika, which no task needs.
             from leveret.spark.amqp.intake import Intake
 
             self._intake = Intake(self.options)

@@ -1,7 +1,7 @@
-"""How far a query has read: Spark keeps it in the checkpoint, and it has to suffice to go on after any crash.
+"""Offsets: how far a query has read. Spark keeps them in the checkpoint, and after any crash they must suffice.
 
-A queue has no positions. So an offset says which messages its batch had, by a digest of their identities: after a crash
-the broker hands them out again in their order, and the digest tells whether they are the ones.
+A queue has no positions. So an offset names the messages of its batch, by a digest of their identities. After a crash
+the broker redelivers the messages in order, and the digest shows whether they are those of the batch.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from typing import Self
 class Offset:
     """The end of a batch."""
 
-    # Messages read by the query so far; makes every offset another one.
+    # Messages that the query has read so far. It makes every offset unique.
     total: int
     # Messages of this batch.
     count: int
-    # The identity of the batch's first message, and the digest of all, in hexadecimal.
+    # The identity of the batch's first message, and the digest of all its messages, in hexadecimal.
     first: str
     digest: str
-    # Whether each message of the batch differs from the others and from those of the batch before it. Where messages
-    # repeat themselves, equal ones that come later cannot be told from ones that come again.
+    # Whether each message of the batch differs from the others and from those of the batch before it. If messages are
+    # equal, new ones cannot be distinguished from redelivered ones.
     distinct: bool
 
     @classmethod
     def start(cls) -> Self:
-        """Before the first message."""
+        """Return the offset before the first message."""
         return cls(total=0, count=0, first="", digest="", distinct=True)
 
     @classmethod
     def of_dict(cls, written: dict[str, object]) -> Self:
-        """As Spark has it from the checkpoint; raises ValueError for what no reader of ours wrote."""
+        """Return the offset that Spark read from the checkpoint. Raises ValueError if this format did not write it."""
         match written:
             case {"total": int(total), "count": int(count), "first": str(first), "digest": str(digest), **rest}:
                 return cls(total, count, first, digest, bool(rest.get("distinct")))
-        raise ValueError(f"the checkpoint holds an offset that is not of format amqp: {written!r}; use another one")
+        raise ValueError(
+            f"the checkpoint holds the offset {written!r}, which format amqp did not write; use another "
+            "checkpointLocation"
+        )
 
     def to_dict(self) -> dict[str, object]:
-        """As Spark writes it."""
+        """Return the offset as Spark writes it."""
         return {
             "total": self.total,
             "count": self.count,
@@ -51,7 +54,7 @@ class Offset:
         }
 
     def after(self, identities: Sequence[bytes], *, distinct: bool) -> Offset:
-        """The offset behind a further batch."""
+        """Return the offset behind a further batch."""
         return Offset(
             total=self.total + len(identities),
             count=len(identities),
@@ -61,10 +64,10 @@ class Offset:
         )
 
     def is_of(self, identities: Sequence[bytes]) -> bool:
-        """Whether these messages, in this order, are its batch."""
+        """Return whether these messages, in this order, are the offset's batch."""
         return len(identities) == self.count and digest_of(identities) == self.digest
 
 
 def digest_of(identities: Sequence[bytes]) -> str:
-    """The digest of a sequence of messages."""
+    """Return the digest of a sequence of messages."""
     return blake2b(b"".join(identities), digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
-"""The options of `format("amqp")`: each is one row here, with what it may be; a mistake is told where it was made.
+"""The options of `format("amqp")`: each is one row here, and is checked when the read or write is planned.
 
-Names are compared without regard to case, since Spark lower-cases them on its way. docs/spark-amqp.md lists every row.
+Names are compared without regard to case, because Spark lower-cases them. docs/spark-amqp.md lists every row.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Of one consumer.
+# The largest prefetch of one consumer.
 PREFETCH_MAX: Final = 65535
 
 STREAM_READ: Final = "readStream"
 BATCH_READ: Final = "read"
 WRITE: Final = "write"
 
-# Whose option it is. Reading a stream, reading a batch, and writing (both ways) share what both name.
+# The operations that accept each option: reading a stream, reading a batch, and writing a batch or a stream.
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "url": (STREAM_READ, BATCH_READ, WRITE),
     "user": (STREAM_READ, BATCH_READ, WRITE),
@@ -46,20 +46,20 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "confirmWindow": (WRITE,),
     "confirmTimeoutSeconds": (WRITE,),
 }
-# Spark hands its own to the sink as well.
+# Spark passes its own options to the sink too.
 _OF_SPARK: Final = ("checkpointlocation",)
 _SPELLING: Final = {name.lower(): name for name in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A broker, and who logs in there."""
+    """A broker, and the user that logs in to it."""
 
     url: str = field(repr=False)
     connection_name: str
 
     def parameters(self) -> Parameters:
-        """What pika connects with."""
+        """Return pika's connection parameters."""
         import pika
 
         parameters = pika.URLParameters(self.url)
@@ -68,28 +68,28 @@ class Endpoint:
 
     @property
     def place(self) -> str:
-        """Host and port, for texts."""
+        """The host and port, for messages."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port or (5671 if parts.scheme == 'amqps' else 5672)}"
 
     @property
     def user(self) -> str:
-        """Who logs in."""
+        """The user's name."""
         return unquote(urlsplit(self.url).username or "guest")
 
     @property
     def vhost(self) -> str:
-        """The virtual host: "/" where the URL names none."""
+        """The virtual host; "/" if the URL names none."""
         return unquote(urlsplit(self.url).path[1:]) or "/"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamReadOptions:
-    """How a stream is read."""
+    """The options of `readStream`."""
 
     endpoint: Endpoint
     queue: str
-    # "commit": when Spark has committed the batch; "auto": when it is read, before Spark has it.
+    # When to acknowledge. "commit": once Spark has committed the batch; "auto": on reading, before Spark has it.
     ack: str
     exclusive: bool
     max_messages_per_batch: int
@@ -101,24 +101,24 @@ class StreamReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class BatchReadOptions:
-    """How a batch is read."""
+    """The options of `read`."""
 
     endpoint: Endpoint
     queue: str
-    # "requeue": never; "on_read": as it is read.
+    # When to acknowledge. "requeue": never; "on_read": as each message is read.
     ack: str
-    # None: what is ready when the reading begins.
+    # None: as many messages as are ready when reading begins.
     max_messages: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How messages are published."""
+    """The options of `write` and `writeStream`."""
 
     endpoint: Endpoint
     exchange: str | None
     routing_key: str | None
-    # "fail", "ignore", or "column": as the row's column `mandatory` says.
+    # What to do with a returned message: "fail", "ignore", or "column", by the row's column `mandatory`.
     on_return: str
     persistent: bool
     confirm_window: int
@@ -126,19 +126,19 @@ class WriteOptions:
 
 
 def check_reading(options: Mapping[str, str]) -> None:
-    """Find what is wrong with options whichever way a queue will be read; raises OptionError."""
+    """Check what every read needs, before it is known which read it is. Raises OptionError."""
     _required(_known(options, STREAM_READ, BATCH_READ), "queue", "the queue to read")
     _endpoint(options)
 
 
 def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
-    """Those of `readStream`; raises OptionError."""
+    """Return the options of `readStream`. Raises OptionError if one is unknown, missing or invalid."""
     given = _known(options, STREAM_READ)
     queue = _required(given, "queue", "the queue to read")
     batch = _number(given, "maxMessagesPerBatch", 10_000, PREFETCH_MAX)
     exclusive = _boolean(given, "exclusive", default=False)
-    # At most two consumers, each with all the room the protocol can give it; of exclusive ones there is one. Who does
-    # not ask for two has one: a second, and more unacknowledged messages, make RabbitMQ slower than they help.
+    # Two consumers at most, each with the largest prefetch of the protocol; an exclusive consumer is the only one. One
+    # is the default, because a second one and more unacknowledged messages slow RabbitMQ down more than they help.
     largest = PREFETCH_MAX if exclusive else 2 * PREFETCH_MAX
     return StreamReadOptions(
         endpoint=_endpoint(given),
@@ -154,7 +154,7 @@ def stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
 
 
 def batch_read_options(options: Mapping[str, str]) -> BatchReadOptions:
-    """Those of `read`; raises OptionError."""
+    """Return the options of `read`. Raises OptionError if one is unknown, missing or invalid."""
     given = _known(options, BATCH_READ)
     return BatchReadOptions(
         endpoint=_endpoint(given),
@@ -165,14 +165,14 @@ def batch_read_options(options: Mapping[str, str]) -> BatchReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Those of `write` and `writeStream`; raises OptionError."""
+    """Return the options of `write` and `writeStream`. Raises OptionError if one is unknown, missing or invalid."""
     given = _known(options, WRITE)
     exchange, routing_key, queue = given.get("exchange"), given.get("routingkey"), given.get("queue")
     if queue is not None:
         if exchange is not None or routing_key is not None:
             raise OptionError(
-                "option queue says all (the default exchange, the queue's name as routing key): "
-                "leave out exchange and routingKey, or leave out queue"
+                "option queue excludes exchange and routingKey: it means the default exchange and the queue's name as "
+                "routing key; leave out queue, or leave out the others"
             )
         exchange, routing_key = "", queue
     return WriteOptions(
@@ -187,7 +187,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _known(options: Mapping[str, str], *ways: str) -> dict[str, str]:
-    """The options by their lower-cased names, when all are those of one of the ways."""
+    """Return the options by their lower-cased names. Raises OptionError if one belongs to none of the `ways`."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name in _OF_SPARK:
@@ -197,7 +197,8 @@ def _known(options: Mapping[str, str], *ways: str) -> dict[str, str]:
         spelled = _SPELLING[name]
         if not set(ways) & set(OPTIONS[spelled]):
             raise OptionError(
-                f"option {spelled} is one of {' and '.join(OPTIONS[spelled])}, not of {' or '.join(ways)}"
+                f"option {spelled} belongs to {' and '.join(OPTIONS[spelled])}, not to {' or '.join(ways)}; "
+                "leave it out"
             )
     return given
 
@@ -211,7 +212,7 @@ def _required(given: Mapping[str, str], name: str, meaning: str) -> str:
 
 def _endpoint(options: Mapping[str, str]) -> Endpoint:
     given = {name.lower(): value for name, value in options.items()}
-    url = _required(given, "url", "the broker's, as in amqp://guest:guest@localhost:5672/%2F")
+    url = _required(given, "url", "the broker's URL, for example amqp://guest:guest@localhost:5672/%2F")
     parts = _parts_of(url)
     if "user" in given or "password" in given:
         own = unquote(parts.username or "guest"), unquote(parts.password or "guest")
@@ -220,11 +221,12 @@ def _endpoint(options: Mapping[str, str]) -> Endpoint:
         parts = parts._replace(netloc=f"{quote(user, safe='')}:{quote(password, safe='')}@{host}")
     elif parts.username and parts.password is None:
         raise OptionError(
-            "option url names a user without a password: write user:password@, or set the option password"
+            f"option url names the user {unquote(parts.username)!r} without a password: write user:password@, or set "
+            "the option password"
         )
     endpoint = Endpoint(parts.geturl(), given.get("connectionname") or "leveret.spark")
     if parts.query:
-        # The rest of a URL is as it should be; what stands here pika alone understands.
+        # The rest of the URL was checked above. Only pika understands the query.
         _understood(endpoint.parameters, "option url")
     return endpoint
 
@@ -234,8 +236,8 @@ def _parts_of(url: str) -> SplitResult:
     _understood(lambda: parts.port, "option url")
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
         raise OptionError(
-            f"option url begins with {parts.scheme or 'nothing'}://, not with amqp:// or amqps:// and a host, "
-            "as in amqp://guest:guest@localhost:5672/%2F"
+            f"option url is not an AMQP URL, its scheme is {parts.scheme!r} and its host {parts.hostname or ''!r}: it "
+            "must begin with amqp:// or amqps:// and name a host, for example amqp://guest:guest@localhost:5672/%2F"
         )
     return parts
 
@@ -244,23 +246,25 @@ def _understood(read: Callable[[], T], what: str) -> T:
     try:
         return read()
     except (ValueError, TypeError) as error:
-        raise OptionError(f"{what} cannot be understood: {error}") from error
+        raise OptionError(
+            f"{what} is invalid: {error}; write it as in amqp://guest:guest@localhost:5672/%2F"
+        ) from error
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
-    """One of the choices, the first of which is the default; `elsewhere` are those of another way."""
+    """Return one of the choices; the first is the default. `elsewhere` maps choices to the operation that has them."""
     value = given.get(name.lower(), choices[0]).lower()
     if value in elsewhere:
-        raise OptionError(f"{name}={value} is for {elsewhere[value]}; here it is one of {', '.join(choices)}")
+        raise OptionError(f"option {name}={value} belongs to {elsewhere[value]}; use one of {', '.join(choices)}")
     if value not in choices:
-        raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+        raise OptionError(f"option {name}={value!r} is not valid; use one of {', '.join(choices)}")
     return value
 
 
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     value = given.get(name.lower(), str(default)).lower()
     if value not in ("true", "false"):
-        raise OptionError(f"option {name}: {value!r} is neither true nor false")
+        raise OptionError(f"option {name}={value!r} is neither true nor false; use one of them")
     return value == "true"
 
 
@@ -268,7 +272,7 @@ def _number(given: Mapping[str, str], name: str, default: int, largest: int) -> 
     value = given.get(name.lower(), str(default))
     number = int(value) if value.isascii() and value.isdigit() else 0
     if not 1 <= number <= largest:
-        raise OptionError(f"option {name}: {value!r} is not a whole number from 1 to {largest}")
+        raise OptionError(f"option {name}={value!r} must be a whole number from 1 to {largest}")
     return number
 
 
@@ -279,5 +283,5 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise OptionError(f"option {name}: {value!r} is not a number of seconds")
+        raise OptionError(f"option {name}={value!r} must be a number of seconds, 0 or more")
     return seconds

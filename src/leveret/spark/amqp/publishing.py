@@ -1,4 +1,4 @@
-"""Publishing with confirms in flight: a window of messages the broker has not yet taken responsibility for."""
+"""A publisher with a window: it keeps publishing while up to a limit of messages await their confirm."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from leveret.spark.amqp.link import Link
 
-# Handed to the connection at once: enough to make a wake-up of its thread cheap.
+# Messages are passed to the connection's thread in chunks, so that waking it costs little per message.
 _CHUNK_BYTES: Final = 65536
 _CHUNK_MESSAGES: Final = 250
-# Not yet confirmed, whatever the window says: large messages must not fill the memory.
+# The limit of unconfirmed bytes, whatever the window is: large messages must not fill the memory.
 _BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 
 
 class Publisher:
-    """One link in confirm mode; every message given to it is confirmed when `finish` returns."""
+    """A link in confirm mode. Once `finish` returns, the broker has confirmed every message."""
 
     def __init__(self, link: Link, options: WriteOptions) -> None:
         self._link = link
@@ -33,24 +33,27 @@ class Publisher:
         self._chunk: list[bytes] = []
         self._chunk_bytes = 0
         self._published = 0
-        # Everything up to here is confirmed; above it, single ones.
+        # Every tag up to this one is confirmed, and above it those in `_early`.
         self._confirmed = 0
         self._early: set[int] = set()
-        # Last tag and size of what was sent, the oldest first.
+        # The last tag and the size of each chunk that was sent, oldest first.
         self._sent: deque[tuple[int, int]] = deque()
         self._bytes_in_flight = 0
         self._refusal: PublishError | None = None
         link.confirm(self._on_confirm, self._on_return)
 
     def publish(self, frames: bytes) -> None:
-        """Send one message, when there is room. Raises PublishError for any earlier one, and LinkError."""
+        """Send one message, and wait for room in the window if needed.
+
+        Raises PublishError if an earlier message was nacked, returned or not confirmed in time, and LinkError.
+        """
         self._chunk.append(frames)
         self._chunk_bytes += len(frames)
         if self._chunk_bytes >= _CHUNK_BYTES or len(self._chunk) >= min(_CHUNK_MESSAGES, self._options.confirm_window):
             self._send_chunk()
 
     def finish(self) -> int:
-        """Wait for every confirm; returns the number of messages. Raises as `publish` does."""
+        """Wait for every confirm, and return the number of messages. Raises as `publish` does."""
         if self._chunk:
             self._send_chunk()
         self._wait(lambda: self._confirmed == self._published)
@@ -73,7 +76,7 @@ class Publisher:
         self._link.send(b"".join(chunk))
 
     def _wait(self, is_enough: Callable[[], bool]) -> None:
-        """Until it is enough; every confirm gives the broker its time anew."""
+        """Wait until `is_enough`. Every confirm restarts the timeout."""
         timeout_s = self._options.confirm_timeout_s
         with self._changed:
             seen = self._confirmed + len(self._early)
@@ -91,18 +94,18 @@ class Publisher:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise PublishError(self._late_text())
-                # A failing link does not wake this up.
+                # A link that fails does not notify this condition.
                 self._changed.wait(min(left, 0.5))
 
     def _late_text(self) -> str:
         open_count = self._published - self._confirmed - len(self._early)
         text = f"{open_count} messages were not confirmed within {self._options.confirm_timeout_s:g} s"
         if self._link.blocked_because:
-            return f"{text}: the broker has blocked this connection ({self._link.blocked_because})"
-        return f"{text} (option confirmTimeoutSeconds)"
+            return f"{text}: the broker has blocked this connection ({self._link.blocked_because}); clear its alarm"
+        return f"{text}; raise the option confirmTimeoutSeconds if the broker is only slow"
 
     def _on_confirm(self, tag: int, multiple: bool, is_ack: bool) -> None:
-        """On the link's thread."""
+        """Count a confirm. Runs on the link's thread."""
         with self._changed:
             if not is_ack and self._refusal is None:
                 count = tag - self._confirmed if multiple else 1
@@ -123,7 +126,7 @@ class Publisher:
             self._changed.notify_all()
 
     def _on_return(self, method: pika.spec.Basic.Return, properties: pika.BasicProperties) -> None:
-        """On the link's thread. A return comes before the confirm of its message."""
+        """Refuse a returned message. Runs on the link's thread, before the confirm of the same message."""
         with self._changed:
             if self._refusal is None:
                 self._refusal = PublishError(

@@ -1,6 +1,6 @@
-"""Deliveries as rows: how the octets of a message become the columns it has in a DataFrame.
+"""Deliveries as rows: how the bytes of a message become its columns in a DataFrame.
 
-Decoded in the tasks, from what the driver took off the wire: a batch costs the driver's process next to nothing.
+The tasks decode what the driver took off the wire, so a batch costs the driver's process next to nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     TimestampType: pa.timestamp("us", tz="UTC"),
 }
 ROWS_PER_RECORD_BATCH: Final = 10_000
-# The last second of the year 9999: Python's calendar, and with it `collect`, ends there.
+# The last second of the year 9999, where Python's calendar and so `collect` end.
 _LAST_SECOND: Final = 253_402_300_799
 _TEXT: Final = ("utf-8", "replace")
 _TAG_AND_FLAG: Final = Struct(">QB")
@@ -52,7 +52,7 @@ _SECONDS: Final = Struct(">Q")
 def record_batches(
     deliveries: Sequence[Delivery], columns: Sequence[str], queue: str, first_ordinal: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of deliveries, in their order, as Arrow has them."""
+    """Yield the rows of deliveries, in their order, as Arrow record batches."""
     for at in range(0, len(deliveries), ROWS_PER_RECORD_BATCH):
         part = deliveries[at : at + ROWS_PER_RECORD_BATCH]
         yield _record_batch(part, columns, queue, first_ordinal + at)
@@ -88,20 +88,20 @@ def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _routes(octets: list[bytes]) -> list[tuple[str, str]]:
-    """Exchange and routing key of each; what repeats is decoded once, which is most."""
+def _routes(encoded: list[bytes]) -> list[tuple[str, str]]:
+    """Return the exchange and routing key of each message. Equal routes, which most are, are decoded once."""
     known: dict[bytes, tuple[str, str]] = {}
-    for one in octets:
-        if one not in known:
-            size = one[0]
-            known[one] = one[1 : 1 + size].decode(*_TEXT), one[2 + size :].decode(*_TEXT)
-    return [known[one] for one in octets]
+    for route in encoded:
+        if route not in known:
+            size = route[0]
+            known[route] = route[1 : 1 + size].decode(*_TEXT), route[2 + size :].decode(*_TEXT)
+    return [known[route] for route in encoded]
 
 
 def _properties(headers: Sequence[bytes], names: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of those properties that any message has. Hot: once for each message.
+    """Return the values of the properties that at least one message has. Hot: once for each message.
 
-    What nobody can decode has none: the broker does not check what clients publish.
+    Properties that cannot be decoded are null, because the broker does not check what clients publish.
     """
     columns: dict[str, list[Any]] = {}
     steps_of: dict[int, list[tuple[Any, list[Any] | None]]] = {}
@@ -113,7 +113,7 @@ def _properties(headers: Sequence[bytes], names: Sequence[str]) -> dict[str, lis
         try:
             for read, values in steps_of[flags]:
                 if read is None:
-                    # A short string, which most are.
+                    # Most properties are short strings.
                     start = at + 1
                     at = start + header[at]
                     if values is not None:
@@ -130,7 +130,7 @@ def _properties(headers: Sequence[bytes], names: Sequence[str]) -> dict[str, lis
 def _steps(
     flags: int, names: Sequence[str], columns: dict[str, list[Any]], count: int
 ) -> list[tuple[Any, list[Any] | None]]:
-    """What stands in a header with these flags, as far as the last property that is asked for, and where it goes."""
+    """Return the readers of a header with these flags, up to the last wanted property, each with its target list."""
     present = [name for position, name in enumerate(PROPERTY_NAMES) if flags & 0x8000 >> position]
     steps: list[tuple[Any, list[Any] | None]] = []
     length = 0
@@ -142,7 +142,7 @@ def _steps(
     return steps[:length]
 
 
-def _read_octet(header: bytes, at: int) -> tuple[int, int]:
+def _read_byte(header: bytes, at: int) -> tuple[int, int]:
     return header[at], at + 1
 
 
@@ -157,19 +157,19 @@ def _read_headers(header: bytes, at: int) -> tuple[str, int]:
     return headers_to_json(Table.decode(header[start:end]).to_python()), end
 
 
-# The others are short strings.
+# The readers of the properties that are not short strings.
 _READERS: Final = {
     "headers": _read_headers,
-    "delivery_mode": _read_octet,
-    "priority": _read_octet,
+    "delivery_mode": _read_byte,
+    "priority": _read_byte,
     "timestamp": _read_time,
 }
 
 
 def headers_to_json(headers: dict[str, object]) -> str:
-    """A table of headers as JSON: times in ISO 8601, octets that are no text in base64, decimals as numbers."""
+    """Return headers as JSON: times in ISO 8601, bytes that are not text in base64, decimals as numbers."""
     text = json.dumps(headers, ensure_ascii=False, default=_json_value)
-    # Octets that are no UTF-8 stand in names as surrogates, which Arrow does not take.
+    # Names hold bytes that are not UTF-8 as surrogates, which Arrow does not accept.
     return text.encode("utf-8", "surrogateescape").decode(*_TEXT)
 
 
@@ -181,4 +181,4 @@ def _json_value(value: object) -> object:
             return base64.b64encode(value).decode("ascii")
         case Decimal():
             return float(value)
-    raise TypeError(f"a header holds {type(value).__name__}")
+    raise TypeError(f"a header holds a {type(value).__name__}, which JSON cannot hold")

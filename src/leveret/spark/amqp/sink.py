@@ -1,7 +1,7 @@
-"""Writing a DataFrame to a broker, as a batch or as a stream: every row one message, published by its task.
+"""The sink: it writes a DataFrame to a broker, as a batch or as a stream. Each row becomes one message.
 
-A task that returns has the broker's confirm for each of its messages; one that fails is repeated by Spark, and so are
-its messages. They have the same message ids at every repetition: query/batch/partition/number.
+When a task returns, the broker has confirmed each of its messages. If a task fails, Spark repeats it, and so its
+messages. A repeated message has the same message id: query/batch/partition/number.
 """
 
 from __future__ import annotations
@@ -30,54 +30,54 @@ if TYPE_CHECKING:
 
 @dataclass
 class Published(WriterCommitMessage):
-    """What a task tells the driver: the number of messages it has published."""
+    """A task's report to the driver: the number of messages that it published."""
 
     count: int
 
 
 def check_writing(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
-    """Find what is wrong before any task starts; raises OptionError."""
+    """Check a write before any task starts. Raises OptionError if it overwrites or if a column is wrong."""
     if overwrite:
         raise OptionError(
-            "a broker cannot take messages back, so there is no overwriting: write with mode('append'), "
-            "stream with outputMode('append') or ('update')"
+            "overwriting is not possible, because a broker cannot take messages back: write with mode('append'), "
+            "stream with outputMode('append') or outputMode('update')"
         )
     check_columns(schema, options)
 
 
 class AmqpWriter(DataSourceArrowWriter):
-    """A batch of messages."""
+    """The writer of a batch of messages."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
-        # Made once, on the driver: the same in every attempt of a task.
+        # It is made once, on the driver, so it is the same in every attempt of a task.
         self.name = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[RecordBatch]) -> Published:
-        """In a task."""
+        """Publish the rows of one partition. Spark calls this in a task."""
         return publish(iterator, self.options, self.name)
 
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):
-    """A micro-batch of messages."""
+    """The writer of a micro-batch of messages."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[RecordBatch]) -> Published:
-        """In a task."""
+        """Publish the rows of one partition. Spark calls this in a task."""
         return publish(iterator, self.options, "stream")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Everything is confirmed already."""
+        """Do nothing: everything is confirmed already."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was published stays published; its repetition has the same message ids."""
+        """Do nothing: what was published stays published, and repeated messages have the same message ids."""
 
 
 def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) -> Published:
-    """Publish rows and wait for the confirms; raises PublishError, LinkError, OptionError."""
-    # With it comes pika, which the planning of a write does not need.
+    """Publish rows and wait for the confirms. Raises PublishError, LinkError and OptionError."""
+    # It imports pika, which planning a write does not need.
     from leveret.spark.amqp.link import Link
 
     link = Link(options.endpoint)
@@ -93,7 +93,7 @@ def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) ->
 
 
 def _id_prefix(name: str) -> str:
-    """Query, batch and partition: a micro-batch has Spark's own, which survive a restart."""
+    """Return query, batch and partition. Those of a micro-batch are Spark's and survive a restart."""
     context = TaskContext.get()
     if context is None:
         return f"{name}/0/0"

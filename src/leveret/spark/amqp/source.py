@@ -1,7 +1,7 @@
-"""`format("amqp")`: what Spark makes of a name and options.
+"""The data source `format("amqp")`: it gives Spark a reader or a writer for a set of options.
 
-Spark asks each question in a new process. So what an answer needs is imported when it is asked for: a connection's pika
-and the Arrow of rows would cost more than the answers.
+Spark calls each method in a new process. So modules are imported only where they are needed: importing pika and Arrow
+would cost more than the calls themselves.
 """
 
 from __future__ import annotations
@@ -26,37 +26,40 @@ if TYPE_CHECKING:
 
 
 class AmqpDataSource(DataSource):
-    """Queues and exchanges of an AMQP 0-9-1 broker."""
+    """The queues and exchanges of an AMQP 0-9-1 broker, as a data source."""
 
     @classmethod
     def name(cls) -> str:
-        """As in `format("amqp")`."""
+        """Return the name for `format("amqp")`."""
         return "amqp"
 
     def schema(self) -> StructType:
-        """The columns of a message; raises OptionError for options that no reading has."""
+        """Return the columns of a message. Raises OptionError if neither kind of read accepts the options."""
         check_reading(self.options)
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
+        """Return the reader for `spark.read`."""
         from leveret.spark.amqp.batch import AmqpBatchReader
 
         return AmqpBatchReader(batch_read_options(self.options), checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`; raises OptionError on a Spark whose sources cannot tell what was committed."""
+        """Return the reader for `spark.readStream`.
+
+        Raises OptionError before Spark 4.2, in which a source cannot learn what was committed.
+        """
         if _version_of(pyspark.__version__) < (4, 2):
             raise OptionError(
-                f"readStream.format('amqp') needs Spark 4.2 or newer, and this is {pyspark.__version__}; "
-                "read, write and writeStream work from 4.0"
+                f"readStream.format('amqp') needs Spark 4.2 or newer, but this is {pyspark.__version__}; "
+                "upgrade pyspark, or use read, write and writeStream, which work from 4.0"
             )
         from leveret.spark.amqp.micro_batches import AmqpStreamReader
 
         return AmqpStreamReader(stream_read_options(self.options), checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For `DataFrame.write`."""
+        """Return the writer for `DataFrame.write`."""
         from leveret.spark.amqp.sink import AmqpWriter, check_writing
 
         options = write_options(self.options)
@@ -64,7 +67,7 @@ class AmqpDataSource(DataSource):
         return AmqpWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For `DataFrame.writeStream`."""
+        """Return the writer for `DataFrame.writeStream`."""
         from leveret.spark.amqp.sink import AmqpStreamWriter, check_writing
 
         options = write_options(self.options)
