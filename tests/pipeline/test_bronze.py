@@ -162,11 +162,11 @@ def test_refused_files_are_counted_and_nothing_of_them_is_read(read: Read) -> No
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("newer.jsonl", "it has version 2 of the trace format, and this leveret reads version 1"),
-        ("foreign.jsonl", "its first line is no header of a leveret trace"),
+        ("newer.jsonl", "it has version 2 of the trace format, but this leveret reads version 1"),
+        ("foreign.jsonl", "its first line is not the header of a leveret trace"),
         ("empty.jsonl", "it is empty"),
-        ("head.jsonl", "its first line is cut"),
-        ("no.parquet", "it is no Parquet file, or its end is missing"),
+        ("head.jsonl", "its first line is cut off"),
+        ("no.parquet", "it is not a Parquet file, or its end is missing"),
     ],
 )
 def test_a_refusal_has_its_reason(read: Read, name: str, reason: str) -> None:
@@ -177,7 +177,7 @@ def test_a_refusal_has_its_reason(read: Read, name: str, reason: str) -> None:
 
 
 def test_a_place_without_traces_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoTracesError, match=f"{tmp_path} holds no trace: no file that ends in .jsonl"):
+    with pytest.raises(NoTracesError, match=f"{tmp_path} holds no trace: no file in it ends in .jsonl"):
         find([tmp_path])
     with pytest.raises(NoTracesError, match="nowhere does not exist"):
         find([tmp_path / "nowhere"])

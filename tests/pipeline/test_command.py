@@ -1,4 +1,4 @@
-"""The commands, as somebody types them."""
+"""The commands, as a user types them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass
 class Updated:
-    """One call of `update` for all that has to be said of it, since that computes every table."""
+    """One call of `update`, shared by the tests, because it computes every table."""
 
     folder: Path
     code: int
@@ -63,11 +63,11 @@ def test_files_that_are_bad_are_named_and_nothing_else_is_lost(spark: SparkSessi
         0,
         [
             f"refused {traces}/empty.jsonl: it is empty",
-            f"refused {traces}/foreign.jsonl: its first line is no header of a leveret trace",
-            f"refused {traces}/newer.jsonl: it has version 2 of the trace format, and this leveret reads "
+            f"refused {traces}/foreign.jsonl: its first line is not the header of a leveret trace",
+            f"refused {traces}/newer.jsonl: it has version 2 of the trace format, but this leveret reads "
             "version 1; use the leveret that wrote it, or a newer one",
-            f"cut {traces}/cut.jsonl: its whole lines are used",
-            "3 files taken in, 3 refused, 0 as before",
+            f"cut {traces}/cut.jsonl: only its complete lines are used",
+            "3 files ingested, 3 refused, 0 unchanged",
             "5 runs brought up to date",
         ],
     )
@@ -97,7 +97,10 @@ def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[s
 
     assert main(["pipeline", "diff", "good", "zzz", "-w", updated.warehouse]) == 2
     said = capsys.readouterr().err
-    assert "no run and no commit is called 'zzz', nor begins so; the newest runs are " in said
+    assert (
+        "'zzz' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are "
+        in said
+    )
 
 
 def test_two_traces_of_one_workload_are_compared(
@@ -116,7 +119,7 @@ def test_two_traces_of_one_workload_are_compared(
     assert delivered.startswith("delivered orders 6, missing: {")
     assert published.startswith("published 6, missing: {")
     assert count == "2 differences between ours.jsonl and late.jsonl"
-    assert said.err.endswith("with --each test, what one test did differently does not shift what the others did\n")
+    assert said.err.endswith("with --each test, a difference in one test does not shift the positions of the others\n")
 
     assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
     assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
@@ -128,8 +131,8 @@ def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.C
 
     assert main(["pipeline", "parity", "ours.jsonl", "theirs"]) == 2
     said = capsys.readouterr()
-    assert said.out == f"refused {folder}/theirs/foreign.jsonl: its first line is no header of a leveret trace\n"
-    assert said.err == "leveret: theirs: no trace could be used\n"
+    assert said.out == f"refused {folder}/theirs/foreign.jsonl: its first line is not the header of a leveret trace\n"
+    assert said.err == "leveret: theirs: no trace could be used; the reasons are listed above\n"
 
 
 def test_rules_of_ones_own_are_imported_for_a_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +149,7 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
     main(["pipeline", "ingest", "traces", "-w", "warehouse"])
     write(folder / "b.jsonl", [header("b"), *WHOLE])
     main(["pipeline", "ingest", "traces", "b.jsonl", "-w", "warehouse"])
-    assert capsys.readouterr().out.splitlines()[-1] == "1 files taken in, 0 refused, 1 as before"
+    assert capsys.readouterr().out.splitlines()[-1] == "1 files ingested, 0 refused, 1 unchanged"
 
     codes = [
         main(["pipeline", "compact", "-w", "warehouse"]),
@@ -156,20 +159,20 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
 
     merged, removed, nothing = capsys.readouterr().out.splitlines()
     assert codes == [0, 0, 0]
-    assert (merged, nothing) == ("2 batches merged into one", "there was nothing to merge")
+    assert (merged, nothing) == ("2 batches merged into one", "nothing to merge")
     assert removed.startswith("4 unused batches removed, ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ingest", "nowhere", "-w", "w"], "nowhere does not exist"),
+        (["ingest", "nowhere", "-w", "w"], "nowhere does not exist; name a folder of traces, or a trace file"),
         (
             ["ingest", ".", "-w", "w"],
-            ". holds no trace: no file that ends in .jsonl, .jsonl.gz, .parquet",
+            ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with --leveret-trace",
         ),
-        (["update", "-w", "w"], "w is no warehouse; `leveret pipeline ingest` makes one"),
-        (["compact", "-w", "w"], "w is no warehouse; `leveret pipeline ingest` makes one"),
+        (["update", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
+        (["compact", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_started(

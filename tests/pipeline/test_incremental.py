@@ -180,7 +180,7 @@ def test_killed_between_two_tables_it_is_run_again(spark: SparkSession, tmp_path
     assert rows(spark, warehouse) == at_once(spark, tmp_path / "traces", tmp_path / "batch")
 
 
-def test_a_table_that_reads_what_there_is_not_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_reads_a_missing_table_is_named(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
     incremental.ingest(spark, [tmp_path / "traces"], warehouse)
@@ -190,7 +190,7 @@ def test_a_table_that_reads_what_there_is_not_is_named(spark: SparkSession, tmp_
         incremental.update(spark, warehouse, tables={**SMALL_TABLES, "orphan": orphan})
 
 
-def test_a_table_that_is_not_what_it_declares_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_with_another_type_than_declared_is_named(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
     incremental.ingest(spark, [tmp_path / "traces"], warehouse)
@@ -199,15 +199,17 @@ def test_a_table_that_is_not_what_it_declares_is_named(spark: SparkSession, tmp_
         return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
 
     wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
-    with pytest.raises(ValueError, match="table 'wordy' has n as bigint, built string: cast it"):
+    with pytest.raises(
+        ValueError, match="table 'wordy' declares column 'n' as bigint, but it was built as string: cast it"
+    ):
         incremental.update(spark, warehouse, tables={"wordy": wordy})
     with pytest.raises(KeyError, match="unknown table 'kindes'; did you mean 'kinds'"):
         plain(spark, warehouse, "kindes")
-    with pytest.raises(NoWarehouseError, match="nowhere is no warehouse"):
+    with pytest.raises(NoWarehouseError, match="nowhere is not a warehouse"):
         plain(spark, Warehouse(tmp_path / "nowhere"), "kinds")
 
 
-def test_a_line_damaged_within_is_told_as_a_cut(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_line_counts_as_a_cut(spark: SparkSession, tmp_path: Path) -> None:
     lines = text([header("a"), *WHOLE]).splitlines(keepends=True)
     lines.insert(9, '{"kind":"enq\n')
     (tmp_path / "a.jsonl").write_text("".join(lines))

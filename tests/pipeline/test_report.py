@@ -79,7 +79,7 @@ def page(spark: SparkSession, warehouse: Warehouse) -> str:
 
 
 class _Reader(HTMLParser):
-    """The text of each section, and every element there is."""
+    """The text of each section, and the names of all elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def test_page_needs_nothing_but_itself(page: str) -> None:
     assert len(page.encode()) < 300_000
 
 
-def test_newest_run_is_told_and_compared_with_the_one_before(page: str) -> None:
+def test_newest_run_is_reported_and_compared_with_the_one_before(page: str) -> None:
     sections = _sections(page)
 
     assert "Run second" in page.replace("<code>", "").replace("</code>", "")
@@ -139,29 +139,29 @@ def test_newest_run_is_told_and_compared_with_the_one_before(page: str) -> None:
 
 
 def test_dropped_messages_are_listed_with_exchange_routing_key_and_reason(page: str) -> None:
-    told = _sections(page)["run"]
+    text = _sections(page)["run"]
 
-    assert "eventsmisspeltno queue wanted it1" in told
-    assert "the default exchangeworknacked to its publisher: a fault that the test asked for took it1" in told
+    assert "eventsmisspeltit had no queue to go to1" in text
+    assert "the default exchangeworknacked to its publisher: a fault that the test injected dropped it1" in text
 
 
-def test_violation_is_told_with_its_test_and_its_life_in_order(page: str) -> None:
-    told = _sections(page)["violations"]
+def test_violation_is_listed_with_its_test_and_its_life_in_order(page: str) -> None:
+    text = _sections(page)["violations"]
 
-    assert "A message was acknowledged twice" in told
+    assert "A message was acknowledged twice" in text
     life = ["published by the test", "put into", "delivered from", "acknowledged (copy 1) by connection 1, channel 1"]
-    places = [told.index(step) for step in life]
+    places = [text.index(step) for step in life]
     assert places == sorted(places)
-    assert "tests/test_a.py::test_it" in told
+    assert "tests/test_a.py::test_it" in text
 
 
-def test_flaky_test_is_told_with_the_queue_in_which_it_differs(page: str) -> None:
-    told = _sections(page)["flaky"]
+def test_flaky_test_is_listed_with_the_queue_in_which_it_differs(page: str) -> None:
+    text = _sections(page)["flaky"]
 
-    assert "tests/test_a.py::test_<b>" in told
-    assert "tests/test_a.py::test_it" not in told
-    assert "1 run: 2 acknowledged, 1 dead-lettered" in told
-    assert "1 run: 2 acknowledged" in told
+    assert "tests/test_a.py::test_<b>" in text
+    assert "tests/test_a.py::test_it" not in text
+    assert "1 run: 2 acknowledged, 1 dead-lettered" in text
+    assert "1 run: 2 acknowledged" in text
 
 
 def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:
@@ -169,17 +169,17 @@ def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:
 
 
 def test_tests_that_left_something_over_are_named(page: str) -> None:
-    told = _sections(page)["queues"].partition("Left over by")[2]
+    text = _sections(page)["queues"].partition("Left over by")[2]
 
-    assert "tests/test_a.py::test_" in told
-    assert "left_ready" in told
+    assert "tests/test_a.py::test_" in text
+    assert "left_ready" in text
 
 
-def test_what_nothing_used_is_named(page: str) -> None:
-    told = _sections(page)["coverage"]
+def test_unused_bindings_are_named(page: str) -> None:
+    text = _sections(page)["coverage"]
 
-    assert "events -> " in told
-    assert "(never.used)" in told
+    assert "events -> " in text
+    assert "(never.used)" in text
 
 
 def test_active_session_is_the_callers_again(spark: SparkSession, page: str) -> None:
@@ -190,7 +190,7 @@ def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehous
     sections = _sections(report(spark, warehouse, "c0ffee"))
 
     assert "4 tests" in sections["run"]
-    assert "There is no earlier run" in sections["comparison"]
+    assert "This warehouse has no earlier run" in sections["comparison"]
 
 
 def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: Warehouse) -> None:
@@ -198,7 +198,7 @@ def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: War
 
     assert choose(runs, "c0ff") == choose(runs, "c0ffee")
     assert choose(runs, "c0ff").name == "c0ffee"
-    with pytest.raises(NoSuchRunError, match="no run and no commit is called 'c0'"):
+    with pytest.raises(NoSuchRunError, match="'c0' matches no run and no commit"):
         choose(runs, "c0")
 
 
@@ -207,7 +207,7 @@ def test_beginning_of_a_run_stands_for_it(spark: SparkSession) -> None:
     runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
 
     assert choose(runs, "noon").name == "noon-1"
-    with pytest.raises(NoSuchRunError, match="'night' begins several runs: night-1, night-2"):
+    with pytest.raises(NoSuchRunError, match="'night' matches several runs: night-1, night-2; give more characters"):
         choose(runs, "night")
 
 
@@ -215,13 +215,16 @@ def test_beginning_of_several_commits_names_them(spark: SparkSession) -> None:
     rows = [(1, name, f"abcd{name}", "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("one", "two")]
     runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
 
-    with pytest.raises(NoSuchRunError, match="'abcd' begins several commits: abcdone, abcdtwo"):
+    with pytest.raises(NoSuchRunError, match="'abcd' matches several commits: abcdone, abcdtwo; give more characters"):
         choose(runs, "abcd")
 
 
 def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
-    told = "no run and no commit is called 'nightly', nor begins so; the newest runs are second"
-    with pytest.raises(NoSuchRunError, match=told):
+    text = (
+        "'nightly' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are "
+        "second"
+    )
+    with pytest.raises(NoSuchRunError, match=text):
         report(spark, warehouse, "nightly")
 
 
@@ -234,7 +237,7 @@ def test_command_writes_the_page_and_says_where(
 
     assert code == 0
     assert capsys.readouterr().out.startswith(f"{place}: ")
-    assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
+    assert "This warehouse has no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
@@ -246,8 +249,10 @@ def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
     code = main(["pipeline", "report", str(tmp_path / "traces"), "-w", str(tmp_path / "warehouse"), word, "nope"])
 
     assert code == 2
-    told = "no run and no commit is called 'nope', nor begins so; the newest runs are first"
-    assert told in capsys.readouterr().err
+    text = (
+        "'nope' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are first"
+    )
+    assert text in capsys.readouterr().err
     state = Warehouse(tmp_path / "warehouse").state()
     assert list(state.runs) == ["first"]
     assert not state.answers
@@ -255,4 +260,6 @@ def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
 
 def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "report"]) == 2
-    assert capsys.readouterr().err == "leveret: name the traces that the report is about, or a --warehouse\n"
+    assert capsys.readouterr().err == (
+        "leveret: report needs traces or a warehouse: name a folder of traces, or give --warehouse\n"
+    )

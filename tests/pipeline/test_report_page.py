@@ -11,7 +11,7 @@ from leveret.pipeline import rules
 from leveret.pipeline.report import words
 from leveret.pipeline.report.charts import axis_of, histogram
 from leveret.pipeline.report.flow import MOST_BOXES, Way, picture
-from leveret.pipeline.report.life import tell
+from leveret.pipeline.report.life import in_words
 from leveret.pipeline.report.markup import code, element
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import Subject
@@ -57,7 +57,7 @@ def test_empty_run_says_of_each_section_why_it_is_empty() -> None:
 
     assert text.count('class="empty"') == 9
     assert "No test has run twice on a known commit yet (a run knows its commit from" in text
-    assert "There is no earlier run in this warehouse to compare with." in text
+    assert "This warehouse has no earlier run to compare with." in text
 
 
 def test_dropped_messages_beyond_those_listed_are_counted() -> None:
@@ -68,7 +68,7 @@ def test_dropped_messages_beyond_those_listed_are_counted() -> None:
     assert "and 7 more messages dropped." in text
 
 
-def test_what_took_less_than_a_millisecond_is_told_as_no_more_than_that() -> None:
+def test_spans_below_a_millisecond_are_shown_without_a_value() -> None:
     bins = [{"measure": "wait", "bin": 0, "n": 2}]
     row = {"vhost": "/", "queue": "q", "bins": bins, "wait_p50": 0, "wait_p95": 1, "wait_top": 2}
     row |= {"process_p50": None, "process_p95": None, "process_top": None}
@@ -130,7 +130,7 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "text"),
     [
         (
             {"kind": "published", "conn": 2, "chan": 1, "exchange": "shop", "routing_key": "eu.new", "size": 1200},
@@ -150,14 +150,14 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
                 "exchange": "",
                 "routing_key": "dead",
             },
-            "taken out of q (copy 4) as a dead letter (the queue was full); sent to the default exchange with key dead",
+            "dead-lettered from q (copy 4) (the queue was full) to the default exchange with key dead",
         ),
-        ({"kind": "dropped", "reason": "no route"}, "dropped (there was nowhere to go on)"),
+        ({"kind": "dropped", "reason": "no route"}, "dropped (it had no queue to go to)"),
         ({"kind": "unheard_of", "copy": 1}, "unheard_of (copy 1)"),
     ],
 )
-def test_life_is_told_in_words(event: dict[str, Any], told: str) -> None:
-    assert re.sub(r"<[^>]*>", "", tell(event)) == told
+def test_each_event_of_a_life_is_put_into_words(event: dict[str, Any], text: str) -> None:
+    assert re.sub(r"<[^>]*>", "", in_words(event)) == text
 
 
 def test_text_is_escaped_in_elements_and_attributes() -> None:
@@ -167,11 +167,11 @@ def test_text_is_escaped_in_elements_and_attributes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("us", "told"),
+    ("us", "text"),
     [(0, "0 µs"), (999, "999 µs"), (1500, "1.5 ms"), (31_000, "31 ms"), (90_000_000, "1.5 min"), (None, "none")],
 )
-def test_spans_are_told_in_the_unit_that_suits(us: int | None, told: str) -> None:
-    assert words.span(us) == told
+def test_spans_are_shown_in_a_suitable_unit(us: int | None, text: str) -> None:
+    assert words.span(us) == text
 
 
 def test_shares_are_never_rounded_to_all_or_nothing() -> None:

@@ -66,12 +66,12 @@ def test_copy_left_by_a_first_attempt_is_not_lost_in_the_second(violations: list
 
 
 def test_rule_of_a_taken_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is a rule 'lost' already"):
+    with pytest.raises(ValueError, match="rule 'lost' exists already"):
         rules.register(Rule("lost", "true", "gone"))
 
 
 def test_rule_about_something_unknown_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"is about 'sockets', which is none of copies, messages"):
+    with pytest.raises(ValueError, match=r"is about 'sockets', which does not exist; use one of copies, messages"):
         rules.register(Rule("odd", "true", "odd", about="sockets"))
 
 
@@ -85,7 +85,7 @@ def test_rule_about_something_unknown_is_refused() -> None:
     ],
     ids=lambda rule: rule.name,
 )
-def test_a_rule_that_cannot_be_asked_is_named(spark: SparkSession, wrong: Rule) -> None:
+def test_a_rule_that_cannot_be_evaluated_is_named(spark: SparkSession, wrong: Rule) -> None:
     copies = spark.createDataFrame([], COPIES)
-    with pytest.raises(ValueError, match=f"rule '{wrong.name}' cannot be asked of copies: "):
+    with pytest.raises(ValueError, match=f"rule '{wrong.name}' cannot be evaluated on copies: "):
         rules._broken(copies, [OWN, wrong])

@@ -80,11 +80,11 @@ def test_a_refused_file_that_comes_again_whole_is_no_longer_counted() -> None:
     assert sorted(state.stale(["runs"])) == ["", "r1"]
 
 
-def test_of_two_writers_one_is_told_of_the_conflict(tmp_path: Path) -> None:
+def test_the_slower_of_two_writers_gets_a_conflict_error(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     warehouse.commit(ingest("a", r1=5), after=0)
 
-    with pytest.raises(ConflictError, match="was changed by somebody else"):
+    with pytest.raises(ConflictError, match="was changed by another process"):
         warehouse.commit(ingest("b", r1=5), after=0)
 
     assert list(warehouse.state().segments()) == ["a"]

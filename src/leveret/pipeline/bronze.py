@@ -1,7 +1,7 @@
-"""Bronze: the events of trace files as one table, and one row for each file and each run they tell of.
+"""Bronze: the events of trace files as one table, one row for each file, and one row for each run and worker.
 
-An event is known by run, worker and seq. So a run may come in several files, a file may grow and come again, and what
-is told twice counts once. The folder a file is in must be one that Spark's executors see too.
+Run, worker and seq identify an event. So a run may come in several files, a file may grow and come again, and an event
+that occurs twice counts once. Spark's executors must be able to read the files' folders too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from leveret.pipeline.sources import HEADER_START, TraceFile, find, inspect_all
 EVENT_KEY: Final = ["run", "worker", "seq"]
 
 _HEADER_FIELDS: Final = [name for name in HEADER.fieldNames() if name not in ("run", "worker")]
-# The events of a batch as they are stored: `file` is the place of the file in the batch, and a line that is no event
-# stands there with neither seq nor kind, its text in `_extra`.
+# The columns of a stored batch of events. `file` is the index of the file in the batch. A line that is not an event has
+# neither seq nor kind, and its text is in `_extra`.
 STORED_EVENTS: Final = StructType([*EVENTS.fields, StructField("file", IntegerType())])
 _HEADERS: Final = StructType(
     [
@@ -38,19 +38,21 @@ _HEADERS: Final = StructType(
 
 
 def read_events(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
-    """The events of these files and folders, each once. Files that cannot be used are left out; `read_runs` counts
-    them. Raises NoTracesError for a place without any trace.
+    """Return the events of these files and folders, each once.
+
+    Unusable files are left out; `read_runs` counts them. Raises NoTracesError if a path does not exist or a folder has
+    no trace.
     """
     return events_of(spark, usable(inspect_all(find(paths))))
 
 
 def events_of(spark: SparkSession, files: Sequence[TraceFile]) -> DataFrame:
-    """The events of these usable files, each once."""
+    """Return the events of these usable files, each once."""
     return _events_of(files, stored_events(spark, files)) if files else spark.createDataFrame([], EVENTS)
 
 
 def read_runs(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
-    """One row for each run and worker that these files and folders tell of. Raises NoTracesError as above."""
+    """Return one row for each run and worker in these files and folders. Raises NoTracesError as `read_events` does."""
     files = inspect_all(find(paths))
     good = usable(files)
     rows = [
@@ -61,27 +63,27 @@ def read_runs(spark: SparkSession, paths: Iterable[str | Path]) -> DataFrame:
     if not good:
         return runs_of(spark.createDataFrame(rows, FILES), None)
     stored = stored_events(spark, good)
-    told = spark.createDataFrame(rows + file_rows(good, told_of(stored), 0), FILES)
-    return runs_of(told, _events_of(good, stored) if _may_repeat(good) else None)
+    summaries = spark.createDataFrame(rows + file_rows(good, summaries_of(stored), 0), FILES)
+    return runs_of(summaries, _events_of(good, stored) if _may_repeat(good) else None)
 
 
 def usable(files: Sequence[TraceFile]) -> list[TraceFile]:
-    """Those that are not refused."""
+    """Return the files that have no problem."""
     return [file for file in files if file.problem is None]
 
 
 def without_repetitions(stored: DataFrame) -> DataFrame:
-    """The events among stored rows, each once."""
+    """Return the events among stored rows, each once."""
     return events_among(stored).dropDuplicates(EVENT_KEY)
 
 
 def events_among(stored: DataFrame) -> DataFrame:
-    """The stored rows that are events."""
+    """Return the stored rows that are events."""
     return stored.where(F.col("kind").isNotNull()).select(EVENTS.fieldNames())
 
 
 def stored_events(spark: SparkSession, files: Sequence[TraceFile]) -> DataFrame:
-    """What these usable files hold, in the columns of STORED_EVENTS."""
+    """Return the content of these usable files, in the columns of STORED_EVENTS."""
     lines = [(place, file) for place, file in enumerate(files) if not file.is_parquet]
     parts = [
         _of_lines(spark, [(place, file) for place, file in lines if _needs_care(file) is careful], careful)
@@ -94,9 +96,8 @@ def stored_events(spark: SparkSession, files: Sequence[TraceFile]) -> DataFrame:
     return reduce(DataFrame.unionByName, parts)
 
 
-def told_of(stored: DataFrame) -> list[dict[str, Any]]:
-    """What each file says of each run and worker in it: one small row each."""
-    # A file whose name Spark spells in a third way would be nobody's.
+def summaries_of(stored: DataFrame) -> list[dict[str, Any]]:
+    """Return a small row for each file and each run and worker in it, with counts of its events."""
     counted = stored.groupBy("file", "run", "worker").agg(
         F.first("day").alias("day"),
         F.count("kind").alias("events"),
@@ -104,19 +105,20 @@ def told_of(stored: DataFrame) -> list[dict[str, Any]]:
         F.max("seq").alias("last_seq"),
         F.count(F.when(F.col("kind").isNull(), 1)).alias("damaged"),
     )
-    told = [row.asDict() for row in counted.collect()]
-    assert all(row["file"] is not None for row in told), "Spark reads a file under a name that it did not list"
-    return told
+    summaries = [row.asDict() for row in counted.collect()]
+    # `_by_uri` knows two spellings of a file's name. A third one would leave `file` null.
+    assert all(row["file"] is not None for row in summaries), "Spark reads a file under a name that it did not list"
+    return summaries
 
 
-def file_rows(files: Sequence[TraceFile], told: list[dict[str, Any]], ingest: int) -> list[tuple[Any, ...]]:
-    """The rows of FILES for usable files, from what they say."""
+def file_rows(files: Sequence[TraceFile], summaries: list[dict[str, Any]], ingest: int) -> list[tuple[Any, ...]]:
+    """Return the rows of FILES for usable files, from the summaries of their events."""
     by_place: dict[int, list[dict[str, Any]]] = {}
-    for row in told:
+    for row in summaries:
         by_place.setdefault(row["file"], []).append(row)
     rows = []
     for place, file in enumerate(files):
-        for row in by_place.get(place) or [_nothing_told(file)]:
+        for row in by_place.get(place) or [_empty_summary(file)]:
             header = [file.header.get(name) for name in _HEADER_FIELDS]
             is_truncated = file.is_truncated or row["damaged"] > 0
             counts = (row["events"], row["first_seq"], row["last_seq"], is_truncated, None)
@@ -127,15 +129,16 @@ def file_rows(files: Sequence[TraceFile], told: list[dict[str, Any]], ingest: in
 def refusal_row(
     path: str, run: str, worker: str, day: date | str | None, is_truncated: bool, problem: str | None
 ) -> tuple[Any, ...]:
-    """The row of FILES for a file that is refused; of its header no more than whose it is."""
+    """Return the row of FILES for a refused file. Of its header it holds only day, run and worker."""
     known = date.fromisoformat(day) if isinstance(day, str) else day
     return (0, path, known, run, worker, *[None] * len(_HEADER_FIELDS), 0, None, None, is_truncated, problem)
 
 
 def runs_of(files: DataFrame, events: DataFrame | None) -> DataFrame:
-    """RUNS of these rows of FILES. `events` are those of the runs that may be told twice, each once.
+    """Return the rows of RUNS for these rows of FILES.
 
-    What a cut file lacks may stand in another: then the run is not truncated.
+    `events` are the events, each once, of the runs whose files may repeat events. If another file has the events that a
+    cut file lacks, the run is not truncated.
     """
     is_used = F.col("problem").isNull()
     piece = F.struct("file", "first_seq", "last_seq", "truncated")
@@ -161,13 +164,13 @@ def _events_of(files: Sequence[TraceFile], stored: DataFrame) -> DataFrame:
 
 
 def _may_repeat(files: Sequence[TraceFile]) -> bool:
-    """Whether two of them tell of the same worker of a run; of a Parquet file that is not known."""
+    """Return whether two files may hold the same worker of a run. The runs of a Parquet file are not known yet."""
     named = [(file.run, file.worker) for file in files]
     return len(set(named)) < len(files) or (len(files) > 1 and any(file.is_parquet for file in files))
 
 
 def _is_continued(cut: Column) -> Column:
-    """Whether another file of the run begins before this one's end and goes further, or as far but whole."""
+    """Return whether another file of the run begins before this one's end and goes further, or as far but is whole."""
     end = F.coalesce(cut["last_seq"], F.lit(0))
 
     def goes_on(other: Column) -> Column:
@@ -182,7 +185,7 @@ def _is_continued(cut: Column) -> Column:
 
 
 def _needs_care(file: TraceFile) -> bool:
-    """Of a compressed file without its end Hadoop gives what there is only when it may pass over the damage."""
+    """Return whether Hadoop reads this file only if it may skip damage: a compressed file whose end is missing."""
     return file.is_truncated and file.path.endswith(".gz")
 
 
@@ -206,7 +209,7 @@ def _of_lines(spark: SparkSession, files: list[tuple[int, TraceFile]], careful: 
 
 
 def _extra(event: Column, is_event: Column) -> Column:
-    """JSON of the keys that no column has; they are looked for only where a line has more keys than columns filled."""
+    """Return JSON of the keys that have no column. They are searched only if a line has more keys than set columns."""
     value = F.col("value")
     filled = reduce(Column.__add__, [event[name].isNotNull().cast("int") for name in LINE.fieldNames()])
     known = F.array(*[F.lit(name) for name in LINE.fieldNames()])
@@ -226,24 +229,24 @@ def _of_tables(spark: SparkSession, files: list[tuple[int, TraceFile]]) -> DataF
 
 
 def path_of(uri: str) -> str:
-    """The path of a file that Spark names so."""
+    """Return the path of the file to which Spark gives this URI."""
     return unquote(urlsplit(uri).path)
 
 
 def _by_uri(uris: Iterable[str], files: list[tuple[int, TraceFile]]) -> dict[str, tuple[int, TraceFile]]:
-    """Spark names files by URIs, quoted in its own way, and local ones now with three slashes and now with one."""
+    """Return the files by the URIs that Spark gives them. It writes a local one with three slashes or with one."""
     by_path = {file.path: (place, file) for place, file in files}
     named = {uri: by_path[path_of(uri)] for uri in uris}
     return named | {"file:/" + uri.removeprefix("file:///"): of for uri, of in named.items() if "file:///" in uri}
 
 
-def _nothing_told(file: TraceFile) -> dict[str, Any]:
-    nothing = {"events": 0, "first_seq": None, "last_seq": None, "damaged": 0}
-    return {"day": file.day, "run": file.run, "worker": file.worker, **nothing}
+def _empty_summary(file: TraceFile) -> dict[str, Any]:
+    counts = {"events": 0, "first_seq": None, "last_seq": None, "damaged": 0}
+    return {"day": file.day, "run": file.run, "worker": file.worker, **counts}
 
 
 def _typed(header: list[object]) -> list[object]:
-    """A header's values as its columns have them; what has another type is told as text or not at all."""
+    """Return a header's values in the types of its columns. A value of another type becomes text or null."""
     return [_fitting(value, HEADER[name].dataType) for value, name in zip(header, _HEADER_FIELDS, strict=True)]
 
 

@@ -1,6 +1,6 @@
 """The commands `leveret pipeline ...` and `leveret spark ...`.
 
-Their options can be read and their help printed without PySpark; what they do is imported when they do it.
+Parsing their options and printing their help works without PySpark. Each command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from leveret.pipeline.sources import TraceFile
     from leveret.pipeline.warehouse import Warehouse
 
-# From here on the JVM for large work earns its slower start.
+# From this many events on, the JVM for large work makes up for its slower start.
 _MANY_EVENTS: Final = 1_000_000
-# Up to here a query is worked out before it would have been compiled.
+# Up to this many events, running a query takes less time than compiling it.
 _FEW_EVENTS: Final = 20_000
 
 _PIPELINE: Final = """\
 examples:
   leveret pipeline update traces/ --warehouse warehouse/
-      take in what is new in traces/, and bring all tables up to date
+      ingest the new files in traces/, and bring all tables up to date
   leveret pipeline ingest traces/ run7.jsonl.gz --warehouse warehouse/
-      take in the events alone
+      ingest the events only
   leveret pipeline report traces/ --output report.html
-      what the newest run did, as a page to read; with --warehouse, compared with what was before
+      write a page on the newest run; with --warehouse, compare it with earlier runs
   leveret pipeline compact --warehouse warehouse/
-      merge what many updates have written; `vacuum` then removes what is no longer used
+      merge the files of many updates; then remove unused ones with `vacuum`
 
-A run may come in several files, late, in any order, and a file again when it has grown. A command that was killed is
-run again.
+A run may come in several files, late and in any order. Ingest a file again when it has grown. If a command was killed,
+run it again.
 """
 
 
@@ -56,44 +56,46 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     pipeline = commands.add_parser(
         "pipeline",
-        help="tables from the traces of many runs, on Spark",
-        description="Tables from the traces of many runs, on Spark.",
+        help="make tables from the traces of many runs, with Spark",
+        description="Make tables from the traces of many runs, with Spark.",
         epilog=_PIPELINE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     steps = pipeline.add_subparsers(title="steps", dest="step", required=True)
-    ingest = _step(steps, "ingest", "take in the events of new and changed traces", _ingest)
-    ingest.add_argument("places", nargs="+", metavar="PLACE", help="a folder of traces, or a trace")
+    ingest = _step(steps, "ingest", "ingest the events of new and changed traces", _ingest)
+    ingest.add_argument("places", nargs="+", metavar="PLACE", help="a folder of traces, or a trace file")
     update = _step(steps, "update", "bring all tables up to date", _update)
-    update.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
-    update.add_argument("--all", action="store_true", help="compute all runs anew, not only what has changed")
+    update.add_argument(
+        "places", nargs="*", metavar="PLACE", help="a folder of traces, or a trace file, to ingest first"
+    )
+    update.add_argument("--all", action="store_true", help="compute all runs again, not only those that have changed")
     _add_report(steps)
-    difference = _step(steps, "diff", "say what two runs or commits did differently", _diff)
+    difference = _step(steps, "diff", "show how two runs or commits differ", _diff)
     _add_rules(update)
     _add_rules(difference)
-    parity = _step(steps, "parity", "say where leveret and RabbitMQ did differently", _parity, has_warehouse=False)
-    for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace")):
+    parity = _step(steps, "parity", "show where leveret and RabbitMQ differ", _parity, has_warehouse=False)
+    for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace file")):
         step.add_argument("left", metavar="LEFT", help=what)
         step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
-    parity.add_argument(
-        "--each", choices=("run", "test"), help="compare each run, or each test, with the one of the same name"
-    )
-    _step(steps, "compact", "merge what many updates have written", _compact)
-    vacuum = _step(steps, "vacuum", "remove what is no longer used", _vacuum, needs_spark=False)
+    parity.add_argument("--each", choices=("run", "test"), help="compare each run, or each test, with its namesake")
+    _step(steps, "compact", "merge the files of many updates", _compact)
+    vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, needs_spark=False)
     vacuum.add_argument(
-        "--older-than", type=float, default=24.0, metavar="HOURS", help="leave what is younger (default: 24)"
+        "--older-than", type=float, default=24.0, metavar="HOURS", help="keep files that are younger (default: 24)"
     )
 
 
 def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    report = _step(steps, "report", "write a page that says what the messages of a run did", _report, has_default=True)
-    report.add_argument("places", nargs="*", metavar="PLACE", help="ingest this folder or trace first")
+    report = _step(steps, "report", "write an HTML page on the messages of a run", _report, has_default=True)
     report.add_argument(
-        "--run", metavar="NAME", dest="name", help="the run or commit it is about (default: newest run)"
+        "places", nargs="*", metavar="PLACE", help="a folder of traces, or a trace file, to ingest first"
+    )
+    report.add_argument(
+        "--run", metavar="NAME", dest="name", help="the run or commit to report (default: the newest run)"
     )
     report.add_argument("--against", metavar="NAME", help="the run or commit to compare with (default: the one before)")
     report.add_argument(
-        "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="(default: report.html)"
+        "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: report.html)"
     )
     _add_rules(report)
 
@@ -110,15 +112,17 @@ def _add_rules(step: argparse.ArgumentParser) -> None:
 
 def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     spark = commands.add_parser(
-        "spark", help="whether Spark starts here, and faster", description="Whether Spark starts here, and faster."
+        "spark", help="check and speed up the start of Spark", description="Check and speed up the start of Spark."
     )
     steps = spark.add_subparsers(title="steps", dest="step", required=True)
-    doctor = steps.add_parser("doctor", help="say what there is to start Spark with, and start it")
+    doctor = steps.add_parser("doctor", help="check what Spark needs to start here, and start it")
     doctor.set_defaults(run=_guarded(_doctor, needs_spark=False))
-    warm = steps.add_parser("warm", help="make the cache from which small work starts in a third of the time")
+    warm = steps.add_parser("warm", help="make a cache with which Spark starts in a third of the time for small work")
     warm.set_defaults(run=_guarded(_warm))
     bundle = steps.add_parser("bundle", help="write leveret into a zip for spark-submit --py-files")
-    bundle.add_argument("target", nargs="?", default="leveret.zip", metavar="FILE", help="(default: leveret.zip)")
+    bundle.add_argument(
+        "target", nargs="?", default="leveret.zip", metavar="FILE", help="the zip (default: leveret.zip)"
+    )
     bundle.set_defaults(run=_guarded(_bundle, needs_spark=False))
 
 
@@ -134,17 +138,19 @@ def _step(
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
     if has_warehouse:
-        place = "the folder of the tables" + (" (default: one for this time alone)" if has_default else "")
+        place = "the folder of the tables" + (" (default: a temporary one)" if has_default else "")
         step.add_argument("--warehouse", "-w", required=not has_default, type=Path, metavar="DIR", help=place)
     if needs_spark:
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
-        step.add_argument("--memory", metavar="SIZE", help="of the JVM, as in 4g (default: 1g, or 2g for large work)")
+        step.add_argument(
+            "--memory", metavar="SIZE", help="memory of the JVM, as in 4g (default: 1g, or 2g for large work)"
+        )
     step.set_defaults(run=_guarded(run))
     return step
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], needs_spark: bool = True) -> Callable[[argparse.Namespace], int]:
-    """What can be expected to go wrong is said in a line, and is exit code 2."""
+    """Wrap a command: print an expected error as one line, and return exit code 2."""
 
     def guarded(options: argparse.Namespace) -> int:
         if needs_spark and find_spec("pyspark") is None:
@@ -160,13 +166,15 @@ def _guarded(run: Callable[[argparse.Namespace], int], needs_spark: bool = True)
 
 
 def _import(name: str) -> None:
-    """A module from the working directory or from where Python looks. Raises ValueError for one that is not there."""
+    """Import a module from the working directory or from Python's path. Raises ValueError if it does not exist."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         import_module(name)
     except ModuleNotFoundError as error:
-        raise ValueError(f"--rules {name}: {error}, neither here nor among what is installed") from error
+        raise ValueError(
+            f"--rules {name}: {error}; give a module in the working directory, or an installed one"
+        ) from error
 
 
 def _refuse(text: str) -> int:
@@ -183,7 +191,7 @@ def _ingest(options: argparse.Namespace) -> int:
 
     events = _guessed_events(options.places)
     with _session(options, _profile_for(events, events)) as spark:
-        return _take_in(spark, options, Warehouse(options.warehouse))
+        return _ingest_places(spark, options, Warehouse(options.warehouse))
 
 
 def _update(options: argparse.Namespace) -> int:
@@ -192,9 +200,9 @@ def _update(options: argparse.Namespace) -> int:
 
     warehouse = Warehouse(options.warehouse) if options.places else _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
-        code = _take_in(spark, options, warehouse) if options.places else 0
+        code = _ingest_places(spark, options, warehouse) if options.places else 0
         if code and not any(run.events for run in warehouse.state().runs.values()):
-            return _refuse("no trace could be used")
+            return _refuse("no trace could be used; the reasons are listed above")
         answered = update(spark, warehouse, everything=options.all, progress=_progress)
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
         return code
@@ -204,7 +212,7 @@ def _report(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
     if options.warehouse is None and not options.places:
-        return _refuse("name the traces that the report is about, or a --warehouse")
+        return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
     with TemporaryDirectory(prefix="leveret-") as folder:
         warehouse = Warehouse(options.warehouse or folder) if options.places else _existing(options)
         return _write_report(options, warehouse)
@@ -216,13 +224,13 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.report.subject import choose
 
     with _session(options, _profile(options, warehouse)) as spark:
-        code = _take_in(spark, options, warehouse) if options.places else 0
+        code = _ingest_places(spark, options, warehouse) if options.places else 0
         state = warehouse.state()
         for name in (options.name, options.against) if options.against else (options.name,):
-            # Said before the tables are made, which may take a while.
+            # A wrong name is reported before the tables are made, which may take a while.
             choose(runs_of(spark, warehouse, state, list(state.runs)), name)
         update(spark, warehouse, progress=_progress)
-        _progress("asking the tables")
+        _progress("querying the tables")
         page = report(spark, warehouse, options.name, against=options.against)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
@@ -241,7 +249,7 @@ def _diff(options: argparse.Namespace) -> int:
         left, right = (choose(runs, name).name for name in (options.left, options.right))
         update(spark, warehouse, progress=_progress)
         tables = {name: read_table(spark, warehouse, name) for name in READS}
-        return _tell_differences(diff(tables, left, right), options, ("side", "queue"))
+        return _print_differences(diff(tables, left, right), options, ("side", "queue"))
 
 
 def _parity(options: argparse.Namespace) -> int:
@@ -252,32 +260,35 @@ def _parity(options: argparse.Namespace) -> int:
     sides = []
     for place in (options.left, options.right):
         files = inspect_all(find([place]))
-        _tell_files(files)
+        _print_problems(files)
         sides.append(usable(files))
         if not sides[-1]:
-            return _refuse(f"{place}: no trace could be used")
+            return _refuse(f"{place}: no trace could be used; the reasons are listed above")
     events = sum(guessed_events(file.path, file.size_bytes) for files in sides for file in files)
     with _session(options, _profile_for(events, events)) as spark:
         left, right = (events_of(spark, files) for files in sides)
         by = [options.each] if options.each else []
-        code = _tell_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
+        code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:
-            _progress("with --each test, what one test did differently does not shift what the others did")
+            _progress("with --each test, a difference in one test does not shift the positions of the others")
         return code
 
 
-def _tell_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
-    """A line each, which begins with these columns, and the exit code of diff(1): 1 where something differs."""
-    told = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
-    for row in told:
+def _print_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
+    """Print a line for each difference, and return an exit code as diff(1) does: 1 if anything differs.
+
+    A line begins with the columns in `place`.
+    """
+    differences = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
+    for row in differences:
         where = " ".join(_named(row[name]) for name in place if row[name] is not None)
         print(f"{where}, {row.difference}: {_named(row.left)} | {_named(row.right)}")
-    print(f"{len(told)} differences between {options.left} and {options.right}")
-    return 1 if told else 0
+    print(f"{len(differences)} differences between {options.left} and {options.right}")
+    return 1 if differences else 0
 
 
 def _named(value: object) -> str:
-    """The default exchange has no name, and what is not there no value."""
+    """Return a value as text: "none" for null, and two quotes for the default exchange, whose name is empty."""
     return "none" if value is None else str(value) or '""'
 
 
@@ -290,8 +301,8 @@ def _compact(options: argparse.Namespace) -> int:
         try:
             merged = compact(spark, warehouse, progress=_progress)
         except ConflictError as error:
-            return _refuse(f"{error}; nothing is lost: run it again")
-    print(f"{merged} batches merged into one" if merged else "there was nothing to merge")
+            return _refuse(f"{error}; nothing is lost, so run the command again")
+    print(f"{merged} batches merged into one" if merged else "nothing to merge")
     return 0
 
 
@@ -322,7 +333,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> int:
     from leveret.pipeline.warm import warm
 
-    _progress("running the pipeline once, so that Java learns it; this takes half a minute")
+    _progress("running the pipeline once to train the cache; this takes half a minute")
     cache = warm()
     print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
@@ -336,31 +347,31 @@ def _bundle(options: argparse.Namespace) -> int:
     return 0
 
 
-def _take_in(spark: SparkSession, options: argparse.Namespace, warehouse: Warehouse) -> int:
+def _ingest_places(spark: SparkSession, options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.incremental import ingest
 
     known = warehouse.state().files.values() if warehouse.exists else ()
     refused_before = sum(file.problem is not None for file in known)
     done = ingest(spark, options.places, warehouse, progress=_progress)
-    _tell(done, refused_before)
+    _print_ingested(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
-def _tell_files(files: Sequence[TraceFile]) -> None:
-    """Those that cannot be used, and those that are used in part."""
+def _print_problems(files: Sequence[TraceFile]) -> None:
+    """Print the files that cannot be used, then those of which only a part is used."""
     for file in files:
         if file.problem is not None:
             print(f"refused {file.path}: {file.problem}")
     for file in files:
         if file.problem is None and file.is_truncated:
-            print(f"cut {file.path}: its whole lines are used")
+            print(f"cut {file.path}: only its complete lines are used")
 
 
-def _tell(done: Ingested, refused_before: int) -> None:
-    _tell_files(done.files)
+def _print_ingested(done: Ingested, refused_before: int) -> None:
+    _print_problems(done.files)
     used = len(done.files) - len(done.refused)
-    before = f", of which {refused_before} refused then" if refused_before else ""
-    print(f"{used} files taken in, {len(done.refused)} refused, {done.unchanged} as before{before}")
+    before = f", of which {refused_before} were refused before" if refused_before else ""
+    print(f"{used} files ingested, {len(done.refused)} refused, {done.unchanged} unchanged{before}")
 
 
 @contextmanager
@@ -379,12 +390,14 @@ def _existing(options: argparse.Namespace) -> Warehouse:
 
     warehouse = Warehouse(options.warehouse)
     if not warehouse.exists:
-        raise NoWarehouseError(f"{options.warehouse} is no warehouse; `leveret pipeline ingest` makes one")
+        raise NoWarehouseError(
+            f"--warehouse {options.warehouse} is not a warehouse; create it with `leveret pipeline ingest`"
+        )
     return warehouse
 
 
 def _profile(options: argparse.Namespace, warehouse: Warehouse) -> Profile:
-    """By the events that are to be answered and those that may be read, known or guessed."""
+    """Choose a profile by the number of events to compute and to read, which is known or estimated."""
     state = warehouse.state()
     stale = list(state.runs) if getattr(options, "all", False) else state.stale([])
     new = _guessed_events(getattr(options, "places", []))

@@ -1,8 +1,9 @@
-"""What of a topology the tests used: exchanges, queues, bindings, dead-letter exchanges, queues' consumers.
+"""Coverage: the exchanges, queues, bindings, dead-letter exchanges and consumed queues that the tests used.
 
-A binding was used by a copy that came through its exchange into its queue under a key that it matches. The exchange of
-a copy is the one its message was published to, or went to as a dead letter, and every exchange bound to it on the way.
-Headers are not in a trace, so a binding of a headers exchange counts every copy that could have come by it.
+A copy used a binding if it came through the binding's exchange into its queue, with a routing key that the binding
+matches. The exchanges of a copy are the one that its message was published or dead-lettered to, and every exchange
+bound to that one on the way. The pipeline does not match headers, so a binding of a headers exchange counts every copy
+that could have come through it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 
 from leveret.pipeline.lifecycle import null_safe_join
 
-# How many exchanges in a row may be bound to one another.
+# The longest chain of exchange-to-exchange bindings that is followed.
 EXCHANGE_HOPS: Final = 4
 
 _RUN: Final = ["day", "run"]
@@ -27,44 +28,45 @@ _PREDECLARED: Final = {
     "amq.match": "headers",
     "amq.rabbitmq.trace": "topic",
 }
-# Matches every key.
+# A pattern that matches every key.
 _ANY: Final = ""
 
 
 def routes(events: DataFrame, messages: DataFrame) -> DataFrame:
-    """How many messages were published to, enqueued from and dead-lettered to each exchange under each key."""
+    """Count the messages that were published to, enqueued from and dead-lettered to each exchange, by routing key."""
     key = [*_RUN, "vhost", "kind", "exchange", "routing_key", "queue"]
     kind = F.col("kind")
-    is_unsaid = (kind == "enqueued") & F.col("exchange").isNull()
-    told = events.where(kind.isin("published", "enqueued", "dead_lettered"))
-    counted = told.groupBy(*key, "worker").agg(
-        F.count(F.lit(1)).alias("n"), F.count(F.when(is_unsaid, 1)).alias("unsaid")
+    is_incomplete = (kind == "enqueued") & F.col("exchange").isNull()
+    routed = events.where(kind.isin("published", "enqueued", "dead_lettered"))
+    counted = routed.groupBy(*key, "worker").agg(
+        F.count(F.lit(1)).alias("n"), F.count(F.when(is_incomplete, 1)).alias("incomplete")
     )
-    said = counted.where(F.col("unsaid") == 0).select(*key, "n")
-    # A trace need not say it again at each `enqueued`. Most do: the files that do not are few or none.
-    files = counted.where((F.col("unsaid") > 0) & (F.col("n") > 0)).select("run", "worker").distinct()
-    found = _looked_up(told, messages, F.broadcast(files))
+    complete = counted.where(F.col("incomplete") == 0).select(*key, "n")
+    # A trace may leave out the exchange of an `enqueued` event. Few files do, so only theirs are looked up.
+    files = counted.where((F.col("incomplete") > 0) & (F.col("n") > 0)).select("run", "worker").distinct()
+    found = _looked_up(routed, messages, F.broadcast(files))
     found = found.select(*key).groupBy(*key).agg(F.count(F.lit(1)).alias("n"))
-    return said.unionByName(found).groupBy(*key).agg(F.sum("n").alias("n"))
+    return complete.unionByName(found).groupBy(*key).agg(F.sum("n").alias("n"))
 
 
-def _looked_up(told: DataFrame, messages: DataFrame, files: DataFrame) -> DataFrame:
-    """What was enqueued in these files without its exchange, with the exchange and key it came by."""
+def _looked_up(routed: DataFrame, messages: DataFrame, files: DataFrame) -> DataFrame:
+    """Return the `enqueued` events of these files that lack their exchange, with the exchange and key they came by."""
     file = ["run", "worker"]
-    there = told.join(files, file, "left_semi")
-    unsaid = there.where((F.col("kind") == "enqueued") & F.col("exchange").isNull()).drop("exchange", "routing_key")
-    of_letters = there.where(F.col("kind") == "dead_lettered").select(
+    in_files = routed.join(files, file, "left_semi")
+    incomplete = in_files.where((F.col("kind") == "enqueued") & F.col("exchange").isNull())
+    incomplete = incomplete.drop("exchange", "routing_key")
+    of_letters = in_files.where(F.col("kind") == "dead_lettered").select(
         *file, F.col("copy").alias("src_copy"), "exchange", "routing_key"
     )
     of_published = messages.join(files, file, "left_semi").select(*file, "msg", "exchange", "routing_key")
-    published = unsaid.where(F.col("src_copy").isNull()).join(of_published, [*file, "msg"])
-    letters = unsaid.where(F.col("src_copy").isNotNull()).join(of_letters, [*file, "src_copy"])
+    published = incomplete.where(F.col("src_copy").isNull()).join(of_published, [*file, "msg"])
+    letters = incomplete.where(F.col("src_copy").isNotNull()).join(of_letters, [*file, "src_copy"])
     return published.unionByName(letters.select(published.columns))
 
 
 def run_coverage(control: DataFrame, routes: DataFrame, consumers: DataFrame) -> DataFrame:
-    """What each run declared, and how many messages used it."""
-    # What tests declare they mostly declare alike: each declaration is looked at once.
+    """Return what each run declared, and how many messages used it."""
+    # Tests mostly repeat the same declarations, so each distinct one is processed once.
     declaration = ["vhost", "kind", "exchange", "routing_key", "queue", "attrs"]
     is_declaration = F.col("kind").isin("exchange_declare", "queue_declare", "consume", "bind")
     control = control.where(is_declaration).select(*_RUN, *declaration).distinct()
@@ -102,7 +104,7 @@ def run_coverage(control: DataFrame, routes: DataFrame, consumers: DataFrame) ->
 
 
 def coverage(run_coverage: DataFrame) -> DataFrame:
-    """In how many runs each was declared and used, over all runs."""
+    """Count the runs in which each thing was declared and used, over all runs."""
     exercised_in = F.countDistinct(F.when(F.col("messages") > 0, F.col("run")))
     return run_coverage.groupBy("kind", "name").agg(
         F.countDistinct(F.when(F.col("declared"), F.col("run"))).alias("declared_in"),
@@ -113,17 +115,17 @@ def coverage(run_coverage: DataFrame) -> DataFrame:
 
 
 def _named(rows: DataFrame, messages: Column, **names: Column) -> DataFrame:
-    """Each row as the things it is about: their kind and, where it is not null, their name."""
+    """Split each row into the things that it names: one row with kind and name for each name that is not null."""
     things = [
         F.when(name.isNotNull(), F.struct(F.lit(kind).alias("kind"), name.alias("name")))
         for kind, name in names.items()
     ]
-    told = rows.select(*_RUN, messages.alias("messages"), F.explode(F.array_compact(F.array(*things))).alias("thing"))
-    return told.select(*_RUN, "thing.*", "messages")
+    split = rows.select(*_RUN, messages.alias("messages"), F.explode(F.array_compact(F.array(*things))).alias("thing"))
+    return split.select(*_RUN, "thing.*", "messages")
 
 
 def _bindings(control: DataFrame) -> DataFrame:
-    """Each binding with the regular expression of the keys it matches."""
+    """Return each binding with the regular expression of the keys that it matches."""
     place = [*_RUN, "vhost"]
     kind = F.col("kind")
     delayed = F.get_json_object("attrs", "$.arguments['x-delayed-type']")
@@ -157,7 +159,7 @@ def _bindings(control: DataFrame) -> DataFrame:
 
 
 def _used_bindings(bindings: DataFrame, routes: DataFrame) -> DataFrame:
-    """The bindings by which each copy came, with how many copies."""
+    """Return the bindings by which copies came, with the number of copies."""
     place = [*_RUN, "vhost"]
     fields = ("exchange", "to_exchange", "to_queue", "pattern", "name")
     topologies = bindings.groupBy(*place).agg(F.collect_list(F.struct(*fields)).alias("bindings"))
@@ -168,13 +170,14 @@ def _used_bindings(bindings: DataFrame, routes: DataFrame) -> DataFrame:
         (F.col("to_queue").isNull() | (F.col("to_queue") == F.col("queue")))
         & F.forall("patterns", lambda pattern: F.rlike(words, pattern))
     )
-    # A copy that more than one way leads to a binding is still one copy.
+    # A copy counts once, even if several paths lead to the binding.
     return came.select(*copies.columns, "name").distinct()
 
 
 def _paths(bindings: Column) -> Column:
-    """Every way from an exchange to a binding, over exchanges bound to one another: where it begins, what it ends in,
-    and the patterns a key has to match on it.
+    """Return every path from an exchange to a binding, through exchanges bound to one another.
+
+    A path has its first exchange, its last binding, and the patterns that a key must match on it.
     """
 
     def longer(paths: Column) -> Column:
@@ -206,7 +209,7 @@ def _quoted(text: Column) -> Column:
 
 
 def _dotted(key: Column) -> Column:
-    """A key with a dot before each word: none at all for the empty key, which has no words."""
+    """Return a key with a dot before each word; the empty key has no words and stays empty."""
     return F.when(key == "", key).otherwise(F.concat(F.lit("."), key))
 
 
@@ -215,7 +218,7 @@ def _exactly(key: Column) -> Column:
 
 
 def _topic(key: Column) -> Column:
-    """The regular expression of a topic binding: "*" is one word, "#" any number of words."""
+    """Return the regular expression of a topic binding: "*" is one word, "#" any number of words."""
     words = F.transform(
         F.split(key, r"\.", -1),
         lambda word: (
@@ -228,6 +231,6 @@ def _topic(key: Column) -> Column:
 
 
 def _label(name: str) -> Column:
-    """A name, with its virtual host before it where that is not the default one."""
+    """Return a name, with its virtual host in front unless that is the default one."""
     is_default = F.coalesce(F.col("vhost"), F.lit("/")) == "/"
     return F.when(is_default, F.col(name)).otherwise(F.concat(F.col("vhost"), F.lit("/"), F.col(name)))

@@ -1,7 +1,7 @@
-"""What changed in the message flow between two runs, or two commits: queues, dead letters, tests, coverage, violations.
+"""Differences in the message flow of two runs or commits: queues, dead letters, tests, coverage, violations.
 
-A commit stands for all its runs: numbers are then means over them, so three runs of one commit compare with one of
-another. Times are left out, for no two runs have the same.
+A commit stands for all its runs, and its numbers are means over them. So you can compare three runs of one commit with
+one of another. Times are left out, because they differ in any two runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from leveret.pipeline.schema import RUN_DIFF
 
-# The tables that are compared.
+# The tables that `diff` compares.
 READS: Final = ("runs", "queue_stats", "run_lineage", "fingerprints", "run_coverage", "violations")
 
 _OF_QUEUES: Final = (
@@ -26,15 +26,15 @@ _PLACES_KEPT: Final = 3
 
 
 def diff(tables: Mapping[str, DataFrame], left: str, right: str) -> DataFrame:
-    """One row for each number or behaviour that differs; `left` and `right` are each the name of a run or a commit.
+    """Return one row for each number or behaviour that differs.
 
-    `side` says what kind of thing it is, `queue` which one, `difference` what of it, `position` in which order to tell.
-    `tables` holds those that READS names.
+    `left` and `right` each name a run or a commit. In a row, `side` is the kind of thing, `queue` its name,
+    `difference` what of it differs, and `position` the order for display. `tables` holds the tables that READS names.
     """
-    told = [
+    sides = [
         _of_side(tables, name).withColumn("is_left", F.lit(is_left)) for name, is_left in ((left, True), (right, False))
     ]
-    both = told[0].unionByName(told[1])
+    both = sides[0].unionByName(sides[1])
     is_left = F.col("is_left")
     compared = both.groupBy("side", "queue", "position", "difference").agg(
         F.max(F.when(is_left, F.col("value"))).alias("left"), F.max(F.when(~is_left, F.col("value"))).alias("right")
@@ -46,15 +46,15 @@ def diff(tables: Mapping[str, DataFrame], left: str, right: str) -> DataFrame:
 def _of_side(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
     runs = tables["runs"].where((F.col("run") == name) | (F.col("commit") == name)).select("run").distinct()
     total = F.broadcast(runs.agg(F.count(F.lit(1)).alias("runs")))
-    there = {table: tables[table].join(F.broadcast(runs), "run", "left_semi") for table in READS}
+    mine = {table: tables[table].join(F.broadcast(runs), "run", "left_semi") for table in READS}
     label = F.when(F.coalesce("vhost", F.lit("/")) == "/", F.col("queue")).otherwise(F.concat_ws("/", "vhost", "queue"))
     flow = F.concat_ws(" to ", F.col("reason"), F.col("to_queue"))
     counted = F.lit(1).cast("double")
     numbers = [
-        _numbers(there["queue_stats"], "queue", label, [(F.lit(of), F.col(of)) for of in _OF_QUEUES]),
-        _numbers(there["run_lineage"], "dead letters", F.col("from_queue"), [(flow, F.col("n"))]),
-        _numbers(there["run_coverage"], "coverage", F.col("name"), [(F.col("kind"), F.col("messages"))]),
-        _numbers(there["violations"], "violations", F.col("queue"), [(F.col("rule"), counted)]),
+        _numbers(mine["queue_stats"], "queue", label, [(F.lit(of), F.col(of)) for of in _OF_QUEUES]),
+        _numbers(mine["run_lineage"], "dead letters", F.col("from_queue"), [(flow, F.col("n"))]),
+        _numbers(mine["run_coverage"], "coverage", F.col("name"), [(F.col("kind"), F.col("messages"))]),
+        _numbers(mine["violations"], "violations", F.col("queue"), [(F.col("rule"), counted)]),
     ]
     summed = reduce(DataFrame.unionByName, numbers).groupBy("side", "queue", "position", "difference")
     means = summed.agg(F.sum("value").alias("value")).crossJoin(total)
@@ -62,22 +62,22 @@ def _of_side(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
     is_whole = mean == F.floor(mean)
     text = F.when(is_whole, mean.cast("long").cast("string")).otherwise(mean.cast("string"))
     keys = ["side", "queue", "position", "difference"]
-    return means.select(*keys, text.alias("value")).unionByName(_behaviours(there["fingerprints"]))
+    return means.select(*keys, text.alias("value")).unionByName(_behaviours(mine["fingerprints"]))
 
 
 def _numbers(rows: DataFrame, side: str, name: Column, measures: Sequence[tuple[Column, Column]]) -> DataFrame:
-    told = [
+    measured = [
         F.struct(
             F.lit(place).cast("long").alias("position"), what.alias("difference"), value.cast("double").alias("value")
         )
         for place, (what, value) in enumerate(measures)
     ]
-    named = rows.select(F.lit(side).alias("side"), name.alias("queue"), F.explode(F.array(*told)).alias("told"))
-    return named.select("side", "queue", "told.*").where(F.col("value") != 0)
+    named = rows.select(F.lit(side).alias("side"), name.alias("queue"), F.explode(F.array(*measured)).alias("measured"))
+    return named.select("side", "queue", "measured.*").where(F.col("value") != 0)
 
 
 def _behaviours(fingerprints: DataFrame) -> DataFrame:
-    """The ends each test had, and what its queues came to, each behaviour once."""
+    """Return the outcomes of each test and what happened in its queues, each behaviour once."""
     part = F.transform(
         "parts",
         lambda part: F.format_string(
@@ -88,13 +88,13 @@ def _behaviours(fingerprints: DataFrame) -> DataFrame:
         F.array_join(F.array_sort(F.collect_set("outcome")), ", ").alias("outcome"),
         F.array_join(F.array_sort(F.collect_set(F.array_join(part, "; "))), " | ").alias("flow"),
     )
-    told = [
+    measured = [
         F.struct(
             F.lit(place).cast("long").alias("position"), F.lit(name).alias("difference"), F.col(name).alias("value")
         )
         for place, name in enumerate(("outcome", "flow"))
     ]
     named = sets.select(
-        F.lit("test").alias("side"), F.col("test").alias("queue"), F.explode(F.array(*told)).alias("told")
+        F.lit("test").alias("side"), F.col("test").alias("queue"), F.explode(F.array(*measured)).alias("measured")
     )
-    return named.select("side", "queue", "told.*")
+    return named.select("side", "queue", "measured.*")

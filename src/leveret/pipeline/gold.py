@@ -1,8 +1,8 @@
-"""The answers: what the lives of copies and messages say of queues, consumers, routes, tests and faults.
+"""Gold: the tables on queues, consumers, routes, tests and faults, made from the lives of copies and messages.
 
-`TABLES` is what there is, in the order in which it can be built; warehouse, incremental updates and commands know
-tables by it alone. A table across runs is built from rows of tables per run, all of which are counts, so any division
-of the runs into updates gives the same rows.
+`TABLES` lists all tables in the order in which they can be built. The warehouse, incremental updates and the commands
+know the tables only through it. A table across runs is built from counts in tables per run, so the rows do not depend
+on how the runs were divided into updates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leveret.pipeline import coverage, holds, lifecycle, rules, schema
 from leveret.pipeline.lifecycle import DEATH_REASONS, FILE_KEY, QUEUE_KEY, null_safe_join, outcome_of, place_of
 from leveret.pipeline.schema import Table
 
-# A histogram's buckets grow by so much: bucket 0 is below 1 µs, bucket b from GROWTH ** (b - 1) up to GROWTH ** b.
+# The growth of a histogram's buckets: bucket 0 is below 1 µs, bucket b from GROWTH ** (b - 1) up to GROWTH ** b.
 GROWTH: Final = 1.02
 
 _SUMMED: Final = (
@@ -26,19 +26,20 @@ _SUMMED: Final = (
 
 
 def bucket_of(span_us: Column) -> Column:
-    """The bucket of a logarithmic histogram that a span in microseconds falls into; null for a negative one."""
+    """Return the bucket of a logarithmic histogram for a span in microseconds; null for a negative span."""
     logarithm = F.floor(F.log(span_us.cast("double")) / F.log(F.lit(GROWTH))).cast("int") + 1
     return F.when(span_us >= 1, logarithm).when(span_us == 0, 0)
 
 
 def bucket_bounds(bucket: int) -> tuple[float, float]:
-    """From where up to where a bucket reaches, in microseconds."""
+    """Return the lower and the upper bound of a bucket, in microseconds."""
     return (0.0, 1.0) if bucket <= 0 else (GROWTH ** (bucket - 1), GROWTH**bucket)
 
 
 def latency_hist(copies: DataFrame) -> DataFrame:
-    """How long copies waited ("wait": in the queue, to the first delivery) and how long they were processed ("process":
-    from there to the end).
+    """Return histograms of how long copies waited and how long they were processed.
+
+    "wait" is the time in the queue before the first delivery, "process" the time from there to the copy's end.
     """
     wait = F.col("first_delivered_at") - F.col("enqueued_at")
     process = F.col("settled_at") - F.col("first_delivered_at")
@@ -49,14 +50,14 @@ def latency_hist(copies: DataFrame) -> DataFrame:
                 F.struct(F.lit("wait").alias("measure"), bucket_of(wait).alias("bucket")),
                 F.struct(F.lit("process").alias("measure"), bucket_of(process).alias("bucket")),
             )
-        ).alias("told"),
-    ).select("day", "run", "vhost", "queue", "told.*")
+        ).alias("measured"),
+    ).select("day", "run", "vhost", "queue", "measured.*")
     key = ["day", "run", "vhost", "queue", "measure", "bucket"]
     return measured.where(F.col("bucket").isNotNull()).groupBy(*key).agg(F.count(F.lit(1)).alias("n"))
 
 
 def test_queues(copies: DataFrame) -> DataFrame:
-    """What happened in each queue of each test on each worker."""
+    """Return counts for each queue of each test on each worker."""
     deaths = [
         F.count(F.when(F.col("dl_reason") == number, 1)).alias(f"dead_{reason}")
         for reason, number in DEATH_REASONS.items()
@@ -88,7 +89,7 @@ def test_queues(copies: DataFrame) -> DataFrame:
 
 
 def queue_stats(test_queues: DataFrame, latency_hist: DataFrame) -> DataFrame:
-    """What happened in each queue of a run, over its tests and workers; depths of tests are not added."""
+    """Return counts for each queue of a run, summed over its tests and workers; of depths, the greatest."""
     key = ["day", "run", "vhost", "queue"]
     counts = test_queues.groupBy(*key).agg(
         *[F.sum(name).alias(name) for name in _SUMMED], F.max("max_depth").alias("max_depth")
@@ -106,7 +107,7 @@ def queue_stats(test_queues: DataFrame, latency_hist: DataFrame) -> DataFrame:
 
 
 def consumer_stats(consumers: DataFrame) -> DataFrame:
-    """What each consumer tag of a queue did in a run. What was taken by basic.get is nobody's."""
+    """Return counts for each consumer tag of a queue in a run. What basic.get took belongs to no consumer."""
     key = ["day", "run", "vhost", "queue", "consumer"]
     counted = ("deliveries", "redeliveries", "acked", "nacked", "rejected")
     rows = consumers.where(F.col("consumer").isNotNull()).groupBy(*key)
@@ -114,7 +115,7 @@ def consumer_stats(consumers: DataFrame) -> DataFrame:
 
 
 def run_lineage(copies: DataFrame) -> DataFrame:
-    """Where the dead letters of each test came from and went: one for each `enqueued` of a dead letter."""
+    """Return the source and target queues of each test's dead letters, counting each `enqueued` of a dead letter."""
     sources = copies.where(F.col("dead_letters") > 0).select(
         *("run", "worker"),
         F.col("copy").alias("src_copy"),
@@ -130,15 +131,17 @@ def run_lineage(copies: DataFrame) -> DataFrame:
 
 
 def lineage(run_lineage: DataFrame) -> DataFrame:
-    """Where dead letters came from and went, over all runs."""
+    """Return the source and target queues of dead letters over all runs."""
     return run_lineage.groupBy("from_queue", "reason", "to_queue").agg(
         F.sum("n").alias("n"), F.countDistinct("run").alias("runs"), F.countDistinct("test").alias("tests")
     )
 
 
 def fingerprints(copies: DataFrame, tests: DataFrame, runs: DataFrame) -> DataFrame:
-    """What a test did to its queues, as one value: equal where the queues had equal numbers of copies with equal ends
-    and as many requeues. `order_fp` also knows the order in which this began.
+    """Return a fingerprint of what each test did in its queues.
+
+    Two fingerprints `fp` are equal if the queues had equal numbers of copies with equal outcomes and equal numbers of
+    requeues. `order_fp` also covers the order in which the first copies came.
     """
     key = ["day", "run", "test"]
     names = ("queue", "outcome", "n", "requeues")
@@ -173,8 +176,9 @@ def fingerprints(copies: DataFrame, tests: DataFrame, runs: DataFrame) -> DataFr
 
 
 def flaky(fingerprints: DataFrame) -> DataFrame:
-    """How many behaviours each test had on one commit, and the first queue (by name) in which they differ. `entropy` is
-    in bits: 0 when all runs were alike, 1 when two behaviours were equally frequent.
+    """Count the behaviours that each test had on one commit, and name the first queue (by name) in which they differ.
+
+    `entropy` is in bits: 0 if all runs were alike, 1 if two behaviours were equally frequent.
     """
     key = ["commit", "test"]
     behaviours = fingerprints.groupBy(*key, "fp").agg(F.count(F.lit(1)).alias("n"))
@@ -201,7 +205,7 @@ def flaky(fingerprints: DataFrame) -> DataFrame:
 
 
 def fault_effect(control: DataFrame, tests: DataFrame, test_queues: DataFrame) -> DataFrame:
-    """How often each fault struck in a test, how that test ended, and what its queues saw."""
+    """Return how often each fault fired in a test, how the test ended, and counts of its queues."""
     key = [*FILE_KEY, "test"]
     struck = (
         control.where(F.col("kind") == "fault")

@@ -1,4 +1,4 @@
-"""Holds: which consumer held which copy from when until when, and what that comes to for each consumer."""
+"""Holds: which consumer held which copy, from when until when, and the counts of each consumer."""
 
 from __future__ import annotations
 
@@ -20,38 +20,41 @@ from leveret.trace.events import DELIVERIES
 
 
 def holds(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row for each delivery to a consumer: who held the copy from when (`seq`) until when (`until`, null: to the
-    last), what it did then (`ended_by`, a number of COPY_KINDS), and whether it was the copy's first delivery.
+    """Return one row for each delivery to a consumer.
 
-    A delivery is over by the next event that settles its copy. Of most copies with one or two deliveries the row of
-    `copies` says it all; of the queues where there are others the events are asked.
+    A row has the holder, the start (`seq`) and the end (`until`; null if there is none) of the hold, the event that
+    ended it (`ended_by`, a number of COPY_KINDS), and whether it was the copy's first delivery.
+
+    A hold ends with the next event that settles the copy. For most copies with one or two deliveries, the row of
+    `copies` is enough. For the other copies, the events of their queues are read.
     """
     first = _hold("holder", "deliver_seq", F.col("settle_seq"), F.col("settle_kind"), is_first=True)
     last_seq, last_kind = _last_settlement()
     second = _hold("last_holder", "last_deliver_seq", last_seq, last_kind, is_first=False)
     both = F.when(F.col("deliveries") == 2, F.array(first, second)).otherwise(F.array(first))
-    is_said = says_its_holds()
-    some = copies.where(F.col("deliveries") > 0)
-    said = some.where(is_said).select("run", "worker", "msg", "copy", F.explode(both).alias("hold"))
-    said = said.where(F.col("hold").isNotNull())
-    others = some.where(~is_said).select(place_of().alias("place"), "msg", "copy")
-    return said.select("run", "worker", "msg", "copy", "hold.*").unionByName(looked_up(events, others))
+    is_enough = says_its_holds()
+    delivered = copies.where(F.col("deliveries") > 0)
+    simple = delivered.where(is_enough).select("run", "worker", "msg", "copy", F.explode(both).alias("hold"))
+    simple = simple.where(F.col("hold").isNotNull())
+    others = delivered.where(~is_enough).select(place_of().alias("place"), "msg", "copy")
+    return simple.select("run", "worker", "msg", "copy", "hold.*").unionByName(looked_up(events, others))
 
 
 def _hold(holder: str, seq: str, until: Column, ended_by: Column, *, is_first: bool) -> Column:
-    told = F.struct(
+    hold = F.struct(
         F.col(holder).alias("holder"),
         F.col(seq).alias("seq"),
         until.alias("until"),
         ended_by.alias("ended_by"),
         F.lit(is_first).alias("is_first"),
     )
-    return F.when(F.col(holder).isNotNull(), told)
+    return F.when(F.col(holder).isNotNull(), hold)
 
 
 def _last_settlement() -> tuple[Column, Column]:
-    """When and how the second of two deliveries was over: by the first settlement of all when that came after it, else
-    by the last, else not.
+    """Return the sequence number and the kind of the settlement that ended the second of two deliveries.
+
+    It is the first settlement if that came after the delivery, else the last settlement if that did, else null.
     """
     delivered = F.col("last_deliver_seq")
 
@@ -65,26 +68,28 @@ def _last_settlement() -> tuple[Column, Column]:
 
 
 def says_its_holds() -> Column:
-    """Whether what a row of `copies` says is enough: at most two deliveries, no settlement before the first, and none
-    between the second and the last settlement.
+    """Return whether a row of `copies` is enough to know the copy's holds.
+
+    It is if there are at most two deliveries, no settlement before the first, and none between the second delivery and
+    the last settlement.
     """
     second, requeued = F.col("last_deliver_seq"), COPY_KINDS["requeued"]
     ends = sum((F.col(name) for name in ("acks", "nacks", "rejects", "expiries", "drops")), F.lit(0))
     ends = ends + F.col("dead_letters") + F.col("purges")
     is_in_order = F.coalesce(F.col("settle_seq") > F.col("deliver_seq"), F.lit(True))
     none_or_all_after = F.coalesce((F.col("last_settle_seq") < second) | (F.col("settle_seq") > second), F.lit(True))
-    # One is before the second delivery and one is after it; no third may be after it.
+    # One settlement is before the second delivery and one is after it. There must not be a third one after it.
     is_requeued_before = F.coalesce(F.col("ready_seq") < second, F.lit(True))
     one_after = (ends == 1) | ((ends == 2) & (F.col("settle_kind") != requeued))
-    is_second_said = none_or_all_after | (ends + F.col("requeues") == 2) | (is_requeued_before & one_after)
-    return is_in_order & ((F.col("deliveries") == 1) | ((F.col("deliveries") == 2) & is_second_said))
+    is_second_known = none_or_all_after | (ends + F.col("requeues") == 2) | (is_requeued_before & one_after)
+    return is_in_order & ((F.col("deliveries") == 1) | ((F.col("deliveries") == 2) & is_second_known))
 
 
 def looked_up(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """The holds of these copies (place, msg, copy), from all that happened in their queues."""
+    """Return the holds of these copies (place, msg, copy), from all events in their queues."""
     places = F.broadcast(copies.select("place").distinct())
     kind = code_of("kind", COPY_KINDS)
-    told = (
+    of_places = (
         events.where(
             F.col("copy").isNotNull() & F.col("kind").isin(*[name for name in COPY_KINDS if name != "enqueued"])
         )
@@ -98,7 +103,7 @@ def looked_up(events: DataFrame, copies: DataFrame) -> DataFrame:
     earlier = life.rowsBetween(Window.unboundedPreceding, -1)
     settlement = F.when(F.col("k") >= 4, F.col("seq") * KINDS + F.col("k"))
     seen = (
-        null_safe_join(told, copies.withColumn("is_asked", F.lit(True)), key, "inner")
+        null_safe_join(of_places, copies.withColumn("is_asked", F.lit(True)), key, "inner")
         .withColumn("next", F.min(settlement).over(later))
         .withColumn("was_delivered", F.coalesce(F.max(F.col("k") <= 3).over(earlier), F.lit(False)))
         .where(F.col("k") == 2)
@@ -112,9 +117,9 @@ def looked_up(events: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def held_counts(holds: DataFrame, key: list[str]) -> DataFrame:
-    """These holds as points in time, each with how many its holder holds then: `unacked`, itself included.
+    """Return the points in time at which holds begin and end, each with the number of copies then held (`unacked`).
 
-    `delta` is 1 where a hold begins and -1 where it ends.
+    `delta` is 1 where a hold begins and -1 where it ends; `unacked` includes the hold itself.
     """
     points = holds.select(
         *holds.columns,
@@ -130,7 +135,7 @@ def held_counts(holds: DataFrame, key: list[str]) -> DataFrame:
 
 
 def consumers(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row for each consumer of a queue in a test, and one (consumer null) for each channel that used basic.get."""
+    """Return a row for each consumer of a queue in a test, and one (consumer null) for each channel that used get."""
     deliveries = (
         events.where(F.col("copy").isNotNull() & F.col("kind").isin(*DELIVERIES))
         .groupBy(*HOLDER_KEY)

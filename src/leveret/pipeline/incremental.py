@@ -1,8 +1,8 @@
-"""Keeping a warehouse up to date: new files become events, and the runs they tell of are answered anew.
+"""Keeping a warehouse up to date: `ingest` adds new files, and `update` computes the tables of the runs they change.
 
-Each step computes from what counts, writes batches that nobody reads yet, and makes them count by one commit. So it may
-be killed anywhere and run again; files may come in any order, late, in pieces or twice; and one more run costs what its
-own events cost, however many were there before.
+Each step reads what is committed, writes batches that no reader sees yet, and then publishes them with one commit. So
+you can kill a step at any point and run it again. Files may come in any order, late, in pieces or twice. The cost of
+one more run depends on its own events, not on how many the warehouse already holds.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from leveret.pipeline.warehouse import (
     write_rows,
 )
 
-# Rows a file of events should have, and rows of events that one task should turn into answers.
+# The number of rows that a file of events should have, and of events that one task should process in an update.
 _EVENTS_A_FILE: Final = 1_500_000
 _EVENTS_A_TASK: Final = 500_000
-# So few events that handing rows from stage to stage costs more than to work on them one after the other.
+# Up to this many events, exchanging rows between stages costs more than processing them in one task.
 _FEW_EVENTS: Final = 50_000
 _SMALL_BATCH_BYTES: Final = 32 << 20
 _MOST_ATTEMPTS: Final = 10
-# While one query is planned or waits for its last task, others have the processors.
+# Tables that are built at the same time: while one query is planned or waits for its last task, others use the CPUs.
 _SIDE_BY_SIDE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What `ingest` did: the files that are new or have changed, and how many were there as they are."""
+    """The result of `ingest`: the files that are new or have changed, and the number of unchanged ones."""
 
     files: list[TraceFile]
     unchanged: int
 
     @property
     def refused(self) -> list[TraceFile]:
-        """Those that cannot be used."""
+        """The files that cannot be used."""
         return [file for file in self.files if file.problem is not None]
 
     @property
     def truncated(self) -> list[TraceFile]:
-        """Those that are used as far as they go."""
+        """The files that are cut, of which the complete lines are used."""
         return [file for file in self.files if file.problem is None and file.is_truncated]
 
 
@@ -70,9 +70,10 @@ def _silent(text: str) -> None:
 def ingest(
     spark: SparkSession, places: Iterable[str | Path], warehouse: Warehouse, *, progress: Progress = _silent
 ) -> Ingested:
-    """Take the events of new and changed files in these places into the warehouse.
+    """Ingest the events of the new and changed files in these places into the warehouse.
 
-    Raises NoTracesError for a place without any trace.
+    Raises NoTracesError if a place does not exist or is a folder without a trace, and ConflictError if other processes
+    keep changing the warehouse meanwhile.
     """
     found = find(places)
     for _ in range(_MOST_ATTEMPTS):
@@ -83,10 +84,13 @@ def ingest(
             return Ingested([], len(found))
         progress(f"reading {len(bronze.usable(files))} of {len(found)} files")
         try:
-            return Ingested(_take_in(spark, files, warehouse, state), len(found) - len(changed))
+            return Ingested(_ingest_files(spark, files, warehouse, state), len(found) - len(changed))
         except ConflictError:
             continue
-    raise ConflictError(f"{warehouse.folder} is changed by others all the time; let one process ingest")
+    raise ConflictError(
+        f"{warehouse.folder} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
+        "process ingest"
+    )
 
 
 def update(
@@ -97,11 +101,14 @@ def update(
     everything: bool = False,
     progress: Progress = _silent,
 ) -> list[str]:
-    """Answer the runs that are new or have changed, and return their names; with `everything`, all runs."""
+    """Compute the tables of the runs that are new or have changed, and return their names.
+
+    With `everything`, compute all runs. Raises ValueError if a table has no column `run`, or other types than declared.
+    """
     stored = {name: table for name, table in tables.items() if not table.across_runs}
     for name, table in stored.items():
         if "run" not in table.columns.fieldNames():
-            raise ValueError(f"table {name!r} has no column 'run': a table per run needs it, one across runs says so")
+            raise ValueError(f"table {name!r} has no column 'run': add it, or declare the table with across_runs=True")
     state = warehouse.state()
     stale = list(state.runs) if everything else state.stale(["runs", *stored])
     if not stale:
@@ -119,8 +126,8 @@ def update(
     frames["runs"] = write("runs", frames["runs"])
     for number, name in enumerate(build_tables(spark, stored, frames, write), start=1):
         progress(f"{len(stale)} runs, {count} events: {name} ({number} of {len(stored)})")
-    answered = {name: state.runs[name].revision for name in stale}
-    warehouse.commit({"kind": "update", "batch": batch, "tables": ["runs", *stored], "runs": answered})
+    computed = {name: state.runs[name].revision for name in stale}
+    warehouse.commit({"kind": "update", "batch": batch, "tables": ["runs", *stored], "runs": computed})
     return stale
 
 
@@ -130,9 +137,10 @@ def build_tables(
     frames: dict[str, DataFrame],
     write: Callable[[str, DataFrame], DataFrame],
 ) -> Iterator[str]:
-    """Build and write each table as soon as those it reads are in `frames`, some side by side, and yield its name.
+    """Build and write each table once the tables it reads are in `frames`, and yield its name.
 
-    What `write` returns is read by the others. Raises KeyError for a table that reads one that does not come.
+    Several tables are built at the same time. Other tables read what `write` returns. Raises KeyError if a table reads
+    one that does not exist, and ValueError if a column has another type than declared.
     """
     waiting = dict(tables)
     running: dict[Future[DataFrame], str] = {}
@@ -143,7 +151,10 @@ def build_tables(
             for declared, found in zip(table.columns, built.schema, strict=True):
                 wanted, made = declared.dataType.simpleString(), found.dataType.simpleString()
                 if wanted != made:
-                    raise ValueError(f"table {name!r} has {declared.name} as {wanted}, built {made}: cast it")
+                    raise ValueError(
+                        f"table {name!r} declares column {declared.name!r} as {wanted}, but it was built as {made}: "
+                        "cast it"
+                    )
             return write(name, built)
         except Exception as error:
             error.add_note(f"while table {name!r} was built")
@@ -153,13 +164,13 @@ def build_tables(
     try:
         while waiting or running:
             for name in [name for name, table in waiting.items() if frames.keys() >= set(table.reads)]:
-                # Each with properties of its own: Spark keeps there which query a thread is at.
+                # Each thread gets its own local properties, in which Spark stores the thread's current query.
                 act = inheritable_thread_target(spark)(build)
                 running[pool.submit(act, name, waiting.pop(name))] = name
             if not running:
                 name, table = next(iter(waiting.items()))
                 missing = ", ".join(sorted(set(table.reads) - frames.keys()))
-                raise KeyError(f"table {name!r} reads {missing}, which is not among the tables")
+                raise KeyError(f"table {name!r} reads {missing}, which is not among the tables; add it or correct it")
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(done)
                 frames[name] = done.result()
@@ -169,7 +180,7 @@ def build_tables(
 
 
 def runs_of(spark: SparkSession, warehouse: Warehouse, state: State, names: Sequence[str]) -> DataFrame:
-    """RUNS of these runs, from the files that tell of them."""
+    """Return the rows of RUNS for these runs, from the files that hold them."""
     wanted = set(names)
     refusals = [
         bronze.refusal_row(path, file.run, file.worker, file.day, file.is_truncated, file.problem)
@@ -192,12 +203,12 @@ def read_table(
     tables: Mapping[str, Table] = TABLES,
     state: State | None = None,
 ) -> DataFrame:
-    """A table of the warehouse as it counts now, of these runs or of all: "events", "runs" or one of `tables`.
+    """Return the current rows of a table, for these runs or for all: "events", "runs" or one of `tables`.
 
-    Raises KeyError for a table that does not exist, and NoWarehouseError for a warehouse that does not.
+    Raises KeyError if the table does not exist, and NoWarehouseError if the warehouse does not exist.
     """
     if not warehouse.exists:
-        raise NoWarehouseError(f"{warehouse.folder} is no warehouse; `ingest` makes one")
+        raise NoWarehouseError(f"{warehouse.folder} is not a warehouse; create it with `ingest`")
     known = ("events", "runs", *tables)
     if name not in known:
         raise KeyError(unknown("table", name, known))
@@ -223,14 +234,14 @@ def stream(
     tables: Mapping[str, Table] = TABLES,
     files_per_batch: int = 1000,
 ) -> None:
-    """`ingest` and `update` as a Structured Streaming query over a folder: what is there now, then return.
+    """Run `ingest` and `update` as a Structured Streaming query over the files now in a folder, then return.
 
-    The checkpoint knows which files were seen, so that even listing costs only what is new to Spark. Files have to be
-    put into the folder by renaming; one that changes afterwards is not seen again.
+    The checkpoint records the files that were seen, so Spark lists only new ones. Put files into the folder by renaming
+    them; a file that changes afterwards is not read again.
     """
     folder, source = str(warehouse.folder), str(Path(place).absolute())
 
-    def take_in(files: DataFrame, _: int) -> None:
+    def ingest_and_update(files: DataFrame, _: int) -> None:
         session = files.sparkSession
         paths = [Path(bronze.path_of(row[0])) for row in files.select("path").distinct().collect()]
         named = [path for path in paths if is_trace(path, Path(source))]
@@ -242,14 +253,14 @@ def stream(
         spark.readStream.format("binaryFile")
         .schema("path string, modificationTime timestamp, length long, content binary")
         .option("recursiveFileLookup", "true")
-        # Counted from the newest file: a run that is uploaded late would be passed over.
+        # Spark counts the age from the newest file. With the default, a run that is uploaded late would be skipped.
         .option("maxFileAge", "365d")
         .option("maxFilesPerTrigger", files_per_batch)
         .load(source)
     )
     query = (
         listed.select(F.col("_metadata.file_path").alias("path"))
-        .writeStream.foreachBatch(take_in)
+        .writeStream.foreachBatch(ingest_and_update)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
@@ -265,15 +276,15 @@ def compact(
     small_bytes: int = _SMALL_BATCH_BYTES,
     progress: Progress = _silent,
 ) -> int:
-    """Merge batches smaller than `small_bytes` into one, and return how many there were. Batches that hold tables which
-    `tables` does not name are left as they are.
+    """Merge the batches smaller than `small_bytes` into one, and return how many there were.
 
-    Raises ConflictError when somebody else changed the warehouse meanwhile; nothing is lost, and it can be run again.
+    Batches with tables that `tables` does not name stay as they are. Raises ConflictError if another process changed
+    the warehouse meanwhile; nothing is lost, and you can run it again.
     """
     state = warehouse.state()
     segments = _small(warehouse, ["events"], state.segments(), small_bytes)
     stored = {"runs": RUNS} | {name: table.columns for name, table in tables.items() if not table.across_runs}
-    # A batch with a table that is not among these is left alone: its rows of that table would be lost.
+    # Merging a batch with a table that is not among these would lose its rows of that table.
     known = [name for name, answer in state.answers.items() if stored.keys() >= set(answer.tables)]
     answers = _small(warehouse, stored, known, small_bytes)
     if not segments and not answers:
@@ -297,25 +308,25 @@ def compact(
     return len({*segments, *answers})
 
 
-def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, state: State) -> list[TraceFile]:
-    """Returns the files as their reading showed them: a damaged line within counts as a cut."""
+def _ingest_files(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, state: State) -> list[TraceFile]:
+    """Ingest files, and return them as reading showed them: a damaged line makes a file a cut one."""
     batch = warehouse.new_batch(state)
     used = bronze.usable(files)
-    told: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     if used:
         place = warehouse.place("events", batch)
         tasks = max(1, round(sum(guessed_events(file.path, file.size_bytes) for file in used) / _EVENTS_A_FILE))
         write_rows(bronze.stored_events(spark, used).coalesce(tasks), place)
-        told = bronze.told_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
-        rows = bronze.file_rows(used, told, state.number + 1)
+        summaries = bronze.summaries_of(spark.read.schema(bronze.STORED_EVENTS).parquet(place))
+        rows = bronze.file_rows(used, summaries, state.number + 1)
         write_rows(spark.createDataFrame(rows, FILES).coalesce(1), warehouse.place("files", batch))
-        damaged = {used[row["file"]].path for row in told if row["damaged"]}
+        damaged = {used[row["file"]].path for row in summaries if row["damaged"]}
         files = [replace(file, is_truncated=True) if file.path in damaged else file for file in files]
     commit = {
         "kind": "ingest",
         "batch": batch,
-        "files": {file.path: _told_of_file(file) for file in files},
-        "runs": _told_of_runs(used, told),
+        "files": {file.path: _file_entry(file) for file in files},
+        "runs": _run_entries(used, summaries),
     }
     warehouse.commit(commit, after=state.number)
     return files
@@ -324,7 +335,7 @@ def _take_in(spark: SparkSession, files: list[TraceFile], warehouse: Warehouse, 
 def _merge_events(spark: SparkSession, warehouse: Warehouse, state: State, segments: list[str], batch: str) -> None:
     merged = set(segments)
     runs = [name for name, run in state.runs.items() if merged.intersection(run.segments)]
-    # Told twice, and all of it is here: from now on it is told once.
+    # These runs have repeated events, and all their batches are merged here, so each event is now stored once.
     whole = [name for name in runs if is_repeated(state.runs[name]) and merged.issuperset(state.runs[name].segments)]
     stored = warehouse.scan(spark, "events", segments, bronze.STORED_EVENTS)
     kept = bronze.events_among(stored)
@@ -339,7 +350,7 @@ def _merge_events(spark: SparkSession, warehouse: Warehouse, state: State, segme
 
 
 def _small(warehouse: Warehouse, tables: Iterable[str], batches: Iterable[str], small_bytes: int) -> list[str]:
-    """The batches that are small in all these tables together; none when there is only one, and nothing to merge."""
+    """Return the batches that are small in these tables together; none if there is only one, and nothing to merge."""
     named = list(tables)
     small = [
         batch for batch in batches if sum(size_of(Path(warehouse.place(table, batch))) for table in named) < small_bytes
@@ -348,14 +359,14 @@ def _small(warehouse: Warehouse, tables: Iterable[str], batches: Iterable[str], 
 
 
 def _write_table(warehouse: Warehouse, batch: str, tasks: int, name: str, rows: DataFrame) -> DataFrame:
-    """Write a batch of a table, and return it as it was written: what is built from it is not computed again."""
+    """Write a batch of a table, and return it as written, so that tables built from it do not compute it again."""
     place = warehouse.place(name, batch)
     write_rows(rows.withColumn(BATCH, F.lit(batch)).coalesce(tasks), place)
     return rows.sparkSession.read.schema(rows.schema).parquet(place)
 
 
 def _at_hand(rows: DataFrame, event_count: int) -> DataFrame:
-    """All in one place where they come from few events: then nothing that is built from them has to be handed round."""
+    """Return the rows in one partition if they come from few events, so that nothing built from them is exchanged."""
     return rows.coalesce(1) if event_count <= _FEW_EVENTS else rows
 
 
@@ -365,20 +376,20 @@ def _is_known(path: Path, state: State) -> bool:
     return known is not None and (known.size_bytes, known.modified_ns) == (status.st_size, status.st_mtime_ns)
 
 
-def _told_of_file(file: TraceFile) -> dict[str, Any]:
+def _file_entry(file: TraceFile) -> dict[str, Any]:
     day = file.day.isoformat() if file.day else None
-    told = FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
-    return asdict(told)
+    entry = FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
+    return asdict(entry)
 
 
-def _told_of_runs(files: list[TraceFile], told: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each run how many events were read, and how many files told of each worker."""
+def _run_entries(files: list[TraceFile], summaries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return for each run how many events were read, and how many files held each worker."""
     runs: dict[str, Any] = {}
     for file in files:
-        # A header without any event makes its run known all the same.
+        # A file with a header and no events still makes its run known.
         if not file.is_parquet:
             runs.setdefault(file.run, {"events": 0, "files": {}})["files"].setdefault(file.worker, 0)
-    for row in told:
+    for row in summaries:
         run = runs.setdefault(row["run"], {"events": 0, "files": {}})
         run["events"] += row["events"]
         run["files"][row["worker"]] = run["files"].get(row["worker"], 0) + 1

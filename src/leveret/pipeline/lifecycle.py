@@ -1,9 +1,9 @@
-"""Lives: from events to what became of each copy and each message, to what tests did, and to who held what when.
+"""Lifecycle: from events to the life of each copy and message, and to the results of tests.
 
 A copy is one message in one queue. Its row is a partial aggregate over its events: minima, maxima and sums of a fixed
-width, so rows of one copy from several batches `merge` into the row of all its events. Sequence numbers order what
-happened; instants only measure. A column that would need the row of another column's minimum is packed into one number
-with what it is the minimum of.
+width, so rows of one copy from several batches `merge` into the row of all its events. Sequence numbers give the order
+of events, and instants only measure time. If a column needs a value from the row of another column's minimum, both are
+packed into one number.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from leveret.pipeline.schema import CONTROL, COPIES, MESSAGES, TESTS
 from leveret.trace.events import ABOUT_COPIES, DEAD_LETTERED, DELIVERIES, ENDS, TABLE
 from leveret.trace.events import CONTROL as CONTROL_KINDS
 
-# Kinds of what happens to a copy, as numbers; `settle_kind` of a copy is one of them.
+# The kinds of events of a copy, as numbers. `settle_kind` of a copy is one of them.
 COPY_KINDS: Final = {kind: number for number, kind in enumerate(ABOUT_COPIES, start=1)}
-# Why a copy was dead-lettered, as `dl_reason` has it.
+# The reasons for dead-lettering, as the numbers in `dl_reason`.
 DEATH_REASONS: Final = {reason: number for number, reason in enumerate(TABLE[DEAD_LETTERED].reasons, start=1)}
 
 FILE_KEY: Final = ["day", "run", "worker"]
@@ -47,35 +47,35 @@ _SUMS: Final = ("deliveries", "unflagged", *_COUNTED.values())
 # A sequence number packed with a flag (0, 1, or 2 for none), or with one of COPY_KINDS.
 _FLAGS: Final = 4
 KINDS: Final = 16
-# Tests that ended like this failed.
+# The outcomes of tests that failed.
 _FAILURES: Final = ("failed", "error")
 
 
 def file_of() -> Column:
-    """One number for a worker of a run: with it a message is known by two numbers."""
+    """Return one number for a worker of a run, so that two numbers identify a message."""
     return F.xxhash64("run", "worker")
 
 
 def place_of(prefix: str = "") -> Column:
-    """One number for a queue of a test: to group and sort by, where six columns would cost much more."""
+    """Return one number for a queue of a test. Grouping and sorting by it costs much less than by six columns."""
     return F.xxhash64(*[F.col(prefix + name) for name in QUEUE_KEY])
 
 
 def holder_of() -> Column:
-    """One number for a consumer of a queue of a test."""
+    """Return one number for a consumer of a queue of a test."""
     return F.xxhash64(*HOLDER_KEY)
 
 
 def control(events: DataFrame) -> DataFrame:
-    """What clients and tests did that was not about a message."""
+    """Return the events of clients and tests that are not about a message."""
     is_control = F.col("msg").isNull() & F.col("kind").isin(*CONTROL_KINDS)
     return events.where(is_control).select(CONTROL.fieldNames())
 
 
 def copies(events: DataFrame) -> DataFrame:
-    """One row for each copy that these events tell of."""
-    # Read once for each event: the kind as a number, which the aggregates compare.
-    told = events.where(F.col("copy").isNotNull() & F.col("kind").isin(*COPY_KINDS)).select(
+    """Return one row for each copy in these events."""
+    # The kind becomes a number once for each event; the aggregates compare numbers.
+    coded = events.where(F.col("copy").isNotNull() & F.col("kind").isin(*COPY_KINDS)).select(
         *COPY_KEY,
         *("seq", "ts", "src_copy", "size", "redelivered"),
         code_of("kind", COPY_KINDS).alias("k"),
@@ -89,7 +89,7 @@ def copies(events: DataFrame) -> DataFrame:
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, 1))
 
-    grouped = told.groupBy(*COPY_KEY).agg(
+    grouped = coded.groupBy(*COPY_KEY).agg(
         F.max("src_copy").alias("src_copy"),
         F.max("size").alias("size"),
         F.min(F.when(k == 1, ts)).alias("enqueued_at"),
@@ -115,7 +115,7 @@ def copies(events: DataFrame) -> DataFrame:
 
 
 def merge(*parts: DataFrame) -> DataFrame:
-    """One row for each copy, from rows of `copies` over any division of its events."""
+    """Return one row for each copy, from rows of `copies` over any division of its events."""
     rows = reduce(DataFrame.unionByName, parts)
     flag = F.when(F.col("first_redelivered"), 1).when(~F.col("first_redelivered"), 0).otherwise(2)
     merged = rows.groupBy(*COPY_KEY).agg(
@@ -132,14 +132,15 @@ def merge(*parts: DataFrame) -> DataFrame:
 
 
 def outcome(copies: DataFrame) -> DataFrame:
-    """These copies with a column `outcome`: how each ended, and of those without an end where they are: "ready",
-    "unacked", or "undecided" when it was given back and nothing followed.
+    """Return these copies with a column `outcome`: how each one ended.
+
+    A copy without an end is "ready", "unacked", or "undecided" if it was given back and no event followed.
     """
     return copies.withColumn("outcome", outcome_of())
 
 
 def outcome_of() -> Column:
-    """The outcome of a row of `copies`."""
+    """Return the outcome of a row of `copies`."""
     last = F.col("last_seq")
     return (
         F.when(F.col("acks") > 0, "acked")
@@ -154,8 +155,10 @@ def outcome_of() -> Column:
 
 
 def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row for each published message. Its outcome is that of the copy that ended last, "open" while one has no end,
-    and without any copy "returned" or "dropped".
+    """Return one row for each published message.
+
+    Its outcome is that of the copy that ended last. It is "open" while a copy has no end, and "returned" or "dropped"
+    if there was no copy.
     """
     kind = F.col("kind")
     key = ["file", "msg"]
@@ -215,8 +218,9 @@ def messages(events: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def tests(control: DataFrame, messages: DataFrame) -> DataFrame:
-    """One row for each test that these events name by its start or end. Outcome and duration are the last attempt's,
-    null when that has no end.
+    """Return one row for each test that has a start or end event.
+
+    Outcome and duration are those of the last attempt, or null if it has no end.
     """
     key = [*FILE_KEY, "test"]
     is_end = F.col("kind") == "test_end"
@@ -245,7 +249,7 @@ def tests(control: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def null_safe_join(left: DataFrame, right: DataFrame, key: list[str], how: str = "left") -> DataFrame:
-    """A join in which null equals null: a trace of the firehose has no tests."""
+    """Join with null equal to null, because a trace of the firehose has no tests."""
     right = right.select(*[F.col(name).alias(f"_{name}" if name in key else name) for name in right.columns])
     condition = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in key])
     joined = left.join(right, condition, how)
@@ -255,7 +259,7 @@ def null_safe_join(left: DataFrame, right: DataFrame, key: list[str], how: str =
 
 
 def code_of(of: str | Column, numbers: dict[str, int]) -> Column:
-    """The number that a name has; null for others."""
+    """Return the number of a name; null for a name without one."""
     value = F.col(of) if isinstance(of, str) else of
     code: Column | None = None
     for name, number in numbers.items():
@@ -269,7 +273,7 @@ def _is_one_of(code: Column, kinds: Iterable[str]) -> Column:
 
 
 def sequence_of(packed: str, size: int) -> Column:
-    """The sequence number of a column in which it is packed with one of `size` other values."""
+    """Return the sequence number from a column in which it is packed with one of `size` values."""
     return F.shiftright(packed, size.bit_length() - 1)
 
 

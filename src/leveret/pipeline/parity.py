@@ -1,8 +1,9 @@
-"""Whether leveret and RabbitMQ did the same: what was published where, and what each queue delivered in which order.
+"""Parity: a comparison of what leveret and RabbitMQ did with one workload.
 
-RabbitMQ's firehose tells no more than that: no instants, no acknowledgements, and a dead letter only by its delivery.
-So both traces are projected onto it. Left out is what must differ: connections, tags, names that a server made up, the
-times in x-death, and the x-last-death headers that only 4.x writes.
+It compares what was published where, and what each queue delivered in which order. RabbitMQ's firehose reports no more
+than that: no instants, no acknowledgements, and of a dead letter only its delivery. So both traces are projected onto
+what a firehose reports. Values that must differ are left out: connections, tags, names that a server made up, the times
+in x-death, and the x-last-death headers that only 4.x writes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pyspark.sql import functions as F
 from leveret.pipeline.schema import PARITY_DIFF
 from leveret.trace.events import DELIVERIES
 
-# What servers make up: the name of a queue, of a consumer, of a direct reply.
+# Names that servers make up: of a queue, a consumer, or a direct reply.
 _MADE_UP: Final = r"amq\.(gen|ctag|rabbitmq\.reply-to)[-.][A-Za-z0-9_+/=.\-]+"
-# Headers that only 4.x writes, and those that a queue adds to each delivery, which leveret's own trace does not tell.
+# Headers that only 4.x writes, and those that a queue adds to each delivery, which leveret's trace does not hold.
 IGNORED_HEADERS: Final = ("x-last-death-*", "x-acquired-count", "x-delivery-count", "x-stream-offset")
-# A firehose is not told of itself.
+# The firehose's exchange, whose own messages the firehose does not report.
 _FIREHOSE: Final = "amq.rabbitmq.trace"
 _HISTORY: Final = "x-recent-history"
 
@@ -29,27 +30,29 @@ _HISTORY: Final = "x-recent-history"
 def project(
     events: DataFrame, by: Sequence[str] = (), *, ignored_headers: Sequence[str] = IGNORED_HEADERS
 ) -> DataFrame:
-    """What a firehose would tell: `side` "published" (queue null) or "delivered", the `queue`, the `position` in its
-    sequence from 1, channel after channel, and everything that has to agree as one `value`, in JSON; of publishes the
-    `queues` besides, and whether they `are_all`, or those alone that took the message.
+    """Project events onto what a firehose reports.
 
-    `by` names columns of the events, such as `run` or `test`, that tell several workloads apart. In `ignored_headers`,
-    a name that ends in `*` is the beginning of names.
+    A row has the `side`, "published" (queue null) or "delivered"; the `queue`; the `position` in its sequence from 1,
+    channel after channel; and everything that must agree as one `value`, in JSON. A publish also has its `queues`, and
+    `are_all`: whether they are all queues it was routed to, or only those that took the message.
+
+    `by` names columns of the events, such as `run` or `test`, that separate several workloads. In `ignored_headers`, a
+    name that ends in `*` matches all names that begin like it.
     """
-    told = _projected(events, ["run", "worker"], by, _Value(ignored_headers))
-    return told.select(*by, "side", "queue", "position", "value", "queues", "are_all")
+    projected = _projected(events, ["run", "worker"], by, _Value(ignored_headers))
+    return projected.select(*by, "side", "queue", "position", "value", "queues", "are_all")
 
 
 def _projected(events: DataFrame, file: Sequence[str], by: Sequence[str], value: _Value) -> DataFrame:
     kind = F.col("kind")
     events = events.where(F.col("exchange").isNull() | (F.col("exchange") != _FIREHOSE))
     published = events.where(kind == "published")
-    told_published = published.join(_entered(events, file), [*file, "msg"], "left").select(
+    publishes = published.join(_entered(events, file), [*file, "msg"], "left").select(
         *dict.fromkeys([*file, *by, "conn", "chan"]),
         F.lit("published").alias("side"),
         F.lit(None).cast("string").alias("queue"),
         "seq",
-        value.told(F.col("attrs"), body_hash=F.col("body_hash")),
+        value.of(F.col("attrs"), body_hash=F.col("body_hash")),
         *_queues(),
     )
     originals = published.select(
@@ -57,23 +60,23 @@ def _projected(events: DataFrame, file: Sequence[str], by: Sequence[str], value:
         "msg",
         *[F.col(name).alias(f"_{name}") for name in ("body_hash", "message_id", "correlation_id", "attrs")],
     )
-    # A dead letter, and a message in a stream, is told anew.
+    # The `enqueued` event of a dead letter, or of a message in a stream, has attrs of its own.
     anew = events.where((kind == "enqueued") & F.col("attrs").isNotNull())
     anew = anew.select(*file, "copy", F.col("attrs").alias("_anew"))
     delivered = events.where(kind.isin(*DELIVERIES)).join(originals, [*file, "msg"], "left")
     delivered = delivered.join(anew, [*file, "copy"], "left")
     for name in ("body_hash", "message_id", "correlation_id"):
         delivered = delivered.withColumn(name, F.coalesce(name, f"_{name}"))
-    told_delivered = delivered.select(
+    deliveries = delivered.select(
         *dict.fromkeys([*file, *by, "conn", "chan"]),
         F.lit("delivered").alias("side"),
         _plain("queue").alias("queue"),
         "seq",
-        value.told(
+        value.of(
             F.coalesce("attrs", "_anew", "_attrs"), body_hash=F.col("body_hash"), redelivered=F.col("redelivered")
         ),
     )
-    both = told_published.unionByName(told_delivered, allowMissingColumns=True)
+    both = publishes.unionByName(deliveries, allowMissingColumns=True)
     return _in_sequence(both, file, by)
 
 
@@ -84,21 +87,22 @@ def compare(
     *,
     ignored_headers: Sequence[str] = IGNORED_HEADERS,
 ) -> DataFrame:
-    """Where the events of leveret (left) and of RabbitMQ (right) for one workload disagree; no rows: nowhere.
+    """Return the differences between the events of leveret (left) and of RabbitMQ (right) for one workload.
 
-    With `by`, as in `project`, workloads of the same name are compared with each other, and the rows begin with it.
-    `difference` is "missing" where one of them has nothing more at that position, else "differs".
+    With `by`, as in `project`, workloads of the same name are compared, and the rows begin with these columns.
+    `difference` is "missing" if one side has nothing at that position, else "differs". If both agree, there are no
+    rows.
     """
-    # Spark plans one question sooner than two that are alike.
+    # Spark plans one query faster than two similar ones.
     sides = {"left": embedded, "right": rabbit}
     either = reduce(DataFrame.unionByName, [events.withColumn("_of", F.lit(of)) for of, events in sides.items()])
-    told = _projected(either, ["_of", "run", "worker"], ["_of", *by], _Value(ignored_headers))
+    projected = _projected(either, ["_of", "run", "worker"], ["_of", *by], _Value(ignored_headers))
     answers = [
         F.max(F.when(F.col("_of") == of, F.col(name))).alias(f"{of}_{name}")
         for of in sides
         for name in ("value", "queues", "are_all")
     ]
-    joined = told.groupBy(*by, "side", "queue", "position").agg(*answers)
+    joined = projected.groupBy(*by, "side", "queue", "position").agg(*answers)
     is_missing = F.col("left_value").isNull() | F.col("right_value").isNull()
     is_same = F.col("left_value").eqNullSafe(F.col("right_value")) & _lead_to_the_same()
     differing = joined.where(~is_same).withColumns(
@@ -110,25 +114,25 @@ def compare(
     return differing.select(*by, *PARITY_DIFF.fieldNames())
 
 
-def _in_sequence(told: DataFrame, file: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """With its `position`: what each channel did is in order, and the channels stand one after the other.
+def _in_sequence(rows: DataFrame, file: Sequence[str], by: Sequence[str]) -> DataFrame:
+    """Add the `position`: the rows of each channel are in order, and the channels follow one another.
 
-    RabbitMQ's channels tell the firehose each for itself. Connections have other numbers on the other side, so channels
-    of one number are put in order by all that they did.
+    RabbitMQ's channels report to the firehose independently of each other. Connections have other numbers on the other
+    side, so channels with the same number are ordered by the hash of all that they did.
     """
     of_sequence = [*by, "side", "queue"]
     channel = Window.partitionBy(*dict.fromkeys([*of_sequence, *file, "conn", "chan"]))
-    told = told.withColumn("_place", F.row_number().over(channel.orderBy("seq")))
-    told = told.withColumn("_deeds", F.bit_xor(F.xxhash64("value", "_place")).over(channel))
-    order = Window.partitionBy(*of_sequence).orderBy("chan", "_deeds", *file, "conn", "_place")
-    return told.withColumn("position", F.row_number().over(order).cast("long"))
+    rows = rows.withColumn("_place", F.row_number().over(channel.orderBy("seq")))
+    rows = rows.withColumn("_history", F.bit_xor(F.xxhash64("value", "_place")).over(channel))
+    order = Window.partitionBy(*of_sequence).orderBy("chan", "_history", *file, "conn", "_place")
+    return rows.withColumn("position", F.row_number().over(order).cast("long"))
 
 
 def _entered(events: DataFrame, file: Sequence[str]) -> DataFrame:
-    """The queues that took each message when it was published."""
+    """Return the queues that took each message when it was published."""
     kind = F.col("kind")
     enqueued = events.where((kind == "enqueued") & F.col("src_copy").isNull())
-    # Such an exchange hands on what it has kept when something is bound to it later.
+    # A recent-history exchange passes on messages that it has kept when a queue is bound to it later.
     keeping = events.where((kind == "exchange_declare") & (F.get_json_object("attrs", "$.type") == _HISTORY))
     of_test = [*file, "test"]
     keeping = keeping.select(*[F.col(name).alias(f"_{name}") for name in of_test])
@@ -138,19 +142,22 @@ def _entered(events: DataFrame, file: Sequence[str]) -> DataFrame:
 
 
 def _queues() -> list[Column]:
-    """The queues of a publish, and whether they are all it was routed to or those that took it.
+    """Return the queues of a publish, and whether they are all it was routed to or only those that took it.
 
-    Of the default exchange nothing is said: a firehose tells its keys, whether such queues exist or not.
+    They are null for the default exchange, because a firehose reports its routing keys as queues even if no such queue
+    exists.
     """
-    told = F.from_json(F.get_json_object("attrs", "$.routed_queues"), "array<string>")
-    told = F.array_sort(F.array_distinct(F.transform(told, _without_made_up)))
-    queues = F.coalesce(told, "entered", F.array().cast("array<string>"))
-    return [F.when(F.col("exchange") != "", queues).alias("queues"), told.isNotNull().alias("are_all")]
+    routed = F.from_json(F.get_json_object("attrs", "$.routed_queues"), "array<string>")
+    routed = F.array_sort(F.array_distinct(F.transform(routed, _without_made_up)))
+    queues = F.coalesce(routed, "entered", F.array().cast("array<string>"))
+    return [F.when(F.col("exchange") != "", queues).alias("queues"), routed.isNotNull().alias("are_all")]
 
 
 def _lead_to_the_same() -> Column:
-    """Whether two publishes led to the same queues: where one trace tells of those alone that took the message, the
-    other may have more, which refused it, or took part in a transaction that was rolled back.
+    """Return whether two publishes led to the same queues.
+
+    If one trace names only the queues that took the message, the other may name more: those that refused it, or whose
+    transaction was rolled back.
     """
     left, right = F.col("left_queues"), F.col("right_queues")
     of_left, of_right = F.col("left_are_all"), F.col("right_are_all")
@@ -169,19 +176,19 @@ def _shown(side: str) -> Column:
 
 
 class _Value:
-    """This makes one text of what has to agree."""
+    """The values of a row that must agree, as one text."""
 
     def __init__(self, ignored_headers: Sequence[str]) -> None:
         self._ignored = tuple(ignored_headers)
 
-    def told(self, attrs: Column, **more: Column) -> Column:
+    def of(self, attrs: Column, **more: Column) -> Column:
         own = [_plain("exchange").alias("exchange"), _plain("routing_key").alias("routing_key")]
         named = [F.col(name) for name in ("message_id", "correlation_id")]
         fields = [*own, *named, *[column.alias(name) for name, column in more.items()]]
         return _without_made_up(F.to_json(F.struct(*fields, *self._properties(attrs)))).alias("value")
 
     def _properties(self, attrs: Column) -> list[Column]:
-        """Properties, headers and deaths, each with its names in order."""
+        """Return properties, headers and deaths, each with its names sorted."""
         text_map = "map<string,string>"
         properties = F.from_json(F.get_json_object(attrs, "$.properties"), text_map)
         headers = F.from_json(F.get_json_object(attrs, "$.properties.headers"), text_map)
@@ -203,7 +210,7 @@ class _Value:
 
 
 def _sorted(values: Column) -> Column:
-    # Nothing said and nothing in it are the same.
+    # A missing map and an empty one are the same.
     entries = F.array_sort(F.map_entries(values))
     return F.when(F.size(entries) > 0, entries)
 

@@ -1,8 +1,8 @@
-"""Violations: what a broker or its clients should not have done, as a table of rules that users can add to.
+"""Violations: what a broker or its clients must not do, as a table of rules to which you can add your own.
 
-A rule is a condition in SQL over the rows it is `about` (`SUBJECTS`), and the text for whoever reads of it, in which
-{column} stands for that row's value. Subjects that need an order or a join of everything look first, by figures that
-other tables hold already, for the queues, channels and consumers where anything is wrong, and at those alone closely.
+A rule has a condition in SQL over the rows that it is `about` (one of `SUBJECTS`), and a text for the reader, in which
+{column} stands for that row's value. Some subjects need an order, or a join of everything. They first use counts in
+other tables to find the queues, channels and consumers where something is wrong, and then examine only those.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: what is wrong (`condition`, SQL) with a row of what it is `about`, and the `text` that says so.
+    """A rule: the `condition` (SQL) under which a row of its subject is wrong, and the `text` that says so.
 
-    `of_end`: it speaks of what had not happened by the end, so not of a test whose end a cut file lacks.
+    `of_end` marks a rule about what had not happened by the end of a test. Such a rule does not apply to a test whose
+    end is missing because its file was cut.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What subjects are made from; see docs/pipeline-tables.md for the columns."""
+    """The tables that subjects are made from; see docs/pipeline-tables.md for their columns."""
 
     events: DataFrame
     control: DataFrame
@@ -53,13 +54,18 @@ class Tables:
 
 
 def register(rule: Rule) -> None:
-    """Make this rule one of those that `violations` looks for. Raises ValueError for a name that is taken or a subject
-    there is not.
+    """Add a rule to those that `violations` checks.
+
+    Raises ValueError if the name is taken or the subject does not exist.
     """
     if rule.name in RULES:
-        raise ValueError(f"there is a rule {rule.name!r} already; remove it from leveret.pipeline.rules.RULES first")
+        raise ValueError(
+            f"rule {rule.name!r} exists already; choose another name, or remove it from leveret.pipeline.rules.RULES"
+        )
     if rule.about not in SUBJECTS:
-        raise ValueError(f"rule {rule.name!r} is about {rule.about!r}, which is none of {', '.join(SUBJECTS)}")
+        raise ValueError(
+            f"rule {rule.name!r} is about {rule.about!r}, which does not exist; use one of {', '.join(SUBJECTS)}"
+        )
     RULES[rule.name] = rule
 
 
@@ -72,7 +78,7 @@ def violations(
     consumers: DataFrame,
     test_queues: DataFrame,
 ) -> DataFrame:
-    """One row for each copy (or message) and rule that it breaks."""
+    """Return one row for each copy (or message) and each rule that it breaks."""
     tables = Tables(events, control, copies, messages, consumers, test_queues)
     found = [
         _broken(subject(tables), [rule for rule in RULES.values() if rule.about == name])
@@ -93,23 +99,25 @@ def _broken(rows: DataFrame, rules: list[Rule]) -> DataFrame:
 
 
 def _check(rule: Rule, rows: DataFrame) -> None:
-    """Raises ValueError when Spark cannot make anything of the rule."""
+    """Raise ValueError if Spark cannot evaluate the rule."""
     try:
         _rows_that_break(rows, [rule])
     except AnalysisException as error:
         reason = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
-        raise ValueError(f"rule {rule.name!r} cannot be asked of {rule.about}: {reason}") from error
+        raise ValueError(
+            f"rule {rule.name!r} cannot be evaluated on {rule.about}: {reason}; correct its condition or text"
+        ) from error
 
 
 def _rows_that_break(rows: DataFrame, rules: list[Rule]) -> DataFrame:
     is_broken = [F.expr(rule.condition) for rule in rules]
-    told = [
+    matches = [
         F.when(condition, F.struct(F.lit(rule.name).alias("rule"), F.lit(rule.of_end).alias("of_end"), _text(rule)))
         for rule, condition in zip(rules, is_broken, strict=True)
     ]
-    some = rows.where(reduce(Column.__or__, [F.coalesce(condition, F.lit(False)) for condition in is_broken]))
-    each = some.select(*_KEY, F.explode(F.array_compact(F.array(*told))).alias("broken"))
-    return each.select(*_KEY, "broken.*")
+    broken = rows.where(reduce(Column.__or__, [F.coalesce(condition, F.lit(False)) for condition in is_broken]))
+    each = broken.select(*_KEY, F.explode(F.array_compact(F.array(*matches))).alias("match"))
+    return each.select(*_KEY, "match.*")
 
 
 def _text(rule: Rule) -> Column:
@@ -120,7 +128,7 @@ def _text(rule: Rule) -> Column:
 
 
 def _without_cut(rows: DataFrame, runs: DataFrame, control: DataFrame) -> DataFrame:
-    """These without what rules about the end say of tests that never ended because their file was cut."""
+    """Return the rows without those of rules about the end for tests that have no end because their file was cut."""
     key = ["run", "worker", "test"]
     cut = runs.where(F.col("truncated")).select("run", "worker").distinct().withColumn("is_cut", F.lit(True))
     attempts = control.where(F.col("kind").isin("test_start", "test_end")).groupBy(*key)
@@ -142,42 +150,47 @@ def _of_messages(tables: Tables) -> DataFrame:
 
 
 def _of_repeated(tables: Tables) -> DataFrame:
-    """Copies of a message that its queue got more than once from the same origin."""
+    """Return the copies of messages that their queue got more than once from the same origin."""
     same = ["place", "msg", "src_copy"]
     suspects = tables.test_queues.where(F.col("unordered") > 0).select(place_of().alias("place"))
-    there = tables.copies.where(F.col("enq_seq").isNotNull()).withColumn("place", place_of())
-    placed = there.join(F.broadcast(suspects), "place", "left_semi")
+    enqueued = tables.copies.where(F.col("enq_seq").isNotNull()).withColumn("place", place_of())
+    placed = enqueued.join(F.broadcast(suspects), "place", "left_semi")
     groups = placed.groupBy(*same).agg(F.sum("enqueues").alias("times"), F.min("enq_seq").alias("first_seq"))
     return null_safe_join(placed, F.broadcast(groups.where(F.col("times") > 1)), same, "inner")
 
 
 def _of_order(tables: Tables) -> DataFrame:
-    """Copies in queues where any was overtaken, and when younger ones were delivered."""
+    """Return the copies in queues where a copy was overtaken, with the times at which younger ones were delivered."""
     suspects = tables.test_queues.where((F.col("late") > 0) | (F.col("passed") > 0))
     suspects = suspects.select(place_of().alias("place"))
-    there = tables.copies.withColumn("place", place_of()).join(F.broadcast(suspects), "place", "left_semi")
+    placed = tables.copies.withColumn("place", place_of()).join(F.broadcast(suspects), "place", "left_semi")
     has_priorities = F.get_json_object("attrs", "$.arguments['x-max-priority']").isNotNull()
     by_priority = (
         tables.control.where((F.col("kind") == "queue_declare") & has_priorities)
         .select(place_of().alias("place"), F.lit(True).alias("by_priority"))
         .distinct()
     )
-    # A test that is tried again has a fresh broker, and in it another queue of the same name.
+    # A retried test has a fresh broker, and in it another queue of the same name.
     starts = (
         tables.control.where((F.col("kind") == "test_start") & F.col("test").isNotNull())
         .groupBy("run", "worker", "test")
         .agg(F.collect_list("seq").alias("starts"))
         .where(F.size("starts") > 1)
     )
-    tried = null_safe_join(there, F.broadcast(starts), ["run", "worker", "test"])
+    joined = null_safe_join(placed, F.broadcast(starts), ["run", "worker", "test"])
     began = F.filter("starts", lambda start: start <= F.col("enq_seq"))
-    there = tried.withColumn("attempt", F.coalesce(F.size(began), F.lit(0))).drop("starts")
-    rows = in_queue_order(there, *COPY_KEY, "attempt").where(is_late() | is_passed()).join(by_priority, "place", "left")
+    placed = joined.withColumn("attempt", F.coalesce(F.size(began), F.lit(0))).drop("starts")
+    rows = (
+        in_queue_order(placed, *COPY_KEY, "attempt").where(is_late() | is_passed()).join(by_priority, "place", "left")
+    )
     return rows.withColumn("by_priority", F.coalesce("by_priority", F.lit(False)))
 
 
 def _of_closed_channels(tables: Tables) -> DataFrame:
-    """Deliveries while their channel was closed; what no event says of a channel is not known."""
+    """Return the deliveries on channels that were closed before, with whether they were closed at that time.
+
+    A channel without open and close events counts as open.
+    """
     channel = ["run", "worker", "conn", "chan"]
     kind, seq = F.col("kind"), F.col("seq")
     following = Window.partitionBy(*channel).orderBy("seq")
@@ -211,7 +224,7 @@ def _of_closed_channels(tables: Tables) -> DataFrame:
 
 
 def _of_prefetch(tables: Tables) -> DataFrame:
-    """Deliveries to consumers that once held more than a prefetch of theirs."""
+    """Return the deliveries to consumers that at some time held more than their prefetch."""
     attribute = F.get_json_object("attrs", "$.prefetch_count").cast("int")
     is_automatic = F.coalesce(F.get_json_object("attrs", "$.no_ack") == "true", F.lit(False))
     consumes = tables.control.where(F.col("kind") == "consume").select(
@@ -228,8 +241,8 @@ def _of_prefetch(tables: Tables) -> DataFrame:
         .select("run", "worker", "holder")
     )
     files = F.broadcast(suspects.select("run", "worker").distinct())
-    there = [table.join(files, ["run", "worker"], "left_semi") for table in (tables.events, tables.copies)]
-    held = holds.holds(*there).join(F.broadcast(suspects.select("holder").distinct()), "holder", "left_semi")
+    events, copies = (table.join(files, ["run", "worker"], "left_semi") for table in (tables.events, tables.copies))
+    held = holds.holds(events, copies).join(F.broadcast(suspects.select("holder").distinct()), "holder", "left_semi")
     in_force = (
         held.join(F.broadcast(consumes.drop("run", "worker")), "holder")
         .where(F.col("consume_seq") < F.col("seq"))
@@ -239,15 +252,16 @@ def _of_prefetch(tables: Tables) -> DataFrame:
     counted = holds.held_counts(in_force, ["holder", "consume_seq"]).where(
         (F.col("delta") == 1) & (F.col("unacked") > F.col("prefetch"))
     )
-    names = there[1].select(*_KEY)
+    names = copies.select(*_KEY)
     return counted.select("run", "worker", "copy", "unacked", "prefetch").join(names, ["run", "worker", "copy"])
 
 
 def in_queue_order(copies: DataFrame, *more: str) -> DataFrame:
-    """Each copy's coming (`delta` 1) and going (-1) in its queue, and what followed there: the sum of later deltas, and
-    the first and the last of the first deliveries of younger copies, and the earliest of their messages.
+    """Return a row where each copy enters its queue (`delta` 1) and where it leaves (-1), with what followed there.
 
-    All from one walk backwards through each queue of a test; `place` names the queue.
+    What followed is the sum of later deltas, the earliest and the latest first delivery of a younger copy, and the
+    lowest message number among younger copies. All come from one walk backwards through each queue of a test; `place`
+    identifies the queue.
     """
     goes = F.when(F.col("end_seq") > F.col("enq_seq"), F.col("end_seq"))
     nothing = F.lit(None).cast("long")
@@ -269,10 +283,10 @@ def in_queue_order(copies: DataFrame, *more: str) -> DataFrame:
     )
     queue = ["place", *[name for name in more if name == "attempt"]]
     after = Window.partitionBy(*queue).orderBy(F.col("at").desc()).rowsBetween(Window.unboundedPreceding, -1)
-    told = points.select("place", *more, "is_open", "ready_seq", "last_seq", "enqueues", "point.*").where(
+    placed = points.select("place", *more, "is_open", "ready_seq", "last_seq", "enqueues", "point.*").where(
         F.col("at").isNotNull()
     )
-    return told.select(
+    return placed.select(
         "*",
         F.sum("delta").over(after).alias("delta_after"),
         F.min("deliver_seq").over(after).alias("younger_first"),
@@ -282,29 +296,30 @@ def in_queue_order(copies: DataFrame, *more: str) -> DataFrame:
 
 
 def is_late() -> Column:
-    """Of a row of `in_queue_order`: a younger copy had its first delivery before this one's."""
+    """Return whether, in a row of `in_queue_order`, a younger copy was first delivered before this one."""
     return (F.col("delta") == 1) & (F.col("deliver_seq") > F.col("younger_first"))
 
 
 def is_unordered() -> Column:
-    """Of a row of `in_queue_order`: a younger copy is of the same message or an earlier one, or this may be enqueued
-    twice. Where nothing is unordered, nothing is repeated.
+    """Return whether, in a row of `in_queue_order`, a younger copy is of the same or an earlier message.
+
+    It is also true if the copy may be enqueued twice. A queue without an unordered copy has no repeated one.
     """
     is_message_late = F.col("message").isNull() | (F.col("message") >= F.col("younger_message"))
     return (F.col("delta") == 1) & (is_message_late | (F.col("enqueues") > 1))
 
 
 def is_passed() -> Column:
-    """Of a row of `in_queue_order`: ready to the last, though a younger copy was first delivered meanwhile."""
+    """Return whether, in a row of `in_queue_order`, a copy stayed ready while a younger one was first delivered."""
     is_ready = F.col("is_open") & (F.col("last_seq") == F.col("ready_seq"))
     return (F.col("delta") == 1) & is_ready & (F.col("younger_last") > F.col("ready_seq"))
 
 
-# What a rule can be about: rows with day, run, worker, test, vhost, queue, msg, copy and columns of their own.
+# The subjects of rules. Their rows have day, run, worker, test, vhost, queue, msg, copy and further columns.
 SUBJECTS: Final[dict[str, Callable[[Tables], DataFrame]]] = {
-    # All columns of `copies`, and `outcome`.
+    # It has all columns of `copies`, and `outcome`.
     "copies": _of_copies,
-    # All columns of `messages`; queue and copy are null.
+    # It has all columns of `messages`; queue and copy are null.
     "messages": _of_messages,
     "repeated": _of_repeated,
     "order": _of_order,
@@ -334,21 +349,21 @@ RULES: Final[dict[str, Rule]] = {
         ),
         Rule(
             "redelivered_flag_wrong",
-            # The first delivery of a dead letter says true on RabbitMQ 4.3 and false on 3.10.
+            # The first delivery of a dead letter has the flag on RabbitMQ 4.3, and not on 3.10.
             "(first_redelivered AND src_copy IS NULL) OR unflagged > IF(first_redelivered = false, 1, 0)",
             "its deliveries and their redelivered flags do not agree",
         ),
         Rule(
             "lost",
             "is_open AND last_seq = ready_seq AND younger_last > ready_seq",
-            "ready since {ready_seq} and never taken, though a younger one was at {younger_last}",
+            "ready since {ready_seq} and never delivered, although a younger message was delivered at {younger_last}",
             about="order",
             of_end=True,
         ),
         Rule(
             "out_of_order",
             "deliver_seq > younger_first AND NOT by_priority",
-            "first delivered at {deliver_seq}, after a younger one at {younger_first}",
+            "first delivered at {deliver_seq}, after a younger message at {younger_first}",
             about="order",
         ),
         Rule(
@@ -360,19 +375,19 @@ RULES: Final[dict[str, Rule]] = {
         Rule(
             "delivered_to_closed_channel",
             "was_closed",
-            "delivered to channel {chan} of connection {conn} while that was closed",
+            "delivered to channel {chan} of connection {conn} while the channel was closed",
             about="closed channels",
         ),
         Rule(
             "prefetch_exceeded",
             "unacked > prefetch",
-            "given to a consumer that had its prefetch of {prefetch} already",
+            "delivered to a consumer that already held as many as its prefetch of {prefetch}",
             about="prefetch",
         ),
         Rule(
             "confirm_missing",
             "publish_number IS NOT NULL AND confirmed IS NULL",
-            "publish {publish_number} of its channel was neither confirmed nor refused",
+            "publish {publish_number} of its channel was neither confirmed nor nacked",
             about="messages",
             of_end=True,
         ),

@@ -1,7 +1,8 @@
-"""Trace files: found in folders, and looked at before Spark reads them.
+"""Trace files: finding them in folders, and inspecting them before Spark reads them.
 
-Looking says whose file it is, whether it is cut, and why it cannot be used if so. Of a plain file that takes its first
-line and its last octet; a compressed one is read through, since nothing else tells that its end is missing.
+An inspection finds a file's run and worker, whether the file is cut, and why it cannot be used if so. For a plain file
+it reads the first line and the last byte. It reads a compressed file completely, because only that shows whether the
+end is missing.
 """
 
 from __future__ import annotations
@@ -23,48 +24,48 @@ Progress = Callable[[str], None]
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
 
-# How the first line begins, and no other.
+# The beginning of the first line. No other line begins like this.
 HEADER_START: Final = '{"leveret"'
 
-# A header is a few hundred octets; a file without any line end is no trace.
+# A header has a few hundred bytes. A file whose first line is longer than this is not a trace.
 _LONGEST_HEADER: Final = 1 << 20
 _CHUNK: Final = 1 << 20
-# What an event takes, about, by the end of the file's name.
+# The approximate size of an event, by the suffix of the file.
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _NEEDED_COLUMNS: Final = ("day", "run", "worker", "seq", "kind")
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:
-    """A trace file as it was when somebody looked at it."""
+    """A trace file as it was when it was inspected."""
 
     path: str
     size_bytes: int
     modified_ns: int
-    # The first line of a JSON Lines file; a Parquet file has none and names runs in its columns.
+    # The first line of a JSON Lines file. A Parquet file has none, and names its runs in its columns.
     header: dict[str, object] = field(default_factory=dict)
     is_truncated: bool = False
-    # Why it is refused as a whole, if it is.
+    # Why the file is refused; None if it can be used.
     problem: str | None = None
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it holds a table of events, not lines."""
+        """Whether the file holds a table of events instead of lines."""
         return self.path.endswith(".parquet")
 
     @property
     def run(self) -> str:
-        """The run its header names; "" when it says of none."""
+        """The run that the header names, or "" if it names none."""
         return _text(self.header.get("run"))
 
     @property
     def worker(self) -> str:
-        """The worker of pytest-xdist its header names; "" when it says of none."""
+        """The worker that the header names, or "" if it names none."""
         return _text(self.header.get("worker"))
 
     @property
     def day(self) -> date | None:
-        """The UTC date on which the run began."""
+        """The UTC date on which the run began, or None if the header does not say."""
         try:
             started = datetime.fromisoformat(_text(self.header.get("started")))
         except ValueError:
@@ -73,10 +74,10 @@ class TraceFile:
 
 
 def find(places: Iterable[str | Path]) -> list[Path]:
-    """The trace files in these folders, at any depth, and these files; each once, in order of name.
+    """Return the trace files in these folders, at any depth, and these files; each once, sorted by name in a folder.
 
-    In a folder, names that begin with "." or "_" are passed over: they are what somebody still writes.
-    Raises NoTracesError for a place that does not exist and for a folder without any trace.
+    In a folder, names that begin with "." or "_" are skipped, because such files are still being written. Raises
+    NoTracesError if a place does not exist or a folder has no trace.
     """
     found: dict[Path, None] = {}
     for place in map(Path, places):
@@ -84,55 +85,59 @@ def find(places: Iterable[str | Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(_inside(path))
             if not inside:
-                raise NoTracesError(f"{place} holds no trace: no file that ends in {', '.join(SUFFIXES)}")
+                raise NoTracesError(
+                    f"{place} holds no trace: no file in it ends in {', '.join(SUFFIXES)}; record one with "
+                    "--leveret-trace"
+                )
             found.update(dict.fromkeys(inside))
         elif path.exists():
             found[path] = None
         else:
-            raise NoTracesError(f"{place} does not exist")
+            raise NoTracesError(f"{place} does not exist; name a folder of traces, or a trace file")
     return list(found)
 
 
 def is_trace(path: Path, folder: Path) -> bool:
-    """Whether a file with this name, at any depth of this folder, is taken for a trace."""
+    """Return whether a file in this folder, at any depth, is a trace, judged by its name."""
     parts = path.relative_to(folder).parts
     return path.name.endswith(SUFFIXES) and not any(part.startswith((".", "_")) for part in parts)
 
 
 def guessed_events(path: str, size_bytes: int) -> float:
-    """About how many events a file of that size holds."""
+    """Estimate the number of events in a file, from its name and size."""
     sizes = [size for end, size in _BYTES_AN_EVENT.items() if path.endswith(end)]
     return size_bytes / (sizes[0] if sizes else _BYTES_AN_EVENT[".jsonl"])
 
 
 def inspect_all(paths: Sequence[Path], progress: Progress = lambda text: None) -> list[TraceFile]:
-    """`inspect` each, several at once: what takes time is decompression, which lets other threads run."""
+    """Inspect files, several at a time. Decompression takes most of the time and lets other threads run."""
     with ThreadPoolExecutor() as pool:
         files = []
         for number, file in enumerate(pool.map(inspect, paths), start=1):
             files.append(file)
             if number % 500 == 0:
-                progress(f"looked at {number} of {len(paths)} files")
+                progress(f"inspected {number} of {len(paths)} files")
     return files
 
 
 def inspect(path: Path) -> TraceFile:
-    """What can be said of this file without reading its events. Never raises for what it holds."""
+    """Inspect a file without parsing its events. A problem of its content goes into the result; nothing is raised."""
     status = path.stat()
-    look = _look_at_parquet if path.name.endswith(".parquet") else _look_at_lines
+    inspect_content = _inspect_parquet if path.name.endswith(".parquet") else _inspect_lines
     try:
-        header, is_truncated, problem = look(path, status.st_size)
+        header, is_truncated, problem = inspect_content(path, status.st_size)
     except OSError as error:
         header, is_truncated, problem = {}, False, f"cannot be read: {error.strerror or error}"
     return TraceFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
 
 
-_Look = tuple[dict[str, object], bool, str | None]
+# Header, whether it is cut, and the problem.
+_Inspection = tuple[dict[str, object], bool, str | None]
 
 
-def _look_at_lines(path: Path, size_bytes: int) -> _Look:
+def _inspect_lines(path: Path, size_bytes: int) -> _Inspection:
     if path.name.startswith((".", "_")):
-        return {}, False, "Spark passes over names that begin with '.' or '_'; rename it"
+        return {}, False, "its name begins with '.' or '_', and Spark skips such files; rename it"
     if size_bytes == 0:
         return {}, True, "it is empty"
     is_compressed = path.name.endswith(".gz")
@@ -140,21 +145,25 @@ def _look_at_lines(path: Path, size_bytes: int) -> _Look:
         with gzip.open(path) if is_compressed else open(path, "rb") as file:
             first = file.readline(_LONGEST_HEADER)
     except (EOFError, zlib.error):
-        return {}, True, "its first line is cut"
+        return {}, True, "its first line is cut off"
     except gzip.BadGzipFile:
-        return {}, False, "it is not compressed by gzip, as its name says"
+        return {}, False, "it ends in .gz but is not compressed with gzip; rename it or compress it"
     header = _header(first)
     if header is None:
         is_cut = not first.endswith(b"\n") and len(first) < _LONGEST_HEADER
-        return {}, is_cut, "its first line is cut" if is_cut else "its first line is no header of a leveret trace"
+        return (
+            {},
+            is_cut,
+            "its first line is cut off" if is_cut else "its first line is not the header of a leveret trace",
+        )
     if header.get("v") != VERSION:
         return header, False, _other_version(header.get("v"))
     if not (_text(header.get("run")) and isinstance(header.get("worker"), str)):
-        return {}, False, "its header names no run and worker"
+        return {}, False, "its header lacks the run or the worker"
     return header, _is_cut_gzip(path) if is_compressed else _is_cut(path), None
 
 
-def _look_at_parquet(path: Path, size_bytes: int) -> _Look:
+def _inspect_parquet(path: Path, size_bytes: int) -> _Inspection:
     import pyarrow.parquet
     from pyarrow import ArrowInvalid
 
@@ -163,9 +172,9 @@ def _look_at_parquet(path: Path, size_bytes: int) -> _Look:
     try:
         names = pyarrow.parquet.read_schema(path).names
     except ArrowInvalid:
-        return {}, False, "it is no Parquet file, or its end is missing"
+        return {}, False, "it is not a Parquet file, or its end is missing"
     missing = [name for name in _NEEDED_COLUMNS if name not in names]
-    return {}, False, f"it holds no events: no column {', '.join(missing)}" if missing else None
+    return {}, False, f"it lacks columns of events: {', '.join(missing)}" if missing else None
 
 
 def _header(line: bytes) -> dict[str, object] | None:
@@ -180,7 +189,7 @@ def _header(line: bytes) -> dict[str, object] | None:
 
 def _other_version(version: object) -> str:
     return (
-        f"it has version {version} of the trace format, and this leveret reads version {VERSION}; use the "
+        f"it has version {version} of the trace format, but this leveret reads version {VERSION}; use the "
         f"leveret that wrote it, or a newer one"
     )
 

@@ -1,7 +1,7 @@
-"""The Spark session the pipeline works in: the caller's where there is one, else one of our own.
+"""The Spark session of the pipeline: the caller's if it has one, else a new one.
 
-What comes first: a session that is active, `SPARK_REMOTE`, a JVM that `spark-submit` started, a JVM of our own at the
-master that was given. A session that was not made here is neither configured nor stopped.
+The first of these wins: an active session, `SPARK_REMOTE`, a JVM that `spark-submit` started, a new JVM at the given
+master. A session that was not made here is neither configured nor stopped.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import Popen
 
-# Of sessions made here, on any master.
+# The settings of every session that is made here, on any master.
 _ALWAYS: Final = {
     "spark.app.name": "leveret",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Events take about ten bytes each: Spark's 128 MB would put ten million into one task.
+    # An event takes about ten bytes, so with Spark's default of 128 MB one task would get ten million of them.
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
-    # All tables together have more code than the 100 classes that Spark keeps by itself: each update of one process
-    # would generate and compile all of it anew.
+    # All tables together need more than the 100 classes that Spark caches by default. Otherwise each update of a
+    # process would generate and compile all of them again.
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
 _LOCAL: Final = {
-    # Asking a name server for this machine takes seconds where there is none.
+    # Without a name server, resolving this machine's name takes seconds.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
 _SMALL: Final = {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}
-# Many questions about little: to compile them takes Java twice as long as to work them out uncompiled.
+# For many queries over little data: compiling them takes Java twice as long as running them uncompiled.
 UNCOMPILED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
-# PySpark asks Java some four things for each column, to say in an error where in Python it was made.
+# PySpark makes about four calls to Java for each column, so that an error can name the Python line that made it.
 WITHOUT_CALL_SITES: Final = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
-# The JVM this process started, which later sessions of it share.
+# The JVM that this process started. Later sessions share it.
 _started: list[Popen[bytes]] = []
 
 
@@ -62,15 +62,17 @@ def local_session(
     memory: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session there is, else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
+    """Return the existing session, or else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
 
-    `profile` is for a new JVM: "test" and "small" start fast (one shuffle partition, one compiler, the cache of
-    `leveret spark warm`), and "test" works queries out without compiling them; "big" is for millions of events.
+    `profile` configures a new JVM. "test" and "small" start fast (one shuffle partition, one compiler, the cache of
+    `leveret spark warm`), and "test" also runs queries without compiling them. "big" is for millions of events.
     `memory` is the JVM's, in Java's notation ("4g").
-    Raises NoJavaError, when a JVM is needed and there is none, and JavaStartError.
+
+    Raises ValueError if the profile does not exist, NoJavaError if a JVM is needed and no Java is usable, and
+    JavaStartError if the JVM does not start.
     """
     if profile not in jvm.PROFILES:
-        raise ValueError(f"profile {profile!r} is none of {', '.join(jvm.PROFILES)}")
+        raise ValueError(f"profile {profile!r} does not exist; use one of {', '.join(jvm.PROFILES)}")
     if (existing := existing_session()) is not None:
         return existing
     remote = master if master is not None and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
@@ -79,7 +81,7 @@ def local_session(
     chosen = {**_of(profile, master), **(settings or {})}
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(chosen, master)
-    if not _jvm_is_there():
+    if not _has_jvm():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with jvm.announced():
             _started.append(jvm.start(profile, chosen, memory=memory))
@@ -88,18 +90,18 @@ def local_session(
 
 
 def existing_session() -> SparkSession | None:
-    """The session of the caller, or of `local_session` before, if there is one that works."""
+    """Return the working session of the caller or of an earlier `local_session`, or None."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     from pyspark import SparkContext
 
-    # Of another thread: getOrCreate without a setting returns it as it is.
+    # The session may belong to another thread. getOrCreate without settings returns it unchanged.
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
 
 
-def taught(java: jvm.Java, cache_output: Path) -> tuple[SparkSession, Popen[bytes]]:
-    """A session in a JVM that writes its cache when it ends, and that JVM. For a process that has no other."""
+def recording_session(java: jvm.Java, cache_output: Path) -> tuple[SparkSession, Popen[bytes]]:
+    """Return a session in a JVM that writes its cache when it ends, and that JVM. The process must have no other."""
     chosen = _of("small", None)
     with jvm.announced():
         process = jvm.start("small", chosen, java=java, cache_output=cache_output)
@@ -114,7 +116,7 @@ def session(
     memory: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """`local_session`, stopped at the end when it was made for this."""
+    """Yield the session of `local_session`, and stop it at the end if it was made for this."""
     is_ours = existing_session() is None
     spark = local_session(profile, master=master, memory=memory, settings=settings)
     try:
@@ -135,11 +137,11 @@ def _of(profile: Profile, master: str | None) -> dict[str, str]:
 
 
 def _submitted(settings: Mapping[str, str], master: str | None) -> SparkSession:
-    """A session in the JVM of `spark-submit`: where and how it runs was said there, unless a master is given."""
+    """Return a session in the JVM of `spark-submit`, whose own settings win; a given master wins over its master."""
     spark = _build({} if master is None else {"spark.master": master})
-    said = spark.sparkContext.getConf()
+    submitted = spark.sparkContext.getConf()
     for name, value in settings.items():
-        if spark.conf.isModifiable(name) and not said.contains(name):
+        if spark.conf.isModifiable(name) and not submitted.contains(name):
             spark.conf.set(name, value)
     return spark
 
@@ -151,7 +153,7 @@ def _build(settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _jvm_is_there() -> bool:
+def _has_jvm() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None

@@ -1,13 +1,13 @@
-"""A warehouse: a folder of Parquet files, and a log of commits that says which of them count.
+"""A warehouse: a folder of Parquet files, and a log of commits that says which of them are current.
 
-    <warehouse>/_commits/00000012.json        what the twelfth change did; whoever creates it has made the change
-    <warehouse>/_commits/00000100.state.json  the sum of the first hundred, so that they need not be read again
+    <warehouse>/_commits/00000012.json        the twelfth commit; creating this file makes the change
+    <warehouse>/_commits/00000100.state.json  the sum of the first hundred commits, so that they need not be read again
     <warehouse>/<table>/00000012-5f1e9c3a/    one batch of rows of a table
 
-A batch is written first and named by a commit afterwards, so a writer that dies leaves nothing that counts. Nothing
-that counts is ever written again: a reader keeps what it began with until `vacuum` removes what is long out of use.
-The unit of recomputation is a run. Events of a run stand in one or more batches (its segments); its rows of all other
-tables stand in one batch (its answer), and older rows of it elsewhere no longer count.
+A writer first writes a batch and then commits it, so a writer that dies changes nothing. A committed batch is never
+rewritten: a reader keeps seeing what it began with until `vacuum` removes batches that are long out of use. The unit of
+recomputation is a run. The events of a run are in one or more batches (its segments). Its rows of all other tables are
+in one batch (its answer), which supersedes older rows of the run elsewhere.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from leveret.pipeline.bronze import STORED_EVENTS, events_among, without_repetit
 from leveret.pipeline.schema import FILES
 
 COMMITS: Final = "_commits"
-# Rows of a table say which batch they were written in.
+# The column that names the batch in which a row was written.
 BATCH: Final = "_batch"
 
 _SNAPSHOT_EVERY: Final = 100
-# From here on a list of runs is a table to join with, not a condition.
+# Longer lists of runs become a table to join with instead of a condition.
 _LONGEST_CONDITION: Final = 500
 
 
 @dataclass(slots=True)
 class FileState:
-    """A file that was ingested, as it was then; `problem` says why it was refused."""
+    """A file as it was when it was ingested; `problem` says why it was refused."""
 
     size_bytes: int
     modified_ns: int
@@ -54,13 +54,13 @@ class FileState:
 
 @dataclass(slots=True)
 class RunState:
-    """Where the rows of a run are. It is answered when the answer was computed from its last revision."""
+    """The batches that hold the rows of a run. Its answer is current if it was computed from the last revision."""
 
     segments: list[str] = field(default_factory=list)
-    # How many files told of each worker; more than one may tell an event twice.
+    # The number of files that hold each worker. If there are several, an event may occur twice.
     files: dict[str, int] = field(default_factory=dict)
     events: int = 0
-    # The number of the commit that last changed what is known of it.
+    # The number of the commit that last changed the run.
     revision: int = 0
     answer: str | None = None
     answered_revision: int = 0
@@ -68,7 +68,7 @@ class RunState:
 
 @dataclass(slots=True)
 class Answer:
-    """A batch of rows of all tables: which tables, and of which runs."""
+    """A batch of computed rows: its tables and its runs."""
 
     tables: list[str]
     runs: list[str]
@@ -76,7 +76,7 @@ class Answer:
 
 @dataclass(slots=True)
 class State:
-    """What counts after `number` commits."""
+    """The current content of the warehouse after `number` commits."""
 
     number: int = 0
     files: dict[str, FileState] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class State:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def apply(self, number: int, commit: Mapping[str, Any]) -> None:
-        """Take in the next commit."""
+        """Apply the next commit."""
         self.number = number
         kind = commit["kind"]
         if kind == "ingest":
@@ -96,7 +96,7 @@ class State:
             self._compact(commit)
 
     def stale(self, tables: Iterable[str]) -> list[str]:
-        """The runs whose answer is missing, out of date, or lacks one of these tables."""
+        """Return the runs whose answer is missing, out of date, or lacks one of these tables."""
         wanted = set(tables)
         complete = {batch for batch, answer in self.answers.items() if wanted <= set(answer.tables)}
         return [
@@ -106,31 +106,33 @@ class State:
         ]
 
     def segments(self) -> dict[str, None]:
-        """The batches of events that count."""
+        """Return the current batches of events."""
         return {segment: None for run in self.runs.values() for segment in run.segments}
 
     def superseded(self) -> list[tuple[str, str]]:
-        """Batches and runs whose rows there no longer count."""
-        return [(batch, run) for batch, answer in self.answers.items() for run in answer.runs if self._left(run, batch)]
+        """Return the pairs of batch and run whose rows are superseded."""
+        return [
+            (batch, run) for batch, answer in self.answers.items() for run in answer.runs if self._moved(run, batch)
+        ]
 
-    def _left(self, run: str, batch: str) -> bool:
+    def _moved(self, run: str, batch: str) -> bool:
         return self.runs[run].answer != batch
 
     def _ingest(self, commit: Mapping[str, Any]) -> None:
-        for path, told in commit["files"].items():
+        for path, entry in commit["files"].items():
             before = self.files.get(path)
-            # A file that was refused and came again: the run it was counted in has one refusal less.
+            # If a refused file comes again, the run in which it was counted has one refusal less.
             if before is not None and before.problem is not None:
                 self.runs[before.run].revision = self.number
-            self.files[path] = FileState(**told)
+            self.files[path] = FileState(**entry)
             if self.files[path].problem is not None:
                 self.runs.setdefault(self.files[path].run, RunState()).revision = self.number
-        for name, told in commit["runs"].items():
+        for name, added in commit["runs"].items():
             run = self.runs.setdefault(name, RunState())
             run.segments.append(commit["batch"])
             run.revision = self.number
-            run.events += told["events"]
-            for worker, count in told["files"].items():
+            run.events += added["events"]
+            for worker, count in added["files"].items():
                 run.files[worker] = run.files.get(worker, 0) + count
 
     def _answer(self, batch: str, tables: list[str], runs: Mapping[str, int]) -> None:
@@ -161,22 +163,22 @@ class State:
         self.answers = {batch: answer for batch, answer in self.answers.items() if batch in used}
 
     def to_json(self) -> dict[str, Any]:
-        """This state as JSON holds it."""
+        """Return the state as JSON values."""
         return asdict(self)
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> State:
-        """The state that `to_json` told of."""
+    def of_json(cls, content: Mapping[str, Any]) -> State:
+        """Return the state that `to_json` wrote."""
         return cls(
-            told["number"],
-            {path: FileState(**file) for path, file in told["files"].items()},
-            {name: RunState(**run) for name, run in told["runs"].items()},
-            {batch: Answer(**answer) for batch, answer in told["answers"].items()},
+            content["number"],
+            {path: FileState(**file) for path, file in content["files"].items()},
+            {name: RunState(**run) for name, run in content["runs"].items()},
+            {batch: Answer(**answer) for batch, answer in content["answers"].items()},
         )
 
 
 class Warehouse:
-    """The warehouse in this folder, which the driver and Spark's executors both see."""
+    """The warehouse in a folder. The driver and Spark's executors must both be able to access it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder: Final = Path(folder).absolute()
@@ -190,7 +192,7 @@ class Warehouse:
         return (self.folder / COMMITS).is_dir()
 
     def state(self) -> State:
-        """What counts now."""
+        """Return the current state."""
         newest, numbers = 0, []
         for name in os.listdir(self.folder / COMMITS) if self.exists else []:
             if name.endswith(".state.json"):
@@ -204,13 +206,13 @@ class Warehouse:
         return state
 
     def new_batch(self, state: State) -> str:
-        """A name for a batch that nobody else has."""
+        """Return a unique name for a batch."""
         return f"{state.number + 1:08d}-{token_hex(4)}"
 
     def commit(self, commit: Mapping[str, Any], *, after: int | None = None) -> int:
-        """Make this change, all of it or nothing, and return its number.
+        """Write a commit atomically, and return its number.
 
-        Raises ConflictError when it has to be the one after `after` and somebody else was faster.
+        With `after`, it must be the commit after that one. Raises ConflictError if another process was faster.
         """
         folder = self.folder / COMMITS
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,7 +222,7 @@ class Warehouse:
             number = (self.state().number if after is None else after) + 1
             while not _is_first(draft, folder / f"{number:08d}.json"):
                 if after is not None:
-                    raise ConflictError(f"{self.folder} was changed by somebody else meanwhile")
+                    raise ConflictError(f"{self.folder} was changed by another process meanwhile")
                 number += 1
         finally:
             draft.unlink()
@@ -229,18 +231,18 @@ class Warehouse:
         return number
 
     def write_state(self) -> None:
-        """Write down the sum of all commits, so that nobody needs to read them again."""
+        """Write a snapshot of all commits, so that they need not be read again."""
         state = self.state()
         draft = self.folder / COMMITS / f".{token_hex(8)}"
         _write(draft, state.to_json())
         draft.replace(self.folder / COMMITS / f"{state.number:08d}.state.json")
 
     def place(self, table: str, batch: str) -> str:
-        """The folder of a batch of this table."""
+        """Return the folder of a batch of a table."""
         return str(self.folder / table / batch)
 
     def events(self, spark: SparkSession, state: State, runs: Iterable[str] | None = None) -> DataFrame:
-        """The events of these runs, or of all, each once."""
+        """Return the events of these runs, or of all, each once."""
         wanted = {name: state.runs[name] for name in (state.runs if runs is None else runs)}
         segments = {segment: None for run in wanted.values() for segment in run.segments}
         stored = self.scan(spark, "events", segments, STORED_EVENTS)
@@ -259,7 +261,7 @@ class Warehouse:
         return again if not once else events_among(only(stored, once, repeated)).unionByName(again)
 
     def files(self, spark: SparkSession, state: State, runs: Iterable[str]) -> DataFrame:
-        """The rows of FILES that tell of these runs: of each file what it said last."""
+        """Return the rows of FILES for these runs, from the last ingest of each file."""
         wanted = list(runs)
         segments = {segment: None for name in wanted for segment in state.runs[name].segments}
         rows = self.scan(spark, "files", segments, FILES)
@@ -269,7 +271,7 @@ class Warehouse:
     def rows(
         self, spark: SparkSession, state: State, table: str, columns: StructType, runs: Iterable[str] | None = None
     ) -> DataFrame:
-        """The rows of a stored table that count, of these runs or of all that have an answer."""
+        """Return the current rows of a stored table, for these runs or for all that have an answer."""
         wanted = [name for name in (state.runs if runs is None else runs) if state.runs[name].answer is not None]
         batches = {
             batch: None
@@ -287,9 +289,9 @@ class Warehouse:
         return found.select(columns.fieldNames())
 
     def vacuum(self, *, older_than_s: float = 86400.0) -> tuple[int, int]:
-        """Remove batches that nothing names, and commits that a snapshot sums up; return batches and bytes removed.
+        """Remove unused batches, and commits that are in a snapshot. Return the number of batches and bytes removed.
 
-        What is younger than `older_than_s` seconds stays: somebody may still write or read it.
+        Files younger than `older_than_s` seconds stay, because another process may still write or read them.
         """
         state = self.state()
         used = state.segments().keys() | state.answers.keys()
@@ -318,7 +320,7 @@ class Warehouse:
                 yield from (batch for batch in table.iterdir() if batch.is_dir())
 
     def scan(self, spark: SparkSession, table: str, batches: Iterable[str], columns: StructType) -> DataFrame:
-        """All rows of these batches, those that no longer count too."""
+        """Return all rows of these batches, including superseded ones."""
         places = [self.place(table, batch) for batch in batches]
         if not places:
             return spark.createDataFrame([], columns)
@@ -330,10 +332,10 @@ class Warehouse:
 
 
 def write_rows(rows: DataFrame, place: str, *, overwrite: bool = False) -> None:
-    """Write these rows into a folder, as Parquet.
+    """Write rows into a folder, as Parquet.
 
-    Numbers of eight bytes are sequence numbers, instants and counts: looking for each in a dictionary, to find in the
-    end that most are there once, costs a third of the writing, and saves no space.
+    Columns of eight-byte numbers (sequence numbers, instants, counts) get no dictionary. Most of their values occur
+    once, so a dictionary would take a third of the writing time and save no space.
     """
     writer = rows.write.mode("overwrite" if overwrite else "error").option("compression", "zstd")
     for column in rows.schema:
@@ -343,19 +345,19 @@ def write_rows(rows: DataFrame, place: str, *, overwrite: bool = False) -> None:
 
 
 def latest_files(rows: DataFrame) -> DataFrame:
-    """Of each file, run and worker the row of the last ingest."""
+    """Return the row of the last ingest for each file, run and worker."""
     key = ["file", "run", "worker"]
     last = rows.groupBy(*key).agg(F.max_by(F.struct(FILES.fieldNames()), "ingest").alias("row"))
     return last.select("row.*")
 
 
 def is_repeated(run: RunState) -> bool:
-    """Whether an event of this run may stand in its segments twice."""
+    """Return whether an event of this run may occur twice in its segments."""
     return max(run.files.values(), default=0) > 1
 
 
 def only(rows: DataFrame, wanted: list[str], others: list[str]) -> DataFrame:
-    """The rows of the wanted runs, where no run but these and the others occurs: by the shorter of the two lists."""
+    """Return the rows of the wanted runs. All other runs in `rows` must be in `others`; the shorter list is used."""
     names, how = (wanted, "left_semi") if len(wanted) <= len(others) else (others, "left_anti")
     if len(names) <= _LONGEST_CONDITION:
         is_named = F.col("run").isin(names)
@@ -365,7 +367,7 @@ def only(rows: DataFrame, wanted: list[str], others: list[str]) -> DataFrame:
 
 
 def size_of(batch: Path) -> int:
-    """The bytes of the files in this folder."""
+    """Return the size of the files in a folder, in bytes."""
     return sum(file.stat().st_size for file in batch.rglob("*") if file.is_file())
 
 
@@ -377,7 +379,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _is_first(draft: Path, place: Path) -> bool:
-    """Give the draft its place, unless somebody has it."""
+    """Link a draft to its place, and return False if another commit has taken it."""
     try:
         os.link(draft, place)
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""A JVM taught what the pipeline does, and its cache of that: Spark then starts in a third of the time.
+"""The cache of `leveret spark warm`, with which Spark starts in a third of the time.
 
-The lesson is the pipeline itself, on a trace of a few messages. It runs in a process of its own, since a JVM writes its
-cache when it ends.
+To make the cache, a JVM runs the whole pipeline on a trace of a few messages. It does so in a separate process, because
+a JVM writes its cache when it ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ _MESSAGES = 50
 
 
 def warm() -> Path:
-    """Make the cache for the Java that small work uses, and return where it is.
+    """Make the cache for the Java that small work uses, and return its path.
 
-    Raises NoJavaError when no Java here can keep one.
+    Raises NoJavaError if no installed Java supports a cache.
     """
     java = next((java for java in jvm.javas() if java.feature >= jvm.OLDEST_JAVA_WITH_CACHE), None)
     if java is None:
         oldest = jvm.OLDEST_JAVA_WITH_CACHE
-        raise NoJavaError(f"a cache needs Java {oldest} or newer: pip install 'leveret[spark-local]' brings one")
+        raise NoJavaError(
+            f"a cache needs Java {oldest} or newer, and none was found: pip install 'leveret[spark-local]' includes one"
+        )
     cache = jvm.cache_path(java)
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent) as folder:
@@ -37,15 +39,15 @@ def warm() -> Path:
     return cache
 
 
-def _learn(folder: Path, java: jvm.Java, cache: Path) -> None:
+def _train(folder: Path, java: jvm.Java, cache: Path) -> None:
     from leveret.pipeline import incremental, spark_session
     from leveret.pipeline.gold import TABLES
     from leveret.pipeline.warehouse import Warehouse
 
     traces = folder / "traces"
     traces.mkdir()
-    (traces / "lesson.jsonl").write_text("".join(f"{line}\n" for line in _lesson()), encoding="utf-8")
-    spark, process = spark_session.taught(java, cache)
+    (traces / "training.jsonl").write_text("".join(f"{line}\n" for line in _training_trace()), encoding="utf-8")
+    spark, process = spark_session.recording_session(java, cache)
     warehouse = Warehouse(folder / "warehouse")
     incremental.ingest(spark, [traces], warehouse)
     incremental.update(spark, warehouse)
@@ -57,16 +59,16 @@ def _learn(folder: Path, java: jvm.Java, cache: Path) -> None:
     process.wait()
 
 
-def _lesson() -> list[str]:
+def _training_trace() -> list[str]:
     lines = [
-        json.dumps({"leveret": "trace", "v": 1, "run": "lesson", "worker": "main", "started": "2026-01-01T00:00:00Z"})
+        json.dumps({"leveret": "trace", "v": 1, "run": "training", "worker": "main", "started": "2026-01-01T00:00:00Z"})
     ]
     where = {"vhost": "/", "conn": 1, "chan": 1}
     for message in range(1, _MESSAGES):
-        copy = {"msg": message, "copy": message, "queue": "lesson"}
+        copy = {"msg": message, "copy": message, "queue": "training"}
         settled = "dead_lettered" if message % 7 == 0 else "acked"
         life = [
-            {"kind": "published", **where, "msg": message, "exchange": "", "routing_key": "lesson"},
+            {"kind": "published", **where, "msg": message, "exchange": "", "routing_key": "training"},
             {"kind": "enqueued", "vhost": "/", **copy},
             {
                 "kind": "delivered",
@@ -80,11 +82,11 @@ def _lesson() -> list[str]:
             {"kind": settled, **where, **copy, "tag": message, "reason": "rejected" if message % 7 == 0 else None},
         ]
         for event in life:
-            told = {name: value for name, value in event.items() if value is not None}
-            lines.append(json.dumps({"seq": len(lines), "ts": len(lines) * 10, "test": "lesson", **told}))
+            fields = {name: value for name, value in event.items() if value is not None}
+            lines.append(json.dumps({"seq": len(lines), "ts": len(lines) * 10, "test": "training", **fields}))
     return lines
 
 
 if __name__ == "__main__":
     _folder, _executable, _version, _cache = sys.argv[1:]
-    _learn(Path(_folder), jvm.Java(Path(_executable), _version, "warm"), Path(_cache))
+    _train(Path(_folder), jvm.Java(Path(_executable), _version, "warm"), Path(_cache))

@@ -1,7 +1,7 @@
-"""The report: one HTML file that says what the messages of a run, or of a commit's runs, did.
+"""The report: one HTML file on what the messages of a run, or of a commit's runs, did.
 
-It needs no network and no JavaScript, and everything in it is read from the tables of a warehouse, in lists of bounded
-length. `findings` asks Spark, the other modules lay out what it answered.
+The page needs no network and no JavaScript. Everything in it comes from the tables of a warehouse, in lists of bounded
+length. `findings` queries Spark, and the other modules lay out the results.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["NoSuchRunError", "for_small_questions", "report"]
 
 
 def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *, against: str | None = None) -> str:
-    """The page about the run or commit of that name (default: the newest run), compared with another one (default: the
-    newest before it). The warehouse has to be up to date.
+    """Return the HTML page on a run or commit, compared with another one.
 
-    Raises NoSuchRunError for a name that is neither that of a run nor of a commit.
+    `name` defaults to the newest run, and `against` to the newest one before it. The warehouse must be up to date.
+    Raises NoSuchRunError if a name matches no run and no commit, or several.
     """
     with for_small_questions(spark) as session:
         state = warehouse.state()
@@ -44,7 +44,7 @@ def report(spark: SparkSession, warehouse: Warehouse, name: str | None = None, *
 
 @contextmanager
 def for_small_questions(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session beside the caller's, with settings of its own; a server is left to decide for itself."""
+    """Yield a second session with settings for small queries. On Spark Connect, yield the caller's session."""
     if is_remote():
         yield spark
         return
@@ -55,5 +55,5 @@ def for_small_questions(spark: SparkSession) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        # To create a frame makes its session the active one: the caller's becomes it again.
+        # Creating a frame makes its session the active one, which restores the caller's.
         spark.createDataFrame([], "nothing int")

@@ -1,4 +1,4 @@
-"""Pictures of numbers, as SVG: histograms on a logarithmic axis of time, and bars of shares."""
+"""Charts as SVG: histograms on a logarithmic axis of time, and bars of shares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from leveret.pipeline.report.markup import Html, element, joined
 from leveret.pipeline.report.words import counted, percent, span
 
-# Bars of a histogram: so many for each power of ten.
+# The number of bars of a histogram for each power of ten.
 BINS_A_DECADE: Final = 4
 
 _WIDTH: Final = 290
@@ -21,24 +21,24 @@ _LEAST_BAR: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Bins from `first` to `last`, both shown, over the width of a histogram."""
+    """The axis of a histogram: the bins from `first` to `last`, both included, over its width."""
 
     first: int
     last: int
 
     def x(self, place: float) -> float:
-        """Where a place between bins is drawn."""
+        """Return the x coordinate of a position between bins."""
         return (place - self.first) / (self.last - self.first + 1) * _WIDTH
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The spans that are marked."""
+        """Return the x coordinates and labels of the marked spans."""
         places = [(math.log10(us) * BINS_A_DECADE, span(us)) for us in _TICKS_US]
         return [(self.x(place), text) for place, text in places if self.first <= place <= self.last + 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole: what it is called, how much it is, and the class that colours it."""
+    """A part of a whole: its name, its size, and the CSS class that gives its colour."""
 
     name: str
     n: int
@@ -46,14 +46,14 @@ class Share:
 
 
 def axis_of(bins: Iterable[int]) -> Axis:
-    """An axis on which all of these bins are, and at least a power of ten."""
-    there = list(bins) or [0]
-    first, last = min(there), max(there)
+    """Return an axis for these bins that covers at least a power of ten."""
+    known = list(bins) or [0]
+    first, last = min(known), max(known)
     return Axis(first, max(last, first + BINS_A_DECADE))
 
 
 def axis_labels(axis: Axis) -> Html:
-    """The names of an axis's ticks, to stand above its histograms."""
+    """Return the labels of an axis's ticks, for display above its histograms."""
     labels = [
         element("text", text, x=_within(x), y=11, text_anchor="start" if x < 15 else "end" if x > 270 else "middle")
         for x, text in axis.ticks()
@@ -64,7 +64,7 @@ def axis_labels(axis: Axis) -> Html:
 
 
 def histogram(axis: Axis, bins: Sequence[tuple[int, int]], marks: Sequence[float | None], title: str) -> Html:
-    """How many values fell into each bin, as bars; `marks` are spans in microseconds with a line each."""
+    """Draw the number of values in each bin as bars, and a line at each of `marks`, which are microseconds."""
     most = max((n for _, n in bins), default=1)
     lines = [element("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_="grid") for x, _ in axis.ticks() if 0 < x < _WIDTH]
     bars = []
@@ -84,23 +84,23 @@ def histogram(axis: Axis, bins: Sequence[tuple[int, int]], marks: Sequence[float
 
 
 def shares(parts: Sequence[Share], title: str, width: int = 960, height: int = 16) -> Html:
-    """A bar cut into parts, as wide as each is great; one that is not nothing can be seen."""
-    there = [part for part in parts if part.n > 0]
-    total = sum(part.n for part in there)
+    """Draw a bar with a piece for each part, in proportion to its size. Every part above zero is visible."""
+    shown = [part for part in parts if part.n > 0]
+    total = sum(part.n for part in shown)
     least = 3.0
-    free = width - least * len(there)
+    free = width - least * len(shown)
     pieces, x = [], 0.0
-    for part in there:
+    for part in shown:
         wide = least + free * part.n / total
-        said = element("title", f"{part.name}: {part.n} ({percent(part.n, total)})")
-        pieces.append(element("rect", said, x=x, y=0, width=max(1.0, wide - 1), height=height, class_=part.colour))
+        label = element("title", f"{part.name}: {part.n} ({percent(part.n, total)})")
+        pieces.append(element("rect", label, x=x, y=0, width=max(1.0, wide - 1), height=height, class_=part.colour))
         x += wide
-    told = f"{title}: " + ", ".join(f"{part.n} {part.name}" for part in there)
-    return _picture(told, width, height, *pieces, class_="shares", preserveAspectRatio="none")
+    whole = f"{title}: " + ", ".join(f"{part.n} {part.name}" for part in shown)
+    return _picture(whole, width, height, *pieces, class_="shares", preserveAspectRatio="none")
 
 
 def legend(parts: Sequence[Share], what: str) -> Html:
-    """What the colours of `shares` mean, with the numbers."""
+    """Return the meaning of the colours of `shares`, with the numbers."""
     total = sum(part.n for part in parts)
     items = [
         element(

@@ -1,7 +1,7 @@
-"""What the report asks of the tables: bounded lists and totals, all but one of them answered by Spark at one go.
+"""The report's queries: bounded lists and totals from the tables. Spark answers all but one of them in one job.
 
-Nothing here is longer than a person reads. Each answer is a list of plain rows (dictionaries), so that whoever lays the
-page out needs no Spark.
+No list is longer than a person would read. Each answer is a list of dictionaries, so that laying out the page needs no
+Spark.
 """
 
 from __future__ import annotations
@@ -41,48 +41,48 @@ LIFE_SHOWN: Final = 30
 DIFFERENCES_SHOWN: Final = 12
 
 _FAILED: Final = ("failed", "error")
-# How the texts of rules name events: "acknowledged at 17", "ready since 9".
+# The words with which the texts of rules name events: "acknowledged at 17", "ready since 9".
 _NAMED_EVENTS: Final = re.compile(r"\b(?:at|since) (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Rows to be told, at most `limit` of them, those first that come first `by` these columns ("-n": greatest n)."""
+    """A query for at most `limit` rows, sorted `by` these columns; "-n" sorts by n, greatest first."""
 
     rows: DataFrame
     by: tuple[str, ...] = ()
     limit: int = 1000
 
     def bounded(self) -> DataFrame:
-        """The rows that are told."""
+        """Return the first `limit` rows."""
         ordered = self.rows.orderBy(*[_order(name) for name in self.by]) if self.by else self.rows
         return ordered.limit(self.limit)
 
     def sorted(self, rows: list[Row]) -> list[Row]:
-        """The same order among plain rows, which come from Spark in any."""
+        """Sort plain rows in the same order, because Spark returns them in any order."""
         for name in reversed(self.by):
             key = name.removeprefix("-")
-            # Null is least, as Spark has it.
+            # Null is the least value, as in Spark.
             rows.sort(key=lambda row: (row[key] is not None, row[key]), reverse=name.startswith("-"))
         return rows
 
 
 def ask(questions: Mapping[str, Question]) -> dict[str, list[Row]]:
-    """All answers, by one job of Spark."""
-    told = [
+    """Return the answers to all questions, by one job of Spark."""
+    parts = [
         question.bounded().select(
-            F.lit(name).alias("name"), F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("told")
+            F.lit(name).alias("name"), F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("content")
         )
         for name, question in questions.items()
     ]
     answers: dict[str, list[Row]] = {name: [] for name in questions}
-    for row in reduce(DataFrame.unionByName, told).collect():
-        answers[row.name].append(json.loads(row.told))
+    for row in reduce(DataFrame.unionByName, parts).collect():
+        answers[row.name].append(json.loads(row.content))
     return {name: questions[name].sorted(rows) for name, rows in answers.items()}
 
 
 def find(read: Read, subject: Subject, against: Subject | None) -> dict[str, list[Row]]:
-    """All that the page tells. `read(name, runs=...)` gives a table, of these runs or of all."""
+    """Return all content of the page. `read(name, runs=...)` returns a table, for these runs or for all."""
 
     def of_subject(name: str) -> DataFrame:
         return read(name, runs=subject.runs)
@@ -138,7 +138,7 @@ def _about_runs(table: Read) -> dict[str, Question]:
 
 
 def _dropped(table: Read) -> DataFrame:
-    """Messages of which nobody got a copy to keep: where they were sent, and why they are gone."""
+    """Count the dropped messages by exchange, routing key and reason."""
     key = ["run", "worker", "msg"]
     events = table("events").where((F.col("kind") == "dropped") & F.col("msg").isNotNull())
     reasons = events.groupBy(*key).agg(F.max("reason").alias("reason"))
@@ -178,13 +178,13 @@ def _about_queues(queue_stats: DataFrame, run_lineage: DataFrame) -> dict[str, Q
 
 
 def _leavers(test_queues: DataFrame) -> DataFrame:
-    """What each test left in a queue."""
+    """Count the copies that each test left in each queue."""
     left = test_queues.where(F.col("leaked") > 0).groupBy("test", "vhost", "queue")
     return left.agg(F.sum("leaked").alias("n"))
 
 
 def _slowest(latency_hist: DataFrame) -> DataFrame:
-    """A row for each queue: its spans at 50 and 95 of a hundred, and bins for a picture."""
+    """Return a row for each queue with its median, its 95th percentile, its longest span, and bins for a histogram."""
     queue = ["vhost", "queue"]
     counts = latency_hist.groupBy(*queue, "measure", "bucket").agg(F.sum("n").alias("n"))
     measured = Window.partitionBy(*queue, "measure")
@@ -211,13 +211,13 @@ def _slowest(latency_hist: DataFrame) -> DataFrame:
 
 
 def _bin_of(bucket: str) -> Column:
-    """The bin in which a bucket of the histograms is drawn."""
+    """Return the bin in which a bucket of the histograms is drawn."""
     middle = (F.col(bucket) - 0.5) * F.lit(BINS_A_DECADE) * F.log10(F.lit(GROWTH))
     return F.greatest(F.floor(middle), F.lit(0)).cast("int").alias("bin")
 
 
 def span_of(bucket: int | None) -> float | None:
-    """The span in microseconds up to which a bucket reaches."""
+    """Return the upper bound of a bucket, in microseconds."""
     return None if bucket is None else bucket_bounds(bucket)[1]
 
 
@@ -295,8 +295,9 @@ def _differences(read: Read, left: Subject, right: Subject) -> Question:
     ends_differ = (F.col("difference") == "outcome").cast("int")
     by_side = Window.partitionBy("side")
     order = by_side.orderBy(ends_differ.desc(), size.desc(), "queue", "position")
-    told = rows.select("*", F.row_number().over(order).alias("place"), F.count(F.lit(1)).over(by_side).alias("of_side"))
-    return Question(told.where(F.col("place") <= DIFFERENCES_SHOWN), ("side", "place"))
+    of_side = F.count(F.lit(1)).over(by_side).alias("of_side")
+    placed = rows.select("*", F.row_number().over(order).alias("place"), of_side)
+    return Question(placed.where(F.col("place") <= DIFFERENCES_SHOWN), ("side", "place"))
 
 
 def _as_number(name: str) -> Column:
@@ -304,15 +305,17 @@ def _as_number(name: str) -> Column:
 
 
 def lives(events: DataFrame, violations: list[Row]) -> list[Row]:
-    """The events of these violations' messages, and those that their texts name. Of a message with very many, what
-    happened to the copy in question comes first. `total` counts what there is, with what is left out.
+    """Return the events of these violations' messages, and the events that their texts name.
+
+    At most `LIFE_SHOWN` events are returned for each violation, those of the copy in question first. `total` is the
+    number of all its events.
     """
     if not violations:
         return []
     runs = sorted({row["run"] for row in violations})
     messages = sorted({row["msg"] for row in violations})
     named = sorted({seq for row in violations for seq in named_events(row["text"])})
-    asked = events.where(F.col("run").isin(runs) & (F.col("msg").isin(messages) | F.col("seq").isin(named)))
+    candidates = events.where(F.col("run").isin(runs) & (F.col("msg").isin(messages) | F.col("seq").isin(named)))
     wanted = [
         (row["run"], row["worker"], row["msg"], row["copy"], named_events(row["text"]), place)
         for place, row in enumerate(violations)
@@ -321,20 +324,20 @@ def lives(events: DataFrame, violations: list[Row]) -> list[Row]:
     about = F.broadcast(events.sparkSession.createDataFrame(wanted, shape))
     is_named = F.array_contains("named", F.col("seq"))
     is_its = F.col("msg") == F.col("of_msg")
-    joined = asked.join(about, ["run", "worker"]).where(is_its | is_named)
+    joined = candidates.join(about, ["run", "worker"]).where(is_its | is_named)
     is_near = F.col("copy").isNull() | F.coalesce(F.col("copy") == F.col("of_copy"), F.lit(False)) | is_named
     of_violation = Window.partitionBy("violation")
     place = F.row_number().over(of_violation.orderBy(is_near.desc(), "seq"))
     columns = ("seq", "ts", "kind", "conn", "chan", "msg", "copy", "src_copy", "exchange", "routing_key", "queue")
     more = ("consumer", "tag", "multiple", "redelivered", "reason", "size")
-    told = joined.select(
+    placed = joined.select(
         "violation", *columns, *more, place.alias("place"), F.count(F.lit(1)).over(of_violation).alias("total")
     )
-    return ask({"lives": Question(told.where(F.col("place") <= LIFE_SHOWN), ("violation", "seq"))})["lives"]
+    return ask({"lives": Question(placed.where(F.col("place") <= LIFE_SHOWN), ("violation", "seq"))})["lives"]
 
 
 def named_events(text: str) -> list[int]:
-    """The numbers of the events that the text of a violation names."""
+    """Return the sequence numbers of the events that the text of a violation names."""
     return [int(found) for found in _NAMED_EVENTS.findall(text)]
 
 

@@ -1,8 +1,8 @@
-"""A picture of where dead letters go: queues as boxes, ways between them as arrows, as thick as they are used.
+"""A picture of where dead letters go: queues are boxes, and the ways between them arrows, thicker for more messages.
 
-Boxes stand in columns, so that most arrows lead to the right, and every arrow enters its box from the left. What leads
-back, as in a cycle of retries, goes below all boxes in a lane of its own. Arrows over more than one column pass through
-gaps that are kept free for them. The same rows give the same picture.
+Boxes are arranged in columns, so that most arrows lead to the right, and every arrow enters its box from the left. An
+arrow that leads back, as in a cycle of retries, runs below all boxes in a lane of its own. An arrow over several
+columns passes through gaps that are kept free for it. The same rows give the same picture.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BOXES: Final = 18
 
 _BOX_WIDTH: Final = 180
 _BOX_HEIGHT: Final = 44
-# Between columns; a label of an arrow stands in it.
+# The gap between columns, in which the labels of arrows are drawn.
 _GAP: Final = 200
 _SIDE: Final = 46
 _ROW_GAP: Final = 30
@@ -30,15 +30,20 @@ _LABEL: Final = 16
 _LABEL_GAP: Final = 12
 _LONGEST_NAME: Final = 22
 _HEAD: Final = 11
-# About as wide as a letter of a label.
+# The approximate width of a letter of a label.
 _LETTER: Final = 7.2
 _SWEEPS: Final = 6
-REASONS: Final = {"rejected": "rejected", "expired": "expired", "maxlen": "queue full", "delivery_limit": "too often"}
+REASONS: Final = {
+    "rejected": "rejected",
+    "expired": "expired",
+    "maxlen": "queue full",
+    "delivery_limit": "delivery limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Dead letters that went from one queue into another: how many, for each reason."""
+    """The dead letters that went from one queue to another, counted by reason."""
 
     source: str
     target: str
@@ -46,7 +51,7 @@ class Way:
 
     @property
     def n(self) -> int:
-        """How many went this way."""
+        """The number of dead letters that went this way."""
         return sum(n for _, n in self.reasons)
 
 
@@ -76,7 +81,7 @@ class _Place:
 
 
 def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
-    """The picture of these ways; boxes say how often their queue redelivered."""
+    """Draw these ways. Each box shows how often its queue redelivered."""
     names = _names(ways)
     ways = [way for way in ways if way.source in names and way.target in names]
     forward, back = _without_cycles(ways)
@@ -89,10 +94,10 @@ def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
     more, lane_labels, bottom = _back_arrows(back, places, bottom, most)
     boxes = [_box(place, redelivered.get(place.name, 0)) for place in places if place.name is not None]
     width = 2 * _SIDE + (max(columns.values()) + 1) * (_BOX_WIDTH + _GAP) - _GAP
-    told = "; ".join(f"{way.source} to {way.target}: {', '.join(_lines(way))}" for way in ways)
+    description = "; ".join(f"{way.source} to {way.target}: {', '.join(_lines(way))}" for way in ways)
     return element(
         "svg",
-        element("title", f"Dead letters: {told}"),
+        element("title", f"Dead letters: {description}"),
         *drawn,
         *more,
         *boxes,
@@ -107,12 +112,12 @@ def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
 
 
 def in_words(reason: str | None) -> str:
-    """A reason for dead-lettering."""
+    """Return a reason for dead-lettering in words."""
     return REASONS.get(reason or "", reason or "reason unknown")
 
 
 def class_of(reason: str | None) -> str:
-    """The class that gives a reason its colour."""
+    """Return the CSS class that gives a reason its colour."""
     return f"reason-{reason}" if reason in REASONS else "reason-unknown"
 
 
@@ -121,7 +126,7 @@ def _lines(way: Way) -> list[str]:
 
 
 def _names(ways: Iterable[Way]) -> list[str]:
-    """The queues with the busiest ways, as many as there is room for."""
+    """Return the queues with the busiest ways, at most `MOST_BOXES`."""
     names: dict[str, None] = {}
     for way in sorted(ways, key=lambda way: -way.n):
         new = [name for name in (way.source, way.target) if name not in names]
@@ -131,7 +136,7 @@ def _names(ways: Iterable[Way]) -> list[str]:
 
 
 def _without_cycles(ways: Sequence[Way]) -> tuple[list[Way], list[Way]]:
-    """The ways that lead to the right, and those that would close a cycle; busy ways are placed first."""
+    """Split the ways, in the given order, into those that lead to the right and those that would close a cycle."""
     follows: dict[str, set[str]] = defaultdict(set)
     forward, back = [], []
     for way in ways:
@@ -156,7 +161,7 @@ def _leads(follows: Mapping[str, set[str]], source: str, target: str) -> bool:
 
 
 def _columns(names: Sequence[str], forward: Sequence[Way]) -> dict[str, int]:
-    """The column of each queue: one to the right of all that lead to it."""
+    """Return the column of each queue: one to the right of all queues that lead to it."""
     columns = dict.fromkeys(names, 0)
     for _ in names:
         for way in forward:
@@ -165,8 +170,8 @@ def _columns(names: Sequence[str], forward: Sequence[Way]) -> dict[str, int]:
 
 
 def _placed(columns: Mapping[str, int], forward: Sequence[Way]) -> tuple[list[_Place], list[tuple[Way, list[_Place]]]]:
-    """A place for each queue, and for each way the places it leads through, from box to box."""
-    # Beside a box there is room for the labels of all arrows that leave it, and for the heads of those that come.
+    """Return a place for each queue, and for each way the places that it leads through, from box to box."""
+    # A box is high enough for the labels of all arrows that leave it and the heads of all that enter it.
     leaving: dict[str, float] = defaultdict(float)
     coming: dict[str, float] = defaultdict(float)
     for way in forward:
@@ -182,16 +187,16 @@ def _placed(columns: Mapping[str, int], forward: Sequence[Way]) -> tuple[list[_P
         source, target = boxes[way.source], boxes[way.target]
         gaps = [_Place(None, column) for column in range(source.column + 1, target.column)]
         chain = [source, *gaps, target]
-        for one, next_one in pairwise(chain):
-            one.after.append(next_one)
-            next_one.before.append(one)
+        for place, following in pairwise(chain):
+            place.after.append(following)
+            following.before.append(place)
         places += gaps
         chains.append((way, chain))
     return places, chains
 
 
 def _arrange(places: Sequence[_Place]) -> None:
-    """Give every place its height: in each column near to what it is joined with."""
+    """Set the y coordinate of every place: in each column, close to the places that it is joined with."""
     columns: dict[int, list[_Place]] = defaultdict(list)
     for place in places:
         columns[place.column].append(place)
@@ -224,7 +229,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _forward_arrows(chains: Sequence[tuple[Way, list[_Place]]], most: int) -> tuple[list[Html], list[Html]]:
-    """The arrows, and their labels, each where its arrow leaves the box."""
+    """Draw the arrows, and their labels where each arrow leaves its box."""
     drawn, labels = [], []
     starts, ends = _starts(chains), _ends(chains)
     for number_, (way, chain) in enumerate(chains):
@@ -241,7 +246,7 @@ def _forward_arrows(chains: Sequence[tuple[Way, list[_Place]]], most: int) -> tu
 
 
 def _starts(chains: Sequence[tuple[Way, list[_Place]]]) -> dict[int, float]:
-    """At which height each arrow leaves its box: in the order of where it leads, with room for its label."""
+    """Return the y coordinate at which each arrow leaves its box: sorted by target, with room for its label."""
     leaving: dict[_Place, list[tuple[float, int]]] = defaultdict(list)
     for number_, (_, chain) in enumerate(chains):
         leaving[chain[0]].append((chain[1].middle, number_))
@@ -256,7 +261,7 @@ def _starts(chains: Sequence[tuple[Way, list[_Place]]]) -> dict[int, float]:
 
 
 def _ends(chains: Sequence[tuple[Way, list[_Place]]]) -> dict[int, float]:
-    """At which height each arrow enters its box."""
+    """Return the y coordinate at which each arrow enters its box."""
     entering: dict[_Place, list[tuple[float, int]]] = defaultdict(list)
     for number_, (_, chain) in enumerate(chains):
         entering[chain[-1]].append((chain[-2].middle, number_))
@@ -271,7 +276,7 @@ def _ends(chains: Sequence[tuple[Way, list[_Place]]]) -> dict[int, float]:
 def _back_arrows(
     back: Sequence[Way], places: Sequence[_Place], bottom: float, most: int
 ) -> tuple[list[Html], list[Html], float]:
-    """Arrows through lanes below everything, their labels, and where the picture ends then."""
+    """Draw the arrows that lead back, in lanes below everything; return them, their labels, and the new bottom."""
     boxes = {place.name: place for place in places if place.name is not None}
     drawn, labels = [], []
     y = bottom
@@ -291,7 +296,7 @@ def _back_arrows(
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """A line through these, level at each."""
+    """Return a curve through these points that is horizontal at each of them."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(points):
         middle = (x0 + x1) / 2
@@ -300,7 +305,7 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _rounded(points: Sequence[tuple[float, float]], radius: float = 7) -> str:
-    """Straight lines through these, with round corners."""
+    """Return straight lines through these points, with round corners."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         one, other = _towards(corner, before, radius), _towards(corner, after, radius)
@@ -334,8 +339,8 @@ def _box(place: _Place, redeliveries: int) -> Html:
     assert place.name is not None
     again = None
     if redeliveries:
-        told = f"↻ {number(redeliveries)} redelivered"
-        again = element("text", told, x=place.left + 12, y=place.middle + 12, class_="again")
+        label = f"↻ {number(redeliveries)} redelivered"
+        again = element("text", label, x=place.left + 12, y=place.middle + 12, class_="again")
     shown = shortened(place.name, _LONGEST_NAME)
     name_y = place.middle - 3 if redeliveries else place.middle + 5
     box = element("rect", x=place.left, y=place.y, width=_BOX_WIDTH, height=place.height, rx=6, class_="box")
@@ -351,12 +356,12 @@ def _width(way: Way) -> float:
 
 
 def _label(way: Way, left: float, y: float) -> Html:
-    """A line for each reason, on a ground that hides the arrow."""
+    """Draw a label with a line for each reason, on a background that hides the arrow."""
     width, height = _width(way), _height(way)
     top = y - height / 2
     ground = element("rect", x=left, y=top + 1, width=width, height=height - 2, rx=4, class_="ground")
-    said = [
+    lines = [
         element("text", line, x=left + width / 2, y=top + 15 + at * _LABEL, class_=f"label {class_of(reason)}")
         for at, (line, (reason, _)) in enumerate(zip(_lines(way), way.reasons, strict=True))
     ]
-    return element("g", ground, *said)
+    return element("g", ground, *lines)

@@ -1,4 +1,4 @@
-"""The life of a message in words: what each event of a trace means to somebody who was not there."""
+"""The life of a message in words: what each event of a trace means to a reader of the report."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from leveret.trace.events import DELIVERIES
 Event = dict[str, Any]
 
 _WHY: Final = {
-    "channel_closed": "its channel ended",
+    "channel_closed": "its channel was closed",
     "queue_deleted": "the queue was deleted",
-    "no_ack": "automatically: the consumer asked for that",
-    "no route": "there was nowhere to go on",
+    "no_ack": "automatically: the consumer uses no_ack",
+    "no route": "it had no queue to go to",
     "maxlen": "the queue was full",
-    "delivery_limit": "it had been delivered too often",
-    "expired": "its time had run out",
+    "delivery_limit": "it reached the queue's delivery limit",
+    "expired": "its time to live was over",
     "rejected": "the consumer rejected it",
-    "NO_ROUTE": "no queue wanted it",
+    "NO_ROUTE": "no queue matched",
 }
 
 
-def tell(event: Event) -> Html:
-    """What happened, in a sentence without its subject: the message."""
+def in_words(event: Event) -> Html:
+    """Describe an event in a sentence whose subject, the message, is left out."""
     kind, queue = str(event["kind"]), code(event.get("queue"))
     if kind == "published":
         size = event.get("size")
-        told = joined("published by ", _who(event), " to ", _exchange(event))
-        told = told if size is None else joined(told, f", {number(size)} bytes")
-        return told if event.get("tag") is None else joined(told, f"; publish {event['tag']} of its channel")
+        text = joined("published by ", _who(event), " to ", _exchange(event))
+        text = text if size is None else joined(text, f", {number(size)} bytes")
+        return text if event.get("tag") is None else joined(text, f"; publish {event['tag']} of its channel")
     if kind == "enqueued":
         origin = event.get("src_copy")
         return joined("put into ", queue, _copy(event), None if origin is None else f", a dead letter of copy {origin}")
@@ -41,11 +41,9 @@ def tell(event: Event) -> Html:
         return joined("acknowledged", _copy(event), " by ", _who(event), together, _why(event))
     if kind in ("nacked", "rejected"):
         together = ", together with others" if event.get("multiple") else None
-        return joined("refused (", kind, ")", _copy(event), " by ", _who(event), together)
+        return joined(kind, _copy(event), " by ", _who(event), together)
     if kind == "dead_lettered":
-        return joined(
-            "taken out of ", queue, _copy(event), " as a dead letter", _why(event), "; sent to ", _exchange(event)
-        )
+        return joined("dead-lettered from ", queue, _copy(event), _why(event), " to ", _exchange(event))
     if kind in _PLAIN:
         return joined(*[queue if part == "{queue}" else part for part in _PLAIN[kind]], _copy(event), _why(event))
     return joined(kind, _copy(event), _why(event))
@@ -58,7 +56,7 @@ _PLAIN: Final[dict[str, tuple[str, ...]]] = {
     "purged": ("removed from ", "{queue}"),
     "returned": ("returned to its publisher",),
     "confirmed": ("confirmed to its publisher",),
-    "nacked_confirm": ("refused to its publisher, by a negative confirm",),
+    "nacked_confirm": ("nacked to its publisher",),
 }
 
 

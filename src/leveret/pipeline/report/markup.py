@@ -1,6 +1,7 @@
-"""HTML and SVG as values: whatever is not `Html` already is text, and is escaped.
+"""HTML and SVG as values: everything that is not `Html` is text, and is escaped.
 
-So a queue may be called `<script>`. Characters that neither HTML nor a reader can deal with are shown by their number.
+So a queue's name may be `<script>`. Characters that HTML does not allow or that a reader cannot see are shown as their
+numbers.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ import re
 from html import escape
 from typing import Final
 
-# Elements without content and end tag.
+# Elements without content and without an end tag.
 _VOID: Final = ("meta", "br", "link", "hr")
-# Control characters, marks that turn the direction of what follows, halves of a pair.
+# Control characters, marks that change the direction of text, and surrogates.
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST_NAME: Final = 90
 
 
 class Html(str):
-    """Markup, which is used as it is."""
+    """Markup, which is not escaped."""
 
     __slots__ = ()
 
@@ -26,27 +27,27 @@ Child = str | int | None
 
 
 def element(name: str, /, *children: Child, **attributes: str | float | None) -> Html:
-    """An element. Children that are no markup are escaped, those that are None left out, and so are such attributes.
+    """Return an element. Children that are not `Html` are escaped. Children and attributes that are None are left out.
 
-    Attributes are written in Python's way: `class_` is class, and `stroke_width` is stroke-width.
+    Attributes have Python names: `class_` is class, and `stroke_width` is stroke-width.
     """
-    told = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(readable(_of_number(value)))}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in _VOID:
-        return Html(f"<{name}{told}>")
-    return Html(f"<{name}{told}>{joined(*children)}</{name}>")
+        return Html(f"<{name}{written}>")
+    return Html(f"<{name}{written}>{joined(*children)}</{name}>")
 
 
 def joined(*children: Child) -> Html:
-    """These one after the other."""
+    """Return the children one after the other, without those that are None."""
     return Html("".join(_escaped(child) for child in children if child is not None))
 
 
 def code(name: str | None, longest: int = _LONGEST_NAME) -> Html:
-    """A name that somebody chose: set apart, and cut in its middle when it is very long."""
+    """Return a user's name for something as code, with its middle cut out if it is longer than `longest`."""
     if name is None:
         return element("span", "none", class_="none")
     if name == "":
@@ -56,7 +57,7 @@ def code(name: str | None, longest: int = _LONGEST_NAME) -> Html:
 
 
 def shortened(name: str, longest: int) -> str:
-    """The name, without its middle when it is longer than that."""
+    """Return a name, with its middle cut out if it is longer than `longest`."""
     if len(name) <= longest:
         return name
     end = longest // 2
@@ -64,7 +65,7 @@ def shortened(name: str, longest: int) -> str:
 
 
 def readable(text: str) -> str:
-    """The text with characters that cannot be seen as their numbers."""
+    """Return a text with unseen characters replaced by their numbers."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

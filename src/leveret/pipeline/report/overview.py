@@ -1,4 +1,4 @@
-"""The first screen: what the page is, what stands out, and the runs that it is about."""
+"""The first screen: what the page is, what stands out, and the runs that it covers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FILES_SHOWN: Final = 10
 
 
 def head(subject: Subject, answers: Answers, against: Subject | None) -> Html:
-    """The title, what this is, and what stands out."""
+    """Return the title, an introduction, and tiles with what stands out."""
     totals = answers["run_totals"][0]
     if subject.is_commit:
         what = joined("Commit ", code(subject.name, 40), f", {counted(len(subject.runs), 'run')}")
@@ -47,9 +47,9 @@ def head(subject: Subject, answers: Answers, against: Subject | None) -> Html:
         element(
             "p",
             what,
-            f": {counted(totals['events'] or 0, 'event')}. While the tests ran, the broker wrote down what happened to "
-            "each message. This page says what of it deserves a look; each number leads to its section. ",
-            element("a", "The words it uses", href="#words"),
+            f": {counted(totals['events'] or 0, 'event')}. While the tests ran, the broker recorded what happened to "
+            "each message. This page shows what deserves a look. Each number below links to its section. ",
+            element("a", "The words of this page", href="#words"),
             " are explained at its end.",
             class_="lead",
         ),
@@ -71,13 +71,13 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         _tile(
             "violations",
             counted(broken, "broken rule"),
-            "what a message may not do, and did" if broken else "no message did what it may not do",
+            "cases in which a message broke a rule" if broken else "every message kept all rules",
             "bad" if broken else "good",
         ),
         _tile(
             "flaky",
             counted(flaky["flaky"], "flaky test"),
-            "other messages on the same commit"
+            "their messages differ on the same commit"
             if flaky["flaky"]
             else "none found" + ("" if flaky["repeated"] else ": nothing to compare yet"),
             "bad" if flaky["flaky"] else "good" if flaky["repeated"] else "plain",
@@ -85,22 +85,20 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         _tile(
             "queues",
             f"{number(leaked)} left over",
-            f"in {counted(queues['leaking'], 'queue')}, when tests ended",
+            f"in {counted(queues['leaking'], 'queue')} when tests ended",
             "wait" if leaked else "good",
         ),
-        _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or had no room", "plain"),
+        _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or did not fit", "plain"),
         _tile(
             "coverage",
             f"{number(unused)} never used",
-            "exchanges, queues, bindings and the like",
+            "declared exchanges, queues, bindings and so on",
             "wait" if unused else "good",
         ),
     ]
     if against is not None:
         changed = sum(row["of_side"] for row in answers["differences"] if row["place"] == 1)
-        tiles.append(
-            _tile("comparison", counted(changed, "difference"), "to what was before", "wait" if changed else "good")
-        )
+        tiles.append(_tile("comparison", counted(changed, "difference"), "from before", "wait" if changed else "good"))
     return element("ul", *tiles, class_="tiles")
 
 
@@ -108,17 +106,17 @@ def _of(part: int, whole: int, what: str) -> str:
     return f"{number(part)} of {number(whole)} {what}" if part else f"None {what}" if whole else "No tests"
 
 
-def _tile(target: str, told: str, more_told: str, kind: str) -> Html:
-    link = element("a", element("b", told), element("span", more_told), href=f"#{target}")
+def _tile(target: str, figure: str, explanation: str, kind: str) -> Html:
+    link = element("a", element("b", figure), element("span", explanation), href=f"#{target}")
     return element("li", link, class_=kind)
 
 
 def run(subject: Subject, answers: Answers, cut: Sequence[str], refused: Sequence[tuple[str, str]]) -> Html:
-    """The runs and their tests."""
+    """Return the section on the runs and their tests."""
     return section(
         "run",
         "The run" if not subject.is_commit else "The runs",
-        "What ran, on what, and how it ended. Begin with a test that failed: its messages are in the sections below.",
+        "What ran, where, and how it ended. If a test failed, start with it: the sections below show its messages.",
         _files(cut, refused),
         _facts(answers["runs"], answers["run_totals"][0]),
         more(len(answers["runs"]), answers["run_totals"][0]["workers"], "worker") if len(answers["runs"]) > 1 else None,
@@ -130,20 +128,17 @@ def run(subject: Subject, answers: Answers, cut: Sequence[str], refused: Sequenc
 def _files(cut: Sequence[str], refused: Sequence[tuple[str, str]]) -> Html | None:
     if not cut and not refused:
         return None
-    told: list[Html | None] = []
+    blocks: list[Html | None] = []
     if cut:
-        told.append(joined(element("b", counted(len(cut), "trace file") + " without its end"), _said_once("cut")))
-        told.append(element("ul", *[element("li", code(path)) for path in cut[:_FILES_SHOWN]]))
-        told.append(more(_FILES_SHOWN, len(cut), "file"))
+        title = element("b", counted(len(cut), "trace file") + " without an end")
+        blocks.append(joined(title, ": the process was killed, so the last events are missing here."))
+        blocks.append(element("ul", *[element("li", code(path)) for path in cut[:_FILES_SHOWN]]))
+        blocks.append(more(_FILES_SHOWN, len(cut), "file"))
     if refused:
-        told.append(joined(element("b", counted(len(refused), "file") + " that could not be used"), ":"))
-        told.append(element("ul", *[element("li", code(path), ": ", why) for path, why in refused[:_FILES_SHOWN]]))
-        told.append(more(_FILES_SHOWN, len(refused), "file"))
-    return element("div", *told, class_="note")
-
-
-def _said_once(kind: str) -> str:
-    return ": its process was killed, so what came last is missing here." if kind == "cut" else ":"
+        blocks.append(joined(element("b", counted(len(refused), "file") + " that could not be used"), ":"))
+        blocks.append(element("ul", *[element("li", code(path), ": ", why) for path, why in refused[:_FILES_SHOWN]]))
+        blocks.append(more(_FILES_SHOWN, len(refused), "file"))
+    return element("div", *blocks, class_="note")
 
 
 def _facts(runs: Sequence[Row], totals: Row) -> Html:
@@ -174,7 +169,7 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
     return table(["run and worker", "started", "commit", "broker", "seed", "#events", "file"], rows)
 
 
-_CLOCKS: Final = {"virtual": "virtual: tests held it and moved it on", "real": "real"}
+_CLOCKS: Final = {"virtual": "virtual: tests held it and moved it forward", "real": "real"}
 
 
 def _commit(row: Row) -> Html:
@@ -192,30 +187,30 @@ def _broker(row: Row) -> str:
 def _tests(answers: Answers) -> list[Html | None]:
     outcomes = answers["outcomes"]
     if not outcomes:
-        return [empty("No test is named in this trace: it was recorded outside pytest, so nothing passed or failed.")]
+        return [empty("This trace names no test: it was recorded outside pytest, so nothing passed or failed.")]
     parts = [
         Share(row["outcome"] or "without an end", row["n"], _OUTCOME_COLOURS.get(row["outcome"], "wait-part"))
         for row in outcomes
     ]
     retries = sum(row["retries"] for row in outcomes)
     seconds = sum(row["duration"] or 0 for row in outcomes)
-    said = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
-    said += f", {counted(retries, 'retry', 'retries')}" if retries else ""
-    told: list[Html | None] = [element("h3", said), shares(parts, "tests"), legend(parts, "test")]
+    title = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
+    title += f", {counted(retries, 'retry', 'retries')}" if retries else ""
+    blocks: list[Html | None] = [element("h3", title), shares(parts, "tests"), legend(parts, "test")]
     failed = answers["failed"]
     if failed:
         rows = [
             (
                 heading(code(row["test"], 110), _of_run(row, answers)),
-                text(row["outcome"] or "has no end: its run was killed in it"),
+                text(row["outcome"] or "no end: the run was killed during this test"),
                 count(row["retries"]),
                 text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
             )
             for row in failed
         ]
-        told.append(table(["test that failed or has no end", "its end", "#retries", "took"], rows))
-        told.append(more(TESTS_SHOWN, answers["failed_count"][0]["n"], "test", " that failed"))
-    return told
+        blocks.append(table(["test that failed or has no end", "outcome", "#retries", "duration"], rows))
+        blocks.append(more(TESTS_SHOWN, answers["failed_count"][0]["n"], "test", " that failed or has no end"))
+    return blocks
 
 
 def _of_run(row: Row, answers: Answers) -> Html | None:
@@ -235,19 +230,19 @@ def _messages(answers: Answers) -> list[Html | None]:
         )
         for row in fates
     ]
-    title = f"{counted(total, 'message')} published, and what became of them"
-    told: list[Html | None] = [element("h3", title), shares(parts, "messages"), legend(parts, "message")]
-    told += _dropped(answers["dropped"], next((row["n"] for row in fates if row["outcome"] == "dropped"), 0))
+    title = f"{counted(total, 'message')} published, by outcome"
+    blocks: list[Html | None] = [element("h3", title), shares(parts, "messages"), legend(parts, "message")]
+    blocks += _dropped(answers["dropped"], next((row["n"] for row in fates if row["outcome"] == "dropped"), 0))
     if answers["faults"]:
-        struck = ", ".join(
-            f"{row['fault']} on {row['on']} ({number(row['struck'])} times)" for row in answers["faults"]
+        fired = ", ".join(
+            f"{row['fault']} on {row['on']} ({counted(row['struck'], 'time')})" for row in answers["faults"]
         )
-        told.append(note("Faults that tests asked for struck here: ", struck, "."))
-    return told
+        blocks.append(note("Faults that the tests injected: ", fired, "."))
+    return blocks
 
 
 def _dropped(rows: Sequence[Row], total: int) -> list[Html | None]:
-    """Where the messages were sent of which nothing is left, and why."""
+    """Return a table of the dropped messages: where they were published, and why they were dropped."""
     if not rows:
         return []
     cells = [

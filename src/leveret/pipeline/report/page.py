@@ -1,4 +1,4 @@
-"""The page: its sections in the order of what is most urgent."""
+"""The page: its sections, the most urgent first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leveret.pipeline.report.markup import Html, element, joined
 from leveret.pipeline.report.overview import Answers
 from leveret.pipeline.report.subject import Subject
 
-# Whatever a name may hold, the page runs no script and loads nothing.
+# The page runs no script and loads nothing, even if a name contains markup.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -22,7 +22,10 @@ def page(
     cut: Sequence[str],
     refused: Sequence[tuple[str, str]],
 ) -> str:
-    """The HTML of the report; `cut` and `refused` name files that are told of in part or not at all."""
+    """Return the HTML of the report.
+
+    `cut` names files whose end is missing. `refused` names files that could not be used, and why.
+    """
     style = files("leveret.pipeline.report").joinpath("style.css").read_text(encoding="utf-8")
     head = element(
         "head",
@@ -44,6 +47,6 @@ def page(
         sections.slowest(answers),
         sections.coverage(answers),
         sections.words(),
-        element("footer", "Written by leveret pipeline report, from tables that Spark made of the traces."),
+        element("footer", "Written by leveret pipeline report from tables that Spark made from the traces."),
     )
     return "<!doctype html>\n" + element("html", head, element("body", joined(body)), lang="en") + "\n"

@@ -1,4 +1,4 @@
-"""The sections below the first screen, each for one question: what they say, and why they are empty when they are."""
+"""The sections below the first screen: each answers one question, and says why if it is empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leveret.pipeline.report.blocks import count, empty, heading, more, note, se
 from leveret.pipeline.report.charts import Axis, Share, axis_labels, axis_of, histogram, shares
 from leveret.pipeline.report.findings import Row, named_events, span_of
 from leveret.pipeline.report.flow import Way
-from leveret.pipeline.report.life import tell
+from leveret.pipeline.report.life import in_words
 from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.overview import Answers
 from leveret.pipeline.report.subject import Subject
@@ -20,24 +20,24 @@ from leveret.trace.events import DELIVERIES
 
 _UNKNOWN: Final = "(unknown)"
 _KINDS: Final = {
-    "exchange": ("exchanges", "nothing was ever published to it"),
-    "queue": ("queues", "no message ever came into it"),
-    "binding": ("bindings", "no message ever came this way"),
-    "dlx": ("dead-letter exchanges of queues", "nothing ever died there"),
-    "consumer": ("queues with a consumer", "its consumers never got anything"),
+    "exchange": ("exchanges", "no message was published to them"),
+    "queue": ("queues", "no message reached them"),
+    "binding": ("bindings", "no message used them"),
+    "dlx": ("dead-letter exchanges of queues", "no message was dead-lettered to them"),
+    "consumer": ("queues with a consumer", "their consumers got no message"),
 }
 _SIDES: Final = {
-    "test": "tests, by their end and by what they did with their queues",
+    "test": "tests: their outcomes, and what happened in their queues",
     "violations": "broken rules",
     "queue": "queues",
     "dead letters": "dead letters",
-    "coverage": "messages that used what was declared",
+    "coverage": "use of what was declared, in messages",
 }
 _OPEN_LIVES: Final = 3
-# Below so many copies, 95 of 100 would be all of them.
+# With fewer copies, the 95th percentile would be the longest span.
 _ENOUGH_FOR_SHARES: Final = 20
 _SHORTEST_US: Final = 1000
-# What is marked in the life of a copy that broke the rule, where the rule's text does not name events.
+# The kinds of events to mark in the life of a copy, for rules whose text does not name events.
 _MARKED: Final = {
     "acked_twice": ("acked",),
     "redelivered_flag_wrong": DELIVERIES,
@@ -49,10 +49,10 @@ _MARKED: Final = {
 
 
 def violations(answers: Answers) -> Html:
-    """Broken rules, and the lives of messages that broke them."""
+    """Return the section on broken rules, with the lives of messages that broke them."""
     purpose = (
-        "A rule is something that holds for every message of a sound program on a sound broker. Each case below names "
-        "its test and tells the life of its message: read it to the marked line, and mend what led there."
+        "A rule holds for every message of a correct program on a correct broker. Each case below names its test and "
+        "lists the events of its message. Read them up to the marked line, and fix what led there."
     )
     rules, shown = answers["rules"], answers["violations"]
     if not rules:
@@ -60,7 +60,7 @@ def violations(answers: Answers) -> Html:
     rows = [
         (
             heading(element("b", RULES.get(row["rule"], (row["rule"],))[0])),
-            text(RULES.get(row["rule"], ("", "This rule is one of your own; its text stands with each case."))[1]),
+            text(RULES.get(row["rule"], ("", "This is a rule of your own. Each case shows its text."))[1]),
             count(row["n"], is_hot=True),
             count(row["tests"]),
         )
@@ -78,7 +78,7 @@ def violations(answers: Answers) -> Html:
         table(["what is wrong", "what to do", "#cases", "#tests"], rows),
         element("h3", f"{counted(len(cases), 'case')} of {number(total)}, a few of each rule"),
         *cases,
-        more(len(cases), total, "case", "; all are in the table “violations” of the warehouse"),
+        more(len(cases), total, "case", "; the table “violations” of the warehouse has all"),
     )
 
 
@@ -106,12 +106,12 @@ def _life(row: Row, events: list[Row]) -> Html:
         is_other = event["msg"] != row["msg"]
         is_its = not is_other and event["copy"] in (None, row["copy"])
         is_named = event["seq"] in named or (is_its and event["kind"] in _MARKED.get(row["rule"], ()))
-        told = joined(f"message {event['msg']}, another one: ", tell(event)) if is_other else tell(event)
+        sentence = joined(f"another message, {event['msg']}: ", in_words(event)) if is_other else in_words(event)
         when = None if event["ts"] is None else "start" if event["ts"] == first else f"+{span(event['ts'] - first)}"
         cells = (
             element("span", when, class_="when"),
             element("span", f"#{event['seq']}", class_="seq"),
-            element("span", told),
+            element("span", sentence),
         )
         lines.append(element("li", *cells, class_="named" if is_named else None))
     total = events[0]["total"]
@@ -119,22 +119,23 @@ def _life(row: Row, events: list[Row]) -> Html:
 
 
 def flaky(answers: Answers) -> Html:
-    """Tests that behaved differently on one commit."""
+    """Return the section on tests that behaved differently on one commit."""
     purpose = (
-        "A test is flaky here when its messages took different ways in runs of one commit, whether it passed or not: "
-        "often the first sign of a race. Look at the queue in which its runs differ, and make the test wait for what "
-        "it expects there."
+        "A test is flaky here if its messages behaved differently in runs of one commit, whether it passed or not. "
+        "That is often the first sign of a race. Look at the queue in which the runs differ, and make the test wait "
+        "for what it expects there."
     )
     rows, totals = answers["flaky"], answers["flaky_totals"][0]
     if not rows:
         if totals["repeated"]:
-            told = f"{counted(totals['repeated'], 'test')} ran more than once on a commit, and did the same every time."
+            why = f"{counted(totals['repeated'], 'test')} ran more than once on a commit, and did the same every time."
         else:
-            told = (
-                "No test has run twice on a known commit yet (a run knows its commit from the build service or from "
-                "git). Record more runs of one commit into the same warehouse, and those that differ are named here."
+            why = (
+                "No test has run twice on a known commit yet (a run knows its commit from the CI service or from git). "
+                "Record several runs of one commit into the same warehouse; this section then lists the tests that "
+                "differ."
             )
-        return section("flaky", "Flaky tests", purpose, empty(told))
+        return section("flaky", "Flaky tests", purpose, empty(why))
     behaviours: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in answers["behaviours"]:
         behaviours[row["commit"], row["test"]].append(row)
@@ -165,45 +166,45 @@ def _behaviour(row: Row) -> Html:
         for part in row["parts"] or []
     ]
     ends = "" if row["outcomes"] in ([], ["passed"]) else f" ({', '.join(row['outcomes'])})"
-    said = f"{counted(row['runs'], 'run')}: " + (", ".join(parts) or "nothing came into it") + ends
-    return element("div", said)
+    flow = ", ".join(parts) or "no message reached it"
+    return element("div", f"{counted(row['runs'], 'run')}: {flow}{ends}")
 
 
 _FATES: Final = OUTCOMES | {
     "dead_lettered": "dead-lettered",
     "ready": "still waiting at the end",
     "unacked": "still held at the end",
-    "undecided": "given back, and nothing after",
+    "undecided": "requeued at the end",
 }
 
 
 def _others(row: Row, behaviours: dict[tuple[str, str], list[Row]]) -> Html | None:
-    there = behaviours[row["commit"], row["test"]]
-    return more(len(there), there[0]["kinds"], "way") if there else None
+    shown = behaviours[row["commit"], row["test"]]
+    return more(len(shown), shown[0]["kinds"], "behaviour") if shown else None
 
 
 def compared(answers: Answers, subject: Subject, against: Subject | None) -> Html:
-    """What differs from an earlier run or commit."""
+    """Return the section on differences from an earlier run or commit."""
     purpose = (
-        "What the same suite did differently before. A change that you did not mean to make, such as more messages, "
-        "other ends or a queue that is used no more, is what to look for. Times are not compared. Numbers of a commit "
-        "are means over its runs here, where all other sections add them up."
+        "What changed since an earlier run of the suite. Look for changes that you did not intend, such as more "
+        "messages, other outcomes or a queue that is no longer used. Times are not compared. For a commit, the numbers "
+        "here are means over its runs; all other sections add them up."
     )
     if against is None:
-        told = (
-            "There is no earlier run in this warehouse to compare with. Record another one into it, or name two with "
-            "--run and --against."
+        why = (
+            "This warehouse has no earlier run to compare with. Record another one into it, or name two with --run and "
+            "--against."
         )
-        return section("comparison", "Compared with before", purpose, empty(told))
+        return section("comparison", "Compared with before", purpose, empty(why))
     left, right = f"before: {_named(against)}", f"now: {_named(subject)}"
     rows = answers["differences"]
     both = element("p", "Before: ", code(str(against)), ". Now: ", code(str(subject)), ".")
     if not rows:
-        told = "Both did the same: the same messages in the same queues, with the same ends."
-        return section("comparison", "Compared with before", purpose, both, empty(told))
+        why = "Both did the same: the same messages in the same queues, with the same outcomes."
+        return section("comparison", "Compared with before", purpose, both, empty(why))
     blocks: list[Html | None] = [both]
     for side, of_side in groupby(sorted(rows, key=_side_order), key=lambda row: str(row["side"])):
-        there = list(of_side)
+        shown = list(of_side)
         cells = [
             (
                 heading(code(row["queue"], 80)),
@@ -211,12 +212,12 @@ def compared(answers: Answers, subject: Subject, against: Subject | None) -> Htm
                 element("td", row["left"] or NONE, class_="from"),
                 element("td", row["right"] or NONE, class_="to"),
             )
-            for row in there
+            for row in shown
         ]
         title = _SIDES.get(side, side)
         blocks.append(element("h3", f"{title[0].upper()}{title[1:]}"))
         blocks.append(table(["where", "what", left, right], cells))
-        blocks.append(more(len(there), there[0]["of_side"], "difference", " of this kind"))
+        blocks.append(more(len(shown), shown[0]["of_side"], "difference", " of this kind"))
     return section("comparison", "Compared with before", purpose, *blocks)
 
 
@@ -232,19 +233,19 @@ def _side_order(row: Row) -> tuple[int, int]:
 def _measure(side: str, difference: str) -> str:
     if side == "violations":
         return RULES.get(difference, (difference,))[0].removesuffix(".")
-    names = {"outcome": "its end", "flow": "its flow", "leaked": "left over", "max_depth": "greatest depth"}
+    names = {"outcome": "outcome", "flow": "flow", "leaked": "left over", "max_depth": "greatest depth"}
     return names.get(difference, difference.replace("_", " "))
 
 
 def queues(answers: Answers) -> Html:
-    """What came into each queue and what became of it."""
+    """Return the section on the copies in each queue and how they ended."""
     purpose = (
-        "Each copy of a message that came into a queue, and how it ended. What is left over when a test ends was "
-        "forgotten by somebody, unless the test is about just that; what was dropped is gone for good."
+        "The copies of messages in each queue, and how they ended. A copy that is left over when a test ends was "
+        "forgotten, unless the test is about that. A dropped copy is lost."
     )
     rows, totals = answers["queues"], answers["queue_totals"][0]
     if not rows:
-        return section("queues", "Queues", purpose, empty("No message came into any queue."))
+        return section("queues", "Queues", purpose, empty("No message reached a queue."))
     cells = [
         (
             heading(_queue(row)),
@@ -264,16 +265,16 @@ def queues(answers: Answers) -> Html:
         *("#left over", "#depth"),
     ]
     caption = (
-        "Those with most to look at first. Redelivered counts deliveries after a copy's first; depth is the greatest "
-        "number of copies there at once in one test. Bars: green acknowledged, pink dead-lettered, orange dropped, "
-        "yellow left over, grey anything else."
+        "Queues with the most problems come first. Redelivered counts deliveries after a copy's first one. Depth is "
+        "the greatest number of copies in the queue at the same time in one test. Bars: green is acknowledged, pink "
+        "dead-lettered, orange dropped, yellow left over, grey anything else."
     )
     of_queues = more(len(rows), totals["queues"], "queue")
     return section("queues", "Queues", purpose, table(headings, cells, caption), of_queues, *_leavers(answers))
 
 
 def _leavers(answers: Answers) -> list[Html]:
-    """Who left what over, those who left most first."""
+    """Return a table of the tests that left messages over, those with the most first."""
     rows = answers["leavers"]
     if not rows:
         return []
@@ -281,7 +282,7 @@ def _leavers(answers: Answers) -> list[Html]:
         (heading(code(row["test"] or "outside of tests", 100)), text(_queue(row)), count(row["n"])) for row in rows
     ]
     caption = (
-        "The tests that left most. The check left_ready, --leveret-checks=left_ready=error, has a test say so itself."
+        "The tests that left the most. The check left_ready, --leveret-checks=left_ready=error, makes such a test fail."
     )
     return [element("h3", "Left over by"), table(("test", "queue", "#left over"), cells, caption)]
 
@@ -304,15 +305,15 @@ def _queue(row: Row) -> Html:
 
 
 def slowest(answers: Answers) -> Html:
-    """How long copies waited and were worked on."""
+    """Return the section on how long copies waited and were processed."""
     purpose = (
-        "How long copies waited in a queue before somebody took them, and how long that took until they were done "
-        "with. Long waits ask for more consumers or a higher prefetch, long work for a look at the handler."
+        "How long copies waited in a queue before their first delivery, and how long they were processed after it. If "
+        "waits are long, add consumers or raise the prefetch. If processing takes long, look at the handler."
     )
     rows = answers["slowest"]
     if not rows:
-        told = "No copy was ever delivered, or the trace has no times (RabbitMQ's firehose has none)."
-        return section("slowest", "Slowest queues", purpose, empty(told))
+        why = "No copy was delivered, or the trace has no times (RabbitMQ's firehose has none)."
+        return section("slowest", "Slowest queues", purpose, empty(why))
     axis = axis_of(each["bin"] for row in rows for each in row["bins"])
     cells = [
         (heading(_queue(row)), *[_measured(row, measure, axis) for measure in ("wait", "process")]) for row in rows
@@ -320,15 +321,16 @@ def slowest(answers: Answers) -> Html:
     moved = None
     if answers["run_totals"][0]["virtual"]:
         moved = note(
-            "Times are those of the broker's clock, which tests of this run held and moved on: a retry that waits half "
-            "an hour took no time at all. Judge by them what the broker was told to do, not how fast the code is."
+            "Times are those of the broker's clock, which tests of this run held and moved forward: a retry that waits "
+            "half an hour may have taken no real time. They show how long the broker was set to wait, not how fast the "
+            "code is."
         )
     headings = [
         "queue",
         joined("waited", axis_labels(axis)),
-        joined("worked on", axis_labels(axis)),
+        joined("processed", axis_labels(axis)),
     ]
-    caption = "Bars: how many copies, by time. Dashed line: half of them were faster. Full line: 95 of 100 were."
+    caption = "Bars: number of copies, by time. Dashed line: half of them were faster. Full line: 95 of 100 were."
     total = answers["queue_totals"][0]["queues"]
     return section(
         "slowest", "Slowest queues", purpose, moved, table(headings, cells, caption), more(len(rows), total, "queue")
@@ -336,37 +338,37 @@ def slowest(answers: Answers) -> Html:
 
 
 def _within(us: float | None) -> str:
-    told = _measure_of(us)
-    return f"in {told}" if told.startswith("<") else f"within {told}"
+    shown = _measure_of(us)
+    return f"in {shown}" if shown.startswith("<") else f"within {shown}"
 
 
 def _measure_of(us: float | None) -> str:
-    """A span that was measured; what is shorter than that says which octets came together, not how long it took."""
+    """Return a measured span. Below a millisecond it depends on which bytes arrived together, so it is not exact."""
     return "< 1 ms" if us is not None and us < _SHORTEST_US else span(us)
 
 
 def _measured(row: Row, measure: str, axis: Axis) -> Html:
     bins = [(each["bin"], each["n"]) for each in row["bins"] if each["measure"] == measure]
     if not bins:
-        return text(element("span", "none was finished" if measure == "process" else "none", class_="none"))
+        return text(element("span", "none was settled" if measure == "process" else "none", class_="none"))
     half, most, longest = (span_of(row[f"{measure}_{name}"]) for name in ("p50", "p95", "top"))
     n = sum(n for _, n in bins)
-    said = f"longest {_measure_of(longest)}"
+    summary = f"longest {_measure_of(longest)}"
     if n > 1:
-        said = f"half {_within(half)}, {said}"
+        summary = f"half {_within(half)}, {summary}"
     if n >= _ENOUGH_FOR_SHARES:
-        said = f"half {_within(half)}, 95 of 100 {_within(most)}, longest {_measure_of(longest)}"
-    title = f"{row['queue']}, {measure}: {n} copies, {said}"
-    told = element("div", f"{counted(n, 'copy', 'copies')}: {said}", class_="quiet small")
-    return text(histogram(axis, bins, (half, most) if n >= _ENOUGH_FOR_SHARES else (), title), told)
+        summary = f"half {_within(half)}, 95 of 100 {_within(most)}, longest {_measure_of(longest)}"
+    title = f"{row['queue']}, {measure}: {n} copies, {summary}"
+    label = element("div", f"{counted(n, 'copy', 'copies')}: {summary}", class_="quiet small")
+    return text(histogram(axis, bins, (half, most) if n >= _ENOUGH_FOR_SHARES else (), title), label)
 
 
 def flow(answers: Answers) -> Html:
-    """Where dead letters came from and went."""
+    """Return the section on where dead letters came from and went."""
     purpose = (
-        "Where messages went that a queue could not get rid of by an acknowledgement. An arrow is a way that dead "
-        "letters took, as thick as it is used, with the reason; a way that you did not plan, or one that is busier "
-        "than you thought, is what to look for."
+        "Where messages went that were not acknowledged. An arrow shows the dead letters from one queue to another, "
+        "with the reason; a thicker arrow means more of them. Look for arrows that you did not plan, and for arrows "
+        "that are busier than you expected."
     )
     flows = answers["flows"]
     between: dict[tuple[str, str], list[tuple[str | None, int]]] = defaultdict(list)
@@ -379,15 +381,16 @@ def flow(answers: Answers) -> Html:
     blocks: list[Html | None] = []
     if ways:
         blocks.append(element("div", flow_picture.picture(ways, again), class_="scroll", tabindex=0, role="group"))
-        told = (
-            "Queue full: the queue had its greatest length. Too often: it had been delivered as often as its queue "
-            "allows. Expired: its time to live was over. Rejected: a consumer refused it for good."
+        reasons = (
+            "Queue full: the queue had reached its maximum length. Delivery limit: the queue had delivered the message "
+            "as often as it allows. Expired: its time to live was over. Rejected: a consumer rejected it and did not "
+            "requeue it."
         )
-        blocks.append(element("p", told, class_="quiet small"))
+        blocks.append(element("p", reasons, class_="quiet small"))
         blocks.append(more(len(flows), total["flows"], "way", ", used less"))
         gone = dead - (total["n"] or 0)
         if gone > 0:
-            blocks.append(element("p", f"{counted(gone, 'dead letter')} more found no queue to go to.", class_="quiet"))
+            blocks.append(element("p", f"{counted(gone, 'more dead letter')} reached no queue.", class_="quiet"))
         rows = [
             (
                 heading(code(row["from_queue"] or _UNKNOWN, 60)),
@@ -404,15 +407,15 @@ def flow(answers: Answers) -> Html:
         ]
         blocks.append(_folded("The same as a table", table(["from", "to", "why", "#dead letters", "#tests"], rows)))
     elif dead:
-        blocks.append(empty(f"{counted(dead, 'dead letter')} died, and no queue was there to take any of them."))
+        blocks.append(empty(f"{counted(dead, 'message')} dead-lettered, and no queue took any of them."))
     else:
         blocks.append(empty("No message of this run was dead-lettered."))
     drawn = {name for way in ways for name in (way.source, way.target)}
     rest = [(name, n) for name, n in again.items() if name not in drawn]
     if rest:
         items = [joined(code(name, 50), f" ({counted(n, 'time')})") for name, n in rest]
-        told = joined(*[joined(", " if at else "", item) for at, item in enumerate(items)])
-        blocks.append(element("p", "Redelivered, in queues without dead letters: ", told, "."))
+        names = joined(*[joined(", " if at else "", item) for at, item in enumerate(items)])
+        blocks.append(element("p", "Redelivered, in queues without dead letters: ", names, "."))
     return section("flow", "Dead letters and redeliveries", purpose, *blocks)
 
 
@@ -421,15 +424,15 @@ def _folded(title: str, block: Html) -> Html:
 
 
 def coverage(answers: Answers) -> Html:
-    """What was declared and never used."""
+    """Return the section on what was declared and never used."""
     purpose = (
-        "What programs or tests declared and no message ever used, in any run of the warehouse. Either a test is "
-        "missing, or the thing is not needed and can go."
+        "What programs or tests declared but no message used, in any run of the warehouse. Either a test is missing, "
+        "or the declaration is not needed and can be removed."
     )
     counts = {row["kind"]: row for row in answers["coverage"]}
     if not counts:
-        told = "Nothing was declared: no exchange, queue, binding or consumer."
-        return section("coverage", "Never used", purpose, empty(told))
+        why = "Nothing was declared: no exchange, queue, binding or consumer."
+        return section("coverage", "Never used", purpose, empty(why))
     runs = answers["coverage_runs"][0]["runs"]
     parts = [
         (
@@ -459,7 +462,7 @@ def coverage(answers: Answers) -> Html:
     for row in answers["unused"]:
         unused[row["kind"]].append(row)
     if not unused:
-        blocks.append(empty("Everything that was declared was used by some message."))
+        blocks.append(empty("Messages used everything that was declared."))
     for kind in sorted(unused, key=_kind_order):
         never = [row for row in unused[kind] if not row["exercised_in"]]
         elsewhere = [row for row in unused[kind] if row["exercised_in"]]
@@ -468,7 +471,7 @@ def coverage(answers: Answers) -> Html:
             blocks.append(element("h3", f"{what[0].upper()}{what[1:]}: {why}"))
             blocks.append(element("ul", *[element("li", code(row["name"], 110)) for row in never]))
         if elsewhere:
-            title = f"{what[0].upper()}{what[1:]} not used in this run, but in others"
+            title = f"{what[0].upper()}{what[1:]} used in other runs only"
             blocks.append(_folded(title, element("ul", *[element("li", code(row["name"], 110)) for row in elsewhere])))
         blocks.append(more(len(unused[kind]), counts[kind]["unused"], "unused one"))
     return section("coverage", "Never used", purpose, *blocks)
@@ -479,11 +482,11 @@ def _kind_order(kind: str) -> int:
 
 
 def words() -> Html:
-    """What the page's words mean."""
-    told = [joined(element("dt", word), element("dd", meaning)) for word, meaning in GLOSSARY]
+    """Return the glossary of the page."""
+    items = [joined(element("dt", word), element("dd", meaning)) for word, meaning in GLOSSARY]
     return section(
         "words",
         "The words of this page",
-        "For those who have not met a message broker before.",
-        element("dl", *told, class_="facts"),
+        "For readers who are new to message brokers.",
+        element("dl", *items, class_="facts"),
     )

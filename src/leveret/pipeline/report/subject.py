@@ -1,4 +1,4 @@
-"""What a report is about: a run, or a commit with all its runs; and what it is compared with."""
+"""The subject of a report: a run, or a commit with all its runs; and the one to compare it with."""
 
 from __future__ import annotations
 
@@ -13,68 +13,71 @@ from leveret.errors import NoSuchRunError
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Runs that are spoken of as one: `name` is that of the run or of the commit."""
+    """A run, or all runs of a commit; `name` is the name of the run or the commit."""
 
     name: str
     runs: tuple[str, ...]
     is_commit: bool
     commit: str | None
-    # When the first of them began; None where no header says it.
+    # The start of the first run; None if no header says it.
     began: str | None
 
     def __str__(self) -> str:
         return f"commit {self.name}" if self.is_commit else f"run {self.name}"
 
 
-# From so many characters on the beginning of a run or commit stands for it.
+# The fewest characters with which the beginning of a name may stand for a run or commit.
 _LEAST: Final = 4
 
 
 def choose(runs: DataFrame, name: str | None) -> Subject:
-    """The run or commit of that name, or the only one that begins so; without one the newest run.
+    """Return the run or commit with this name, or the only one whose name begins like it. None selects the newest run.
 
-    Raises NoSuchRunError.
+    Raises NoSuchRunError if no run or commit matches, or several do.
     """
     known = _known(runs)
     if name is None:
         newest = known.orderBy(*_newest_first()).limit(1).collect()
         if not newest:
-            raise NoSuchRunError("no trace could be used: there is nothing to report")
+            raise NoSuchRunError(
+                "the warehouse has no run, because no trace could be used; ingest a usable trace first"
+            )
         row = newest[0]
         return Subject(row.run, (row.run,), False, row.commit, row.started)
     begin = name if len(name) >= _LEAST else None
-    is_called = (F.col("run") == name) | (F.col("commit") == name)
+    is_named = (F.col("run") == name) | (F.col("commit") == name)
     begins = F.col("run").startswith(F.lit(begin)) | F.col("commit").startswith(F.lit(begin))
-    found = known.where(is_called | begins).orderBy("began", "run").collect()
-    called = _only(name, {row.run for row in found}, {row.commit for row in found if row.commit is not None}, begin)
-    if called is None:
+    found = known.where(is_named | begins).orderBy("began", "run").collect()
+    full = _only(name, {row.run for row in found}, {row.commit for row in found if row.commit is not None}, begin)
+    if full is None:
         newest = known.orderBy(*_newest_first()).limit(5).collect()
-        there = [row.run if row.commit is None else f"{row.run} of commit {row.commit[:12]}" for row in newest]
+        names = [row.run if row.commit is None else f"{row.run} of commit {row.commit[:12]}" for row in newest]
         raise NoSuchRunError(
-            f"no run and no commit is called {name!r}, nor begins so; the newest runs are {', '.join(there)}"
+            f"{name!r} matches no run and no commit; give a name or at least its first {_LEAST} characters; the newest "
+            f"runs are {', '.join(names)}"
         )
-    rows = [row for row in found if row.run == called] or [row for row in found if row.commit == called]
-    is_run = rows[0].run == called
-    return Subject(called, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
+    rows = [row for row in found if row.run == full] or [row for row in found if row.commit == full]
+    is_run = rows[0].run == full
+    return Subject(full, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
 
 
 def _only(name: str, runs: set[str], commits: set[str], begin: str | None) -> str | None:
-    """The one of these that is called so, else the one that begins so."""
+    """Return the run or commit with this name, or else the only one whose name begins with `begin`."""
     if name in runs or name in commits:
         return name
     if begin is None:
         return None
     for kind, names in (("commits", commits), ("runs", runs)):
-        near = sorted(one for one in names if one.startswith(begin))
+        near = sorted(known for known in names if known.startswith(begin))
         if len(near) > 1:
-            raise NoSuchRunError(f"{name!r} begins several {kind}: {', '.join(near)}")
+            raise NoSuchRunError(f"{name!r} matches several {kind}: {', '.join(near)}; give more characters")
         if near:
             return near[0]
     return None
 
 
 def before(runs: DataFrame, subject: Subject) -> Subject | None:
-    """The newest run that began before this one; of a commit, the commit that the newest such run was of."""
+    """Return the newest run that began before this one. For a commit, return the commit of the newest such run."""
     if subject.began is None:
         return None
     known = _known(runs).where(F.col("began") < F.try_to_timestamp(F.lit(subject.began)))
@@ -88,9 +91,9 @@ def before(runs: DataFrame, subject: Subject) -> Subject | None:
 
 
 def _known(runs: DataFrame) -> DataFrame:
-    """A row for each run that has anything to tell."""
-    told = runs.where((F.col("files") > 0) & (F.col("run") != "")).groupBy("run")
-    known = told.agg(F.max("commit").alias("commit"), F.min("started").alias("started"), F.min("day").alias("day"))
+    """Return a row for each run that has a usable file."""
+    usable = runs.where((F.col("files") > 0) & (F.col("run") != "")).groupBy("run")
+    known = usable.agg(F.max("commit").alias("commit"), F.min("started").alias("started"), F.min("day").alias("day"))
     return known.withColumn("began", F.try_to_timestamp("started"))
 
 

@@ -1,80 +1,80 @@
-"""What the report says that no table does: numbers and spans for people, what rules mean, and the words it uses."""
+"""The words of the report: numbers and spans for readers, the meaning of rules and reasons, and the glossary."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# In place of a number that there is not.
+# The text for a missing number.
 NONE: Final = "none"
 
 _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1000, "ms"))
 
-# Of each rule: what happened, and what to do about it. Rules of users have their own text.
+# For each rule, what happened and what to do about it. Rules of users have their own text.
 RULES: Final[dict[str, tuple[str, str]]] = {
     "acked_twice": (
         "A message was acknowledged twice.",
-        "A broker closes the channel on a second acknowledgement, so find out who settles a delivery again.",
+        "A broker closes the channel on a second ack. Find the code that settles a delivery twice.",
     ),
     "delivered_after_ack": (
-        "A message came again after it had been acknowledged.",
-        "No broker should do that: look whether the trace mixes two brokers, else it is a fault of the broker.",
+        "A message was delivered again after it had been acknowledged.",
+        "Brokers do not do that. Check whether the trace mixes two brokers; otherwise it is a bug in the broker.",
     ),
     "ack_without_delivery": (
-        "A message was acknowledged that nobody had been given.",
-        "Look for delivery tags that are remembered from another channel.",
+        "A message was acknowledged that had not been delivered.",
+        "Look for delivery tags that are reused on another channel.",
     ),
     "unacked_at_end": (
-        "A consumer got a message and never said what became of it.",
-        "In production it stays held until the connection ends, and is then worked on again: acknowledge it on every "
-        "way through the handler, on errors too, and let the test wait until it is done.",
+        "A consumer got a message and never settled it.",
+        "In production the message stays with the consumer until its connection closes, and is then processed again. "
+        "Acknowledge it on every path through the handler, including errors, and let the test wait for that.",
     ),
     "redelivered_flag_wrong": (
-        "The mark “redelivered” of a delivery does not fit what happened before.",
-        "Consumers that trust the mark skip or repeat work; this is a fault of the broker or of a proxy before it.",
+        "The redelivered flag of a delivery does not match what happened before.",
+        "Consumers that rely on the flag skip or repeat work. It is a bug in the broker, or in a proxy in front of it.",
     ),
     "lost": (
-        "A message waited to the end though younger ones of its queue were taken.",
-        "Somebody passed it over: look at the queue's priorities and at what its consumers took.",
+        "A message stayed in its queue although younger ones were delivered.",
+        "The queue skipped it. Check the queue's priorities and what its consumers took.",
     ),
     "out_of_order": (
         "A message was delivered after a younger one of its queue.",
-        "Code that relies on the order of a queue fails then: look for requeues, priorities and several consumers.",
+        "Code that relies on the order of a queue then fails. Look for requeues, priorities and several consumers.",
     ),
     "duplicate_enqueue": (
         "A queue got the same message twice.",
-        "Look for two ways from one exchange into the queue, through exchanges that are bound to each other.",
+        "Look for two paths from one exchange to the queue, through exchanges that are bound to each other.",
     ),
     "delivered_to_closed_channel": (
-        "A message was delivered on a channel that was closed.",
-        "It reached nobody: this is a fault of the broker, or the trace has lost the line that reopened the channel.",
+        "A message was delivered on a closed channel.",
+        "The client did not get it. It is a bug in the broker, or the trace lacks the line that reopened the channel.",
     ),
     "prefetch_exceeded": (
-        "A consumer was given more messages at once than its prefetch allows.",
-        "Consumers that count on the limit run out of memory: this is a fault of the broker.",
+        "A consumer held more messages at once than its prefetch allows.",
+        "Consumers that rely on the limit run out of memory. It is a bug in the broker.",
     ),
     "confirm_missing": (
-        "A publisher asked for confirms and never got one for a message.",
-        "It cannot know whether the message is safe: wait for the confirm before the connection is closed.",
+        "A publisher turned on confirms and never got one for a message.",
+        "It cannot know whether the message is safe. Wait for the confirm before closing the connection.",
     ),
 }
 
 GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
     ("run", "one start of the test suite, recorded with --leveret-trace; it may have several workers"),
-    ("exchange", "what a program publishes a message to; its bindings say into which queues the message goes"),
-    ("binding", "a line from an exchange to a queue, for routing keys of some form"),
-    ("copy", "one message in one queue; a message that goes into three queues has three copies"),
-    ("acknowledged", "the consumer said that it is done with a copy, and the broker forgot it"),
-    ("redelivered", "given out again, because the consumer gave it back or lost its connection"),
-    ("dead letter", "a copy that was rejected, expired or had no room, and went on into another queue"),
-    ("dropped", "thrown away by the broker: no queue wanted it, or its queue was full and had nowhere to send it"),
+    ("exchange", "where a program publishes a message; its bindings decide which queues get the message"),
+    ("binding", "a link from an exchange to a queue, for certain routing keys"),
+    ("copy", "one message in one queue; a message that goes to three queues has three copies"),
+    ("acknowledged", "the consumer reported that it is done with a copy, and the broker deleted the copy"),
+    ("redelivered", "delivered again, because the consumer requeued it or lost its connection"),
+    ("dead letter", "a copy that was rejected, expired or did not fit, and was sent to another queue"),
+    ("dropped", "discarded by the broker: no queue matched, or its queue gave it up and has no dead-letter exchange"),
     ("left over", "still in its queue, or still held by a consumer, when its test ended"),
-    ("confirm", "the broker's word to a publisher that it has a message"),
-    ("flow", "how many copies a test put into each queue, how each ended, and how many were given back"),
+    ("confirm", "the broker's reply to a publisher that it has taken responsibility for a message"),
+    ("flow", "the number of copies that a test put into each queue, how each ended, and how many were requeued"),
 )
 
 OUTCOMES: Final[dict[str, str]] = {
     "acked": "acknowledged",
-    "dead_lettered": "dead-lettered, nowhere to go on",
+    "dead_lettered": "dead-lettered, but no queue took it",
     "dropped": "dropped",
     "expired": "expired",
     "purged": "removed with or from its queue",
@@ -83,35 +83,35 @@ OUTCOMES: Final[dict[str, str]] = {
 }
 
 
-# Why a message is gone, by the reason in the trace.
+# Why a message was dropped, by the reason in the trace.
 DROPS: Final[dict[str | None, str]] = {
-    "no route": "no queue wanted it",
-    "fault": "a fault that the test asked for took it",
+    "no route": "it had no queue to go to",
+    "fault": "a fault that the test injected dropped it",
     "rolled_back": "its transaction was rolled back",
-    "rejected": "rejected, and its queue had nowhere to send it",
-    "delivery_limit": "given back too often, and its queue had nowhere to send it",
-    "maxlen": "its queue was full and had nowhere to send it",
-    "cycle": "it would have gone round in a circle of dead-letter queues",
-    "no requester": "whoever asked had gone before the answer came",
-    "restart": "the broker was restarted, and it was not persistent",
-    "retention": "the stream kept only what was younger",
+    "rejected": "rejected, and its queue has no dead-letter exchange",
+    "delivery_limit": "it reached the delivery limit, and its queue has no dead-letter exchange",
+    "maxlen": "its queue was full and has no dead-letter exchange",
+    "cycle": "it would have gone around a cycle of dead-letter queues",
+    "no requester": "the client that sent the request had gone before the direct reply came",
+    "restart": "the broker was restarted, and the message was not persistent",
+    "retention": "the stream's retention limit removed it",
 }
 
 
 def number(value: float | None) -> str:
-    """A count, with its thousands apart."""
+    """Return a count with thousands separators."""
     if value is None:
         return NONE
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
 
 
 def counted(value: int, one: str, many: str | None = None) -> str:
-    """So many of these."""
+    """Return a count with its noun, in the singular or plural."""
     return f"{number(value)} {one if value == 1 else many or one + 's'}"
 
 
 def span(us: float | None) -> str:
-    """A span of microseconds in the unit that suits it."""
+    """Return a span of microseconds in a suitable unit."""
     if us is None:
         return NONE
     for size, unit in _UNITS:
@@ -122,7 +122,7 @@ def span(us: float | None) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share, which is never rounded to all or nothing."""
+    """Return a share in percent, which is never rounded to all or nothing."""
     if not whole:
         return NONE
     share = 100 * part / whole
