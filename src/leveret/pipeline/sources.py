@@ -87,7 +87,7 @@ def find(places: Iterable[str | Path]) -> list[Path]:
             if not inside:
                 raise NoTracesError(
                     f"{place} holds no trace: no file in it ends in {', '.join(SUFFIXES)}; record one with "
-                    "--leveret-trace"
+                    "pytest --leveret-trace-dir=DIR"
                 )
             found.update(dict.fromkeys(inside))
         elif path.exists():

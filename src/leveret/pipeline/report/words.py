@@ -59,7 +59,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
 }
 
 GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
-    ("run", "one start of the test suite, recorded with --leveret-trace; it may have several workers"),
+    ("run", "one start of the test suite, recorded with --leveret-trace-dir; it may have several workers"),
     ("exchange", "where a program publishes a message; its bindings decide which queues get the message"),
     ("binding", "a link from an exchange to a queue, for certain routing keys"),
     ("copy", "one message in one queue; a message that goes to three queues has three copies"),
