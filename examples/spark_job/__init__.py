@@ -1,5 +1,5 @@
-"""A Spark job that is fed from a queue and answers into another, tested with crashes in its middle.
+"""A Spark job that reads from one queue and writes to another, tested with crashes in the middle of its work.
 
-Needs `leveret[spark-local]`, or `leveret[spark]` where there is a Java. Whoever makes the session calls
+It needs `leveret[spark-local]`, or `leveret[spark]` if you have a Java. The code that makes the session calls
 `leveret.spark.register(spark)` once; the job itself is plain PySpark.
 """

@@ -1,4 +1,4 @@
-"""A Spark session for the tests here, on the Java there is; they are skipped where there is no PySpark."""
+"""A Spark session for these tests, on the installed Java. Without PySpark, the tests are skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker of pytest-xdist runs all that needs Spark."""
+    """Let one worker of pytest-xdist run all tests that need Spark."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))

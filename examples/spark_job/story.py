@@ -1,4 +1,4 @@
-"""a Spark job crashes among its orders, is started again, and every order has its invoice"""
+"""a Spark job crashes in the middle of its orders, is started again, and every order gets its invoice"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leveret import Broker
 
 
 def tell() -> None:
-    """Run the job into a refused publish, and again."""
+    """Run the job until a publish is nacked, then run it again."""
     if find_spec("pyspark") is None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
@@ -20,7 +20,7 @@ def tell() -> None:
 
     with Broker() as broker, TemporaryDirectory() as checkpoint, session("test") as spark:
         register(spark)
-        # Spark tells of a failed task at length; here one line does.
+        # Spark logs a failed task at length. One line is enough here.
         spark.sparkContext.setLogLevel("OFF")
         broker.declare_queue(ORDERS)
         broker.declare_queue(INVOICES)
@@ -34,6 +34,6 @@ def tell() -> None:
                 query.awaitTermination()
                 print(f"  attempt {attempt}: done")
             except Exception as error:
-                said = next(line for line in str(error).splitlines() if "the broker nacked" in line)
-                print(f"  attempt {attempt}: {said.strip()}")
+                reason = next(line for line in str(error).splitlines() if "the broker nacked" in line)
+                print(f"  attempt {attempt}: {reason.strip()}")
         print_messages(broker)

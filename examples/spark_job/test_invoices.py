@@ -1,4 +1,4 @@
-"""The job, with the broker it reads from in the test's hands: it crashes where the test says, and nothing is lost."""
+"""Tests of the job that make it crash at a chosen point, and check that nothing is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def queues(leveret: Broker) -> None:
 
 
 def by_message_id(leveret: Broker) -> dict[str, Any]:
-    """What a receiver has that takes each message id once."""
+    """Return the invoices as a consumer sees them that handles each message id once."""
     return {str(message.message_id): message.json for message in leveret.queue(INVOICES).ready}
 
 
@@ -47,7 +47,7 @@ def test_every_order_gets_its_invoice(spark: SparkSession, leveret: Broker, tmp_
 def test_no_order_is_lost_when_the_job_crashes_in_its_second_batch(
     spark: SparkSession, leveret: Broker, tmp_path: Path
 ) -> None:
-    # The twelfth invoice is refused, so its task fails and the job with it.
+    # The twelfth invoice is nacked, so its task fails, and with it the job.
     leveret.faults.nack_publishes(routing_key=INVOICES, after=11, times=1)
 
     with pytest.raises(StreamingQueryException, match="the broker nacked"):

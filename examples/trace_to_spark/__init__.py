@@ -1,4 +1,4 @@
-"""Tests that are recorded, the tables that Spark makes of what happened in them, and a report to read.
+"""Tests that are recorded, the tables that Spark makes from the traces, and a report to read.
 
-There is no application here: those of the other examples are what is recorded.
+This example has no application; it records the tests of other examples.
 """

@@ -1,4 +1,4 @@
-"""the tests of two examples are recorded; Spark says what became of their messages, and a report is written"""
+"""the tests of two examples are recorded, Spark counts how their messages ended, and a report is written"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDED = ("first_test", "dead_letters")
 
 
 def record(traces: Path) -> str:
-    """Run the tests of some examples, each as anybody runs theirs, and return what pytest says at the end."""
+    """Run the tests of some examples with recording, and return the last line that pytest prints."""
     folders = [str(Path(__file__).parent.parent / name) for name in RECORDED]
     command = [
         sys.executable,
@@ -29,7 +29,7 @@ def record(traces: Path) -> str:
 
 
 def tell() -> None:
-    """Record, ask, and write the report."""
+    """Record tests, query the tables, and write the report."""
     if find_spec("pyspark") is None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return

@@ -1,4 +1,4 @@
-"""What two examples' tests recorded becomes a page; the commands that do the same stand in docs/pipeline.md."""
+"""A test that turns the traces of two examples into a page. docs/pipeline.md shows the commands that do the same."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_a_recorded_run_becomes_a_page(capsys: pytest.CaptureFixture[str]) -> No
     assert "passed" in said
     assert "jobs.retry" in said
     text = Path(gettempdir(), "leveret-report.html").read_text(encoding="utf-8")
-    # A job that fails is rejected into the queue in which it waits, and comes back from there.
+    # A failed job is rejected into the queue in which it waits for its retry, and comes back from there.
     assert "jobs to jobs.retry: rejected" in text
     assert "jobs.retry to jobs: expired" in text
