@@ -1,15 +1,16 @@
-"""What people's clients do with a broker: one workload, timed, in a process of its own.
+"""A timer for one workload of a client library, in a separate process.
 
     python clients.py pika|aio-pika WORKLOAD COUNT [URL]
 
-Without a URL the broker runs in this very process, as in a test suite. Printed are the seconds that the workload took:
-connecting and filling the queue is not part of it, unless the workload is that. Bodies have 1 kB.
+Without a URL the broker runs in this process, as in a test suite. The program prints the seconds that the workload
+took. Connecting and filling the queue do not count, unless they are the workload. Bodies have 1 kB.
 
-publish: published, until the broker has answered a question behind it. confirm: each publish awaits its confirm.
-confirmw: a hundred at once do. consume, consume_ack: messages that wait are taken, without and with acknowledgements
-(prefetch 100). get: basic.get for each. rpc: a request and its reply, one at a time, through two queues. connect: a
-connection with a channel is opened and closed. declare: a queue is declared and deleted. test: a small test: connect,
-exchange, queue and binding declared, ten messages there and back, all deleted.
+publish: publish, until the broker replies to a request sent after the last one. confirm: wait for the confirm of each
+publish. confirmw: wait for a hundred confirms at a time. consume, consume_ack: take waiting messages, without and with
+acknowledgements (prefetch 100). get: call basic.get for each message. rpc: send a request and wait for its reply,
+through two queues. connect: open and close a connection with a channel. declare: declare and delete a queue. test: a
+small test that connects, declares exchange, queue and binding, publishes and consumes ten messages, and deletes
+everything.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ now = time.perf_counter
 
 
 class Pika:
-    """The workloads with pika's BlockingConnection."""
+    """The workloads, with pika's BlockingConnection."""
 
     def __init__(self, url: str, count: int) -> None:
         self.parameters = pika.URLParameters(url)
@@ -44,7 +45,7 @@ class Pika:
         self.properties = pika.BasicProperties(content_type="text/plain", delivery_mode=1)
 
     def run(self, workload: str) -> float:
-        """Seconds for all of it."""
+        """Run the workload, and return the seconds it took."""
         act = getattr(self, workload)
         if workload in ("connect", "test"):
             started = now()
@@ -160,10 +161,10 @@ class Pika:
 
 
 class AioPika:
-    """The workloads with aio-pika."""
+    """The workloads, with aio-pika."""
 
     def __init__(self, url: str, count: int) -> None:
-        # Imported where it is used, so that pika's rows are without it.
+        # It is imported here, so that pika's rows do not pay for it.
         import aio_pika
 
         self.aio_pika = aio_pika
@@ -171,7 +172,7 @@ class AioPika:
         self.count = count
 
     def run(self, workload: str) -> float:
-        """Seconds for all of it."""
+        """Run the workload, and return the seconds it took."""
         return asyncio.run(self._run(workload))
 
     async def _run(self, workload: str) -> float:
@@ -304,7 +305,7 @@ CLIENTS = {"pika": Pika, "aio-pika": AioPika}
 def main(client: str, workload: str, count: str, url: str | None = None) -> None:
     broker = None
     if url is None:
-        # As tests run, but for the check that complains of messages that were left behind.
+        # The settings of tests, without the check for messages that were left over.
         broker = Broker(checks="unroutable=off").start()
         url = broker.url
     took = CLIENTS[client](url, int(count)).run(workload)

@@ -1,17 +1,18 @@
-"""How fast leveret is beside RabbitMQ, and beside a broker that costs next to nothing: one table, measured in pairs.
+"""A comparison of leveret with RabbitMQ, and with a broker that costs almost nothing: one table, measured in pairs.
 
-    python benchmarks/compare.py                                      what needs no RabbitMQ
+    python benchmarks/compare.py                                      all rows that need no RabbitMQ
     python benchmarks/compare.py --rabbitmq amqp://localhost:5672/    everything
     python benchmarks/compare.py pika start/import --pairs 15         some rows, or groups of them
 
-Both sides of a pair run one after the other, and each pair begins with the other side than the one before, so that a
-machine that drifts spares neither. Printed are the median of the pairs' ratios, their quartiles, and the goal. A row
-that cannot be measured is named, with the reason.
+Both sides of a pair run one after the other, and the order alternates, so that a drifting machine affects both. Each
+row shows the median of the pairs' ratios, their quartiles, and the goal. If a row cannot be measured, it names the
+reason.
 
-raw: prebuilt frames in C against `leveret serve`; RabbitMQ's time by leveret's. wait: the median time of one operation
-there, by RabbitMQ's. pika, aio-pika: clients.py with the broker in its own process, as tests run, beside the ceiling in
-another one, both on one processor: the ceiling's time by leveret's. state: what a virtual host of RabbitMQ takes by
-what leveret's fresh state takes. start: absolute times. recording: what is left of the throughput without it.
+raw: prebuilt frames in C against `leveret serve`; RabbitMQ's time divided by leveret's. wait: leveret's median time for
+one operation there, divided by RabbitMQ's. pika, aio-pika: clients.py with the broker in the client's process, as in
+tests, compared with the ceiling in another process, all on one processor; the ceiling's time divided by leveret's.
+state: the time for a virtual host of RabbitMQ, divided by the time for leveret's fresh state. start: absolute times.
+recording: the share of throughput that is left when leveret records.
 """
 
 from __future__ import annotations
@@ -47,24 +48,24 @@ AIO_PIKA_COUNTS = {
 }
 RAW_GOALS = {"publish": 4, "confirmw": 5, "consume": 8, "consume_ack": 6, "thru_ack": 5}
 WAIT_GOALS = {"connect": 0.1, "declare": 0.02, "test": 0.03}
-# Where one waits for the other, a broker in the same process may not be slower than one in another.
+# If client and broker wait for each other, a broker in the same process must not be slower than one in another.
 QUICK = ("get", "rpc", "connect", "declare", "test")
 
 
 class Skipped(Exception):
-    """This row cannot be measured here."""
+    """A row cannot be measured here."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What there is to measure with."""
+    """The tools and settings of a measurement."""
 
     rabbitmq: Server | None
     management: str
     pairs: int
-    # Of the messages that a workload usually has.
+    # The fraction of a workload's usual number of messages.
     fraction: float
-    # Where clients in Python and what is beside them run; None leaves it to the system.
+    # The processor for Python clients and the brokers they use; None leaves the choice to the system.
     processor: int | None
 
     def the_rabbitmq(self) -> Server:
@@ -75,13 +76,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     measure: Callable[[Setting], list[float]]
     goal: float
     unit: str = ""
-    # At most the goal, else at least.
+    # Whether the goal is an upper limit; otherwise it is a lower one.
     is_limit: bool = False
 
     def told(self, figures: list[float]) -> str:
@@ -94,7 +95,7 @@ class Row:
 
 
 def pairs(setting: Setting, ours: Callable[[float], float], theirs: Callable[[float], float]) -> list[float]:
-    """How often our figure goes into theirs, pair by pair; each side is given the fraction of the usual messages."""
+    """Return their figure divided by ours, pair by pair; each side gets the fraction of the usual messages."""
     for side in (ours, theirs):
         side(setting.fraction / 10)
     ratios = []
@@ -108,7 +109,7 @@ def pairs(setting: Setting, ours: Callable[[float], float], theirs: Callable[[fl
 
 
 def generated(workload: str, usual: int, server: Server, *, is_p50: bool, fraction: float) -> float:
-    """Seconds of a workload of the generator, or the median of its operations."""
+    """Return the seconds of a workload of the generator, or the median time of its operations."""
     count = max(round(usual * fraction), 5)
     command = [executable("generator"), server.host, str(server.port), server.vhost, workload, str(count)]
     took, p50 = output_of(command).split()
@@ -134,11 +135,11 @@ def in_process(client: str, workload: str, usual: int, setting: Setting) -> list
         raise Skipped(f"{client} is not installed")
 
     def run(part: float, *url: str) -> float:
-        # The workload with a window takes whole windows.
+        # The workload with a window needs complete windows.
         count = max(round(usual * part), 100 if workload == "confirmw" else 5)
         return float(output_of([sys.executable, str(HERE / "clients.py"), client, workload, str(count), *url]))
 
-    # Two that wait for each other take up to twice as long when the system wakes one of them on another processor.
+    # Client and broker take up to twice as long if the system wakes one of them on another processor.
     with one_processor(setting.processor), ceiling() as server:
         return pairs(setting, run, lambda part: run(part, server.url))
 
@@ -150,7 +151,7 @@ def first_open(setting: Setting) -> list[float]:
 
 
 def importing(setting: Setting) -> list[float]:
-    """Milliseconds of CPU above those of the bare interpreter, once Python has compiled the modules."""
+    """Return the CPU milliseconds above those of the bare interpreter, after Python has compiled the modules."""
     code = "from leveret import Broker"
     with tempfile.TemporaryDirectory() as folder:
         cpu_ms(code, folder)
@@ -180,7 +181,7 @@ def recorded(level: str, setting: Setting) -> list[float]:
 
 
 def rows() -> Iterator[Row]:
-    """All of them, in the order of the table."""
+    """Return all rows, in the order of the table."""
     for name, goal in RAW_GOALS.items():
         yield Row(f"raw/{name}", partial(raw, name), goal, "x")
     for name, goal in WAIT_GOALS.items():
@@ -198,7 +199,7 @@ def rows() -> Iterator[Row]:
 
 
 def output_of(command: list[str]) -> str:
-    """What a program prints; it is stopped, with its own words, when it fails."""
+    """Run a program and return its output. If it fails, exit with its error text."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
@@ -207,7 +208,7 @@ def output_of(command: list[str]) -> str:
 
 @contextmanager
 def one_processor(number: int | None) -> Iterator[None]:
-    """What is started meanwhile runs on that processor only."""
+    """Restrict processes that are started in the block to one processor."""
     if number is None:
         yield
         return
@@ -220,7 +221,7 @@ def one_processor(number: int | None) -> Iterator[None]:
 
 
 def wanted(names: list[str]) -> list[Row]:
-    """The rows that were asked for, by name or group."""
+    """Return the selected rows, by name or group."""
     every = list(rows())
     known = {row.name for row in every} | {row.name.split("/")[0] for row in every}
     unknown = [name for name in names if name not in known]
@@ -230,14 +231,16 @@ def wanted(names: list[str]) -> list[Row]:
 
 
 def options() -> argparse.Namespace:
-    """What the command line says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help="rows or groups of them, as in the table (default: all)")
     parser.add_argument("--rabbitmq", metavar="URL", help="a RabbitMQ 4.3 that holds nothing of value")
     parser.add_argument("--management", metavar="URL", help="its management API (default: its port + 10000)")
     parser.add_argument("--pairs", type=int, default=7, help="(default: 7)")
-    parser.add_argument("--fraction", type=float, default=1, help="of the usual messages, for a short run (default: 1)")
-    parser.add_argument("--free", action="store_true", help="run clients in Python wherever the system puts them")
+    parser.add_argument(
+        "--fraction", type=float, default=1, help="fraction of the usual messages, for a short run (default: 1)"
+    )
+    parser.add_argument("--free", action="store_true", help="let the system choose the processor of Python clients")
     return parser.parse_args()
 
 

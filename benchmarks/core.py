@@ -1,11 +1,11 @@
-"""What a message costs in the core alone, without sockets: CPU time for each, printed and never asserted.
+"""The CPU time of a message in the core alone, without sockets. It is printed and never asserted.
 
     python benchmarks/core.py [store|number|deliver|settle] [COUNT]
 
-store: published and kept. number: the same, each with a message-id of its own. deliver: published and handed to a
-consumer with automatic ack. settle: published with a confirm, delivered and acknowledged one by one. Bodies of 1 kB,
-fifty publishes a read, recording off, and what is to be sent joined as for a socket. `benchmarks/instructions.py`
-counts the instructions of the same, free of noise.
+store: publish and keep. number: the same, each message with a unique message-id. deliver: publish to a consumer with
+automatic acks. settle: publish with a confirm, deliver and acknowledge one by one. Bodies have 1 kB, a read has fifty
+publishes, recording is off, and output is joined as for a socket. `benchmarks/instructions.py` counts the instructions
+of the same workloads, free of noise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def frames(channel: int, *methods: frame.FrameTypes) -> bytes:
 
 
 def open_connection() -> Connection:
-    """A connection with channel 1 and the queue "q"."""
+    """Return a connection with channel 1 and the queue "q"."""
     node = Node(compat=Compat.for_version("4.3"), dice=random.Random(0), now=1_700_000_000_000_000)
     connection = log_in(node, 1)
     connection.receive_data(frames(1, commands.Channel.Open(), commands.Queue.Declare(queue="q", durable=True)))
@@ -41,7 +41,7 @@ def open_connection() -> Connection:
 
 
 def log_in(node: Node, number: int) -> Connection:
-    """One more open connection of a node."""
+    """Open one more connection to a node."""
     connection = accept(node, number=number, peer=("127.0.0.1", 1), local=("127.0.0.1", 2), dirty=[])
     connection.receive_data(b"AMQP\0\0\x09\x01")
     login = commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
@@ -52,7 +52,7 @@ def log_in(node: Node, number: int) -> Connection:
 
 
 def run(workload: str, count: int) -> float:
-    """CPU seconds for so many messages."""
+    """Return the CPU seconds for `count` messages."""
     connection = open_connection()
     if workload == "settle":
         connection.receive_data(frames(1, commands.Confirm.Select()))
@@ -74,7 +74,7 @@ def run(workload: str, count: int) -> float:
 
 
 def publish(message_id: str | None) -> bytes:
-    """One publish to "q" as octets."""
+    """Return the frames of one publish to "q"."""
     properties = commands.Basic.Properties(delivery_mode=2, message_id=message_id)
     return frames(
         1,

@@ -1,10 +1,11 @@
-"""Where a request's time goes with pika: beside the ceiling, beside the least that Python can do, and beside leveret.
+"""A breakdown of a request's time with pika: the ceiling, the least that Python can do, and leveret.
 
     python benchmarks/floor.py [--processor 0] [--rounds 5]
 
-The least in Python is a thread of this process that answers every method from a table of ready frames: it knows no
-queue and decodes nothing. What it takes beside the ceiling is the price of Python and of one process; what leveret
-takes beside it is the price of being a broker. Microseconds an operation, the least of the rounds; never asserted.
+The least in Python is a thread of this process that replies to every method from a table of prebuilt frames. It knows
+no queues and decodes nothing. Its time above the ceiling is the price of Python and of sharing a process. leveret's
+time above it is the price of being a broker. The figures are microseconds for an operation, the minimum of the rounds;
+they are never asserted.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _HEAD = struct.Struct(">BHIHH")
 
 
 def frame(channel: int, class_id: int, method_id: int, arguments: bytes = b"") -> bytes:
-    """A method frame."""
+    """Return a method frame."""
     payload = struct.pack(">HH", class_id, method_id) + arguments
     return struct.pack(">BHI", 1, channel, len(payload)) + payload + b"\xce"
 
@@ -50,7 +51,7 @@ ANSWERS = {
 
 
 class Table:
-    """The least that Python can do."""
+    """The broker that does the least that Python can do."""
 
     def __init__(self) -> None:
         self._listener = _socket.socket()
@@ -90,7 +91,7 @@ class Table:
 
 
 def operation(name: str, parameters: pika.ConnectionParameters) -> Callable[[], object]:
-    """What is measured."""
+    """The operations that are measured."""
 
     def connect() -> None:
         with pika.BlockingConnection(parameters) as connection:
@@ -114,13 +115,13 @@ def operation(name: str, parameters: pika.ConnectionParameters) -> Callable[[], 
 
 
 def thread_times() -> dict[str, int]:
-    """Nanoseconds that each thread of this process has run."""
+    """Return the nanoseconds that each thread of this process has run."""
     tasks = Path("/proc/self/task")
     return {task: int((tasks / task / "schedstat").read_text().split()[0]) for task in os.listdir(tasks)}
 
 
 def measured(peer: str, name: str, port: int) -> tuple[float, float, float]:
-    """Microseconds of an operation: all of it, of the client's thread, of the other threads."""
+    """Return the microseconds of an operation: in all, of the client's thread, and of the other threads."""
     if peer == "leveret":
         from leveret import Broker
 
@@ -144,7 +145,7 @@ def measured(peer: str, name: str, port: int) -> tuple[float, float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processor", type=int, default=0, help="the one that everything runs on (default: 0)")
+    parser.add_argument("--processor", type=int, default=0, help="the processor that everything runs on (default: 0)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
     parser.add_argument("--once", nargs=3, metavar=("PEER", "OPERATION", "PORT"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -153,7 +154,7 @@ def main() -> None:
         print(*measured(chosen.once[0], chosen.once[1], int(chosen.once[2])))
         return
     print(f"Microseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used.")
-    print(f"The load average is {os.getloadavg()[0]:.1f}: above 2 the figures tell little.\n")
+    print(f"The load average is {os.getloadavg()[0]:.1f}: above 2 the figures mean little.\n")
     print("| operation | ceiling | table in Python | leveret | its client | its loop |")
     print("| --- | --- | --- | --- | --- | --- |")
     with ceiling() as server:

@@ -1,13 +1,14 @@
-"""How many instructions a message takes in the core: counted by callgrind, free of noise, and held to a budget.
+"""The number of instructions that a message takes in the core, counted by callgrind and held to a budget.
 
-    python benchmarks/instructions.py            compare with the budget; fails when a figure is above it
-    python benchmarks/instructions.py --record   write today's figures down for this interpreter
+    python benchmarks/instructions.py            compare with the budget; fail if a figure is above it
+    python benchmarks/instructions.py --record   write the figures of today for this interpreter
 
-Each workload of `benchmarks/core.py` runs with two counts, and the difference is divided, so that starting up does not
-count. The figures repeat to 0.1 % on one build of CPython and mean nothing on another, so `instructions.json` has a
-row for each. Where there is no valgrind, or no row for the interpreter, it says so, and that nothing was checked.
+Each workload of `benchmarks/core.py` runs with two message counts, and the difference is divided, so that the start
+does not count. The figures repeat to 0.1 % on one build of CPython and mean nothing on another, so `instructions.json`
+has a row for each build. Without valgrind, or without a row for the interpreter, the program says that it checked
+nothing.
 
-All is run by one process under valgrind, which forks for each run: starting up costs more than the messages do.
+One process under valgrind runs everything and forks for each run, because starting costs more than the messages do.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ import core
 BUDGETS = Path(__file__).with_name("instructions.json")
 WORKLOADS = ("store", "number", "deliver", "settle")
 COUNTS = (2_000, 6_000)
-# What a figure may be above its budget: the counts repeat to 0.1 %, and lie apart on other processors.
+# How far a figure may be above its budget: the counts repeat to 0.1 %, but differ between processors.
 TOLERANCE = 1.05
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, then record or compare; the exit status."""
+    """Measure, then record or compare, and return the exit status."""
     if arguments == ["--fork"]:
         return fork_for_each_run()
     budgets = json.loads(BUDGETS.read_text())
     build = f"{platform.python_implementation()} {platform.python_version()} {platform.python_compiler()}"
     build = f"{build} {platform.machine()}"
     if shutil.which("valgrind") is None:
-        print("nothing was checked: there is no valgrind")
+        print("nothing was checked: valgrind is not installed")
         return 0
     if build not in budgets and "--record" not in arguments:
         print(f"nothing was checked: {BUDGETS.name} has no row for {build!r}; --record writes one")
@@ -57,16 +58,16 @@ def main(arguments: list[str]) -> int:
 
 
 def per_message() -> dict[str, int]:
-    """The instructions that one more message takes, by workload."""
+    """Return the instructions that one more message takes, by workload."""
     counted = instructions()
     few, many = COUNTS
     return {name: round((counted[name, many] - counted[name, few]) / (many - few)) for name in WORKLOADS}
 
 
 def instructions() -> dict[tuple[str, int], int]:
-    """What each process has taken, from the start of the one it was forked from, by workload and count."""
+    """Return the instructions of each process and the one it was forked from, by workload and count."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, __file__, "--fork"]
-    # Hashes of strings decide how dictionaries are laid out.
+    # The hashes of strings decide the layout of dictionaries, so they must be the same in each run.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -77,7 +78,7 @@ def instructions() -> dict[tuple[str, int], int]:
 
 
 def fork_for_each_run() -> int:
-    """Run everything, each in a process of its own, and say which that was."""
+    """Run each workload in a separate process, and print which process that was."""
     gc.disable()
     for workload in WORKLOADS:
         for count in COUNTS:

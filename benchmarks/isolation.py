@@ -1,7 +1,7 @@
-"""What a fresh state for the next test costs: `reset()` and a new broker, beside a virtual host of a RabbitMQ.
+"""The cost of a fresh state for the next test: `reset()`, a new broker, and a virtual host of a RabbitMQ.
 
 Each state is used before it is dropped: a client connects, declares three queues, and leaves. Only making and dropping
-count, as medians of several. A virtual host is made and deleted over the management API, with its permissions.
+count. The figures are medians. A virtual host is made and deleted with its permissions through the management API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATES = 25
 
 
 class Management:
-    """RabbitMQ's management API."""
+    """A client of RabbitMQ's management API."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -32,7 +32,7 @@ class Management:
         self._headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
 
     def ask(self, method: str, path: str, body: object = None) -> None:
-        """One request; RuntimeError when it is refused."""
+        """Send one request. Raises RuntimeError if the server refuses it."""
         self._connection.request(method, path, None if body is None else json.dumps(body), self._headers)
         response = self._connection.getresponse()
         response.read()
@@ -41,7 +41,7 @@ class Management:
 
 
 def vhost_seconds(amqp_url: str, management_url: str) -> float:
-    """Seconds to create and delete a virtual host."""
+    """Return the seconds to create and delete a virtual host."""
     management = Management(management_url)
     name = "leveret-benchmark"
 
@@ -60,7 +60,7 @@ def vhost_seconds(amqp_url: str, management_url: str) -> float:
 
 
 def reset_seconds() -> float:
-    """Seconds that `reset()` takes."""
+    """Return the seconds that `reset()` takes."""
     with Broker() as broker:
 
         def one() -> float:
@@ -73,7 +73,7 @@ def reset_seconds() -> float:
 
 
 def broker_seconds() -> float:
-    """Seconds to start a broker and to stop it."""
+    """Return the seconds to start and stop a broker."""
 
     def one() -> float:
         started = time.perf_counter()
@@ -88,7 +88,7 @@ def broker_seconds() -> float:
 
 
 def use(url: str) -> None:
-    """What a test leaves behind."""
+    """Leave in the broker what a test leaves behind."""
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
         for number in range(3):
@@ -96,5 +96,5 @@ def use(url: str) -> None:
 
 
 def median(act: Callable[[], float], count: int) -> float:
-    """The median of several."""
+    """Return the median of several measurements."""
     return statistics.median(act() for _ in range(count))

@@ -1,6 +1,6 @@
-"""How long it takes from making a broker to the first connection that is open, in a process that has done nothing else.
+"""The time from making a broker to the first open connection, in a process that has done nothing else.
 
-Run it as `python benchmarks/opening.py`. It prints seconds. Importing is not part of it.
+Run it as `python benchmarks/opening.py`. It prints seconds. Importing does not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from leveret import Broker
 
 
 def method(class_id: int, method_id: int, arguments: bytes) -> bytes:
-    """A method of channel 0 as a frame."""
+    """Return a method of channel 0 as a frame."""
     return struct.pack(">BHIHH", 1, 0, len(arguments) + 4, class_id, method_id) + arguments + b"\xce"
 
 
@@ -23,7 +23,7 @@ OPEN = method(10, 40, b"\x01/\0\0")
 
 
 def read_method(peer: socket.socket) -> tuple[int, int]:
-    """Class and method of the next frame."""
+    """Return class and method of the next frame."""
     head = peer.recv(11, socket.MSG_WAITALL)
     _kind, _channel, size, class_id, method_id = struct.unpack(">BHIHH", head)
     peer.recv(size - 4 + 1, socket.MSG_WAITALL)
@@ -31,7 +31,7 @@ def read_method(peer: socket.socket) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Print the seconds."""
+    """Measure, and print the seconds."""
     started = time.perf_counter()
     broker = Broker().start()
     with socket.socket() as peer:

@@ -1,10 +1,10 @@
-"""What the pipeline's tables cost: wall and CPU seconds, memory, beside DuckDB; printed and never asserted.
+"""The cost of the pipeline's tables in wall and CPU seconds and memory, beside DuckDB. It is printed, never asserted.
 
     python benchmarks/pipeline.py [MILLION_EVENTS] [--passes 3] [--engine spark|duckdb|both] [--folder FOLDER]
 
-Every pass computes and writes every table anew from the same Parquet files, in one session on two cores; the first
-passes pay for the JVM's compiler. DuckDB answers the same questions (benchmarks/pipeline.sql), written for it. CPU is
-that of all processes of an engine; with other work on the machine it is the figure to look at.
+Every pass computes and writes every table from the same Parquet files, in one session on two cores. The first passes
+pay for the JVM's compiler. DuckDB runs equivalent queries that were written for it (benchmarks/pipeline.sql). CPU
+seconds are those of all processes of an engine; on a busy machine, they are the figure to look at.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
         here = Path(__file__).parent
         subprocess.run([sys.executable, here / "traces.py", source, str(options.millions)], check=True)
     for engine in ("spark", "duckdb") if options.engine == "both" else (options.engine,):
-        # Processes of their own, so that neither's memory counts as the other's.
+        # Each engine runs in a separate process, so that its memory does not count as the other's.
         place = options.folder / f"tables-{engine}"
         work = _spark if engine == "spark" else _duckdb
         child = get_context("spawn").Process(target=work, args=(source, place, options.passes, options.memory))
@@ -105,7 +105,7 @@ def _count(source: Path) -> int:
 
 
 class Meter:
-    """Wall and CPU seconds since it was made, of this process and all below it."""
+    """The wall and CPU seconds since this object was made, of this process and its descendants."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -126,7 +126,7 @@ class Meter:
 
 
 def _family() -> list[int]:
-    """This process and all below it."""
+    """Return this process and its descendants."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -152,7 +152,7 @@ def _cpu() -> float:
 
 
 def _peak() -> float:
-    """The sum of what each of them had in memory at most."""
+    """Return the sum of the processes' peak memory."""
     total = 0
     for member in _family():
         try:

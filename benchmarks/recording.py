@@ -1,9 +1,9 @@
-"""What recording costs a test with pika: nothing recorded, the ring, and a trace file, in turns.
+"""The cost of recording for a test with pika, with nothing recorded, the ring, and a trace file in turns.
 
-Run it as `python benchmarks/recording.py`. Each round publishes, consumes and acknowledges messages by pika against a
-broker in the same process, once for each level; the clock stops when the trace file is closed and compressed. Times
-are CPU time of the process: what else the machine does falls out. Printed are the medians of what each level cost
-beside `off` in the same round, and their range; then what an event costs to write and how many octets it takes.
+Run it as `python benchmarks/recording.py`. Each round publishes, consumes and acknowledges messages with pika against a
+broker in the same process, once for each level. The clock stops when the trace file is closed and compressed. Times are
+CPU times of the process, so other work on the machine does not count. The program prints the cost of each level
+relative to `off` in the same round, as median and range, and then the time to write an event and its size in bytes.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Ratios:
-    """What each level leaves of what there is without recording: a figure for each round."""
+    """The throughput of each level relative to `off`, a figure for each round."""
 
     throughput: dict[str, list[float]]
     cpu: dict[str, list[float]]
-    # Messages a second without recording.
+    # The messages a second without recording.
     rate: list[float]
 
 
 def compare(rounds: int, *, confirms: bool) -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     found = ratios(rounds, confirms=confirms)
     print(f"  off   {statistics.median(found.rate):8.0f} messages/s")
     for level in LEVELS[1:]:
@@ -66,7 +66,7 @@ def ratios(rounds: int, *, confirms: bool) -> Ratios:
         measure(level, confirms=confirms)
     found = Ratios({level: [] for level in LEVELS}, {level: [] for level in LEVELS}, [])
     for number in range(rounds):
-        # Each level is first in turn, so that none has the worse place.
+        # Each level comes first in turn, so that none is at a disadvantage.
         order = LEVELS[number % 3 :] + LEVELS[: number % 3]
         took = {level: measure(level, confirms=confirms) for level in order}
         found.rate.append(MESSAGES / took["off"][1])
@@ -82,7 +82,7 @@ def told(ratios: list[float]) -> str:
 
 
 def measure(level: str, *, confirms: bool) -> tuple[float, float]:
-    """CPU seconds and seconds of one run."""
+    """Return the CPU seconds and the wall seconds of one run."""
     directory = tempfile.mkdtemp()
     gc.collect()
     options = {"record": "off" if level == "off" else "ring", "trace": directory if level == "full" else None}
@@ -99,7 +99,7 @@ def measure(level: str, *, confirms: bool) -> tuple[float, float]:
         broker.sync()
         close_files()
         took = time.process_time() - cpu, time.perf_counter() - start
-    # What follows is no recording: strict checks read what was recorded.
+    # The rest is not recording: strict checks read the record.
     broker.stop()
     shutil.rmtree(directory)
     return took
@@ -118,7 +118,7 @@ def work(channel: pika.adapters.blocking_connection.BlockingChannel) -> None:
 
 
 def cost_of_an_event() -> None:
-    """What a line costs to make and to compress, and how much room it takes, from a run as above."""
+    """Return the time to write a line, the time to compress it, and its size, from a run as above."""
     directory = tempfile.mkdtemp()
     with Broker(checks="unroutable=off", trace_dir=directory) as broker:
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
@@ -147,11 +147,11 @@ def cost_of_an_event() -> None:
     size = os.path.getsize(path)
     shutil.rmtree(directory)
     print(f"an event: {min(making) / len(written) * 1e6:.2f} us to write, {min(packing) / len(written) * 1e6:.2f} us ")
-    print(f"  to compress (least of CPU time), {size / count:.1f} octets in the file ({count} events)")
+    print(f"  to compress (least of CPU time), {size / count:.1f} bytes in the file ({count} events)")
 
 
 def cost_of_a_collection() -> None:
-    """What a full ring adds to a full collection of garbage."""
+    """Return how much longer a full garbage collection takes with a full ring."""
     with Broker(checks="unroutable=off") as broker:
         broker.declare_queue("orders")
         empty = collection()

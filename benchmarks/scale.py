@@ -1,11 +1,11 @@
-"""What size costs: the core's speed beside many bindings, queues, consumers, messages and connections, and without.
+"""The cost of size: the core's speed with many bindings, queues, consumers, messages and connections, and without.
 
     python benchmarks/scale.py
 
 Each row is a ratio of CPU times: the median of several pairs, and their range. 1 means that size costs nothing. Both
-sides take turns, each in a process of its own, so that neither's garbage collector walks what the other holds. Below
-stand the octets of a waiting message, beside its body (1 kB), of one more copy of it, and of one that shares its
-properties with no other, and what a full garbage collection takes beside a million waiting messages.
+sides take turns, each in a separate process, so that a garbage collector does not visit the other side's objects.
+Further rows show the bytes of a waiting message besides its body (1 kB), of one more copy of it, and of a message with
+unique properties, and the time of a full garbage collection with a million waiting messages.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Work = Callable[[], None]
 
 
 def publish(exchange: str, key: str, **properties: str | None) -> bytes:
-    """One publish of 1 kB as octets."""
+    """Return the frames of one publish of 1 kB."""
     method = commands.Basic.Publish(exchange=exchange, routing_key=key)
     content = header.ContentHeader(0, len(BODY), commands.Basic.Properties(delivery_mode=2, **properties))
     return frames(1, method, content, body.ContentBody(BODY))
 
 
 def say(connection: Connection, *methods: object) -> None:
-    """Let the client say something, and take the answer."""
+    """Send bytes as the client, and return the reply."""
     connection.receive_data(frames(1, *methods))  # type: ignore[arg-type]
     connection.data_to_send()
 
 
 def topic(binding_count: int) -> Work:
-    """Publishing to a topic exchange, each key in turn, to a consumer."""
+    """Publish to a topic exchange with a consumer, each key in turn."""
     connection = open_connection()
     say(connection, commands.Queue.Bind(queue="q", exchange="amq.topic", routing_key="a.*.c"))
     for number in range(binding_count):
@@ -54,7 +54,7 @@ def topic(binding_count: int) -> Work:
 
 
 def queues(queue_count: int) -> Work:
-    """Publishing to as many queues in turn as there are, up to the batch: those are there on both sides."""
+    """Publish to the queues in turn, at most as many as a batch has messages; both sides have these queues."""
     connection = open_connection()
     for number in range(max(queue_count, BATCH)):
         say(connection, commands.Queue.Declare(queue=f"q{number}", durable=True))
@@ -66,7 +66,7 @@ def queues(queue_count: int) -> Work:
 
 
 def consumers(full_count: int) -> Work:
-    """Publishing to a queue with one consumer that acknowledges, beside those that hold what their prefetch allows."""
+    """Publish to a queue with one consumer that acknowledges, and others whose prefetch is full."""
     connection = open_connection()
     connection.receive_data(frames(2, commands.Channel.Open(), commands.Basic.Qos(prefetch_count=1)))
     for number in range(full_count):
@@ -77,7 +77,7 @@ def consumers(full_count: int) -> Work:
 
 
 def backlog(waiting_count: int) -> Work:
-    """Publishing and fetching, with so many messages in between."""
+    """Publish and get, with a backlog of messages in between."""
     connection = open_connection()
     octets = publish("", "q") * BATCH
     for _ in range(0, waiting_count, BATCH):
@@ -88,7 +88,7 @@ def backlog(waiting_count: int) -> Work:
 
 
 def idle_connections(count: int) -> Work:
-    """Publishing to a consumer in a node that has so many other connections."""
+    """Publish to a consumer in a node that has many other connections."""
     connection = open_connection()
     for number in range(count):
         log_in(connection.node, number + 2)
@@ -97,7 +97,7 @@ def idle_connections(count: int) -> Work:
 
 
 def repeated(connection: Connection, octets: bytes) -> Work:
-    """Say the same again and again, as the loop hands it over: with time passing, and deadlines asked for."""
+    """Send the same bytes repeatedly, as the loop does: with time passing, and deadlines read."""
     node = connection.node
 
     def work() -> None:
@@ -113,7 +113,7 @@ def repeated(connection: Connection, octets: bytes) -> Work:
 
 
 class Side:
-    """One side of a row: a process that works whenever it is told to, and says what that took."""
+    """One side of a row: a process that works on request, and reports the time."""
 
     def __init__(self, make: Callable[[int], Work], size: int) -> None:
         context = multiprocessing.get_context("fork")
@@ -123,14 +123,14 @@ class Side:
         self.cpu_seconds()
 
     def cpu_seconds(self) -> float:
-        """What its work takes now."""
+        """Return the time that its work takes now."""
         self._pipe.send(True)
         taken = self._pipe.recv()
         assert isinstance(taken, float)
         return taken
 
     def end(self) -> None:
-        """Let the process go."""
+        """End the process."""
         self._pipe.send(False)
         self._process.join()
 
@@ -142,7 +142,7 @@ class Side:
 
 
 def ratios(make: Callable[[int], Work], few: int, many: int) -> list[float]:
-    """How fast the large one is beside the small one, pair by pair, the slowest first."""
+    """Return the speed of the large side relative to the small one, pair by pair, the slowest first."""
     small, large = Side(make, few), Side(make, many)
     found = sorted(small.cpu_seconds() / large.cpu_seconds() for _ in range(PAIRS))
     small.end()
@@ -151,14 +151,14 @@ def ratios(make: Callable[[int], Work], few: int, many: int) -> list[float]:
 
 
 def cpu_seconds(work: Work) -> float:
-    """What it takes."""
+    """Return the CPU time of the work."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def octets_a_message(copy_count: int, *, is_alike: bool = True, count: int = 20_000) -> float:
-    """Octets that a message takes in so many queues, beside its body, with the properties of all others or its own."""
+    """Return the bytes of a message in `queues` queues besides its body, with shared or unique properties."""
     connection = open_connection()
     for number in range(copy_count):
         say(connection, commands.Queue.Declare(queue=f"f{number}", durable=True))
@@ -175,7 +175,7 @@ def octets_a_message(copy_count: int, *, is_alike: bool = True, count: int = 20_
 
 
 def collection_ms() -> float:
-    """CPU milliseconds of a full collection beside a million waiting messages, without those beside none."""
+    """Return the CPU milliseconds that a million waiting messages add to a full garbage collection."""
     gc.collect()
     before = cpu_seconds(collect)
     work = backlog(1_000_000)
@@ -186,12 +186,12 @@ def collection_ms() -> float:
 
 
 def collect() -> None:
-    """Collect everything."""
+    """Run a full garbage collection."""
     gc.collect()
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure, and print the table."""
     rows: tuple[tuple[str, Callable[[int], Work], int, int], ...] = (
         ("10,000 topic bindings", topic, 0, 10_000),
         ("5,000 queues", queues, 0, 5_000),
@@ -203,10 +203,10 @@ def main() -> None:
         found = ratios(make, few, many)
         print(f"{statistics.median(found):6.2f}  ({found[0]:.2f} to {found[-1]:.2f})  {name}", flush=True)
     alone = octets_a_message(1)
-    print(f"{alone:6.0f}  octets of a waiting message, beside its body")
-    print(f"{(octets_a_message(5) - alone) / 4:6.0f}  octets of a further copy")
-    print(f"{octets_a_message(1, is_alike=False):6.0f}  octets of a waiting message with a message-id, beside its body")
-    print(f"{collection_ms():6.0f}  ms of CPU for a full collection beside a million waiting messages")
+    print(f"{alone:6.0f}  bytes of a waiting message, besides its body")
+    print(f"{(octets_a_message(5) - alone) / 4:6.0f}  bytes of a further copy")
+    print(f"{octets_a_message(1, is_alike=False):6.0f}  bytes of a waiting message with a message-id, besides its body")
+    print(f"{collection_ms():6.0f}  ms of CPU for a full collection with a million waiting messages")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The brokers that are compared, each as a process of its own, and the C programs beside them.
+"""The brokers that are compared, each in a separate process, and the C programs that the benchmarks use.
 
-The C sources stand in this folder and are compiled at first use, into a temporary folder that is theirs by content.
+The C sources are in this folder. They are compiled on first use, into a temporary folder named by a hash of their
+content.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ SERVE = (sys.executable, "-m", "leveret", "serve", "--port", "0")
 
 
 class NoCompiler(Exception):
-    """There is none."""
+    """No C compiler is installed."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A broker that listens."""
+    """A running broker."""
 
     url: str
 
@@ -45,10 +46,10 @@ class Server:
 
 
 def executable(name: str) -> str:
-    """The program of a C source in this folder; NoCompiler where it cannot be made."""
+    """Return the program for a C source in this folder. Raises NoCompiler if it cannot be compiled."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
     if compiler is None:
-        raise NoCompiler("there is no C compiler: install gcc, or name one by CC")
+        raise NoCompiler("no C compiler was found: install gcc, or set CC")
     sources = [HERE / f"{name}.c", HERE / "octets.h"]
     content = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir(), f"leveret-benchmarks-{content}")
@@ -63,21 +64,21 @@ def executable(name: str) -> str:
 
 @contextmanager
 def leveret() -> Iterator[Server]:
-    """The command that serves a broker without recording."""
+    """Return the command that serves a broker without recording."""
     with _started(SERVE) as url:
         yield Server(url)
 
 
 @contextmanager
 def ceiling() -> Iterator[Server]:
-    """The broker that does the least there is to do."""
+    """Start the broker that does as little as possible."""
     with _started((executable("ceiling"),)) as port:
         yield Server(f"amqp://guest:guest@127.0.0.1:{port}/")
 
 
 @contextmanager
 def _started(command: tuple[str, ...]) -> Iterator[str]:
-    """A process that says in its first line where it listens."""
+    """Start a process that prints its address in its first line."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

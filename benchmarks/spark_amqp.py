@@ -1,10 +1,9 @@
-"""What `format("amqp")` costs beside pika alone: reading in large batches, writing with confirms.
+"""The cost of `format("amqp")` compared with pika alone: reading in large batches, and writing with confirms.
 
 Run it as `python benchmarks/spark_amqp.py [URL] [--queue-type quorum] [--prefetch 100000]`, with a RabbitMQ's URL or
-without one (`python -m leveret serve`).
-Both sides of a ratio are measured in turns, in one run; the figures themselves mean something only beside each other.
-By the clock, and by the CPU seconds of everything that runs here: this process, those of Spark, and the broker unless a
-URL names one. On a busy machine only the latter tell much.
+without one (`python -m leveret serve`). Both sides of a ratio are measured in turns, in one run; compare figures of the
+same run only. The program measures wall time and CPU seconds, of this process, those of Spark, and the broker unless a
+URL names one. On a busy machine, use the CPU seconds.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ def main() -> None:
     parser.add_argument("--prefetch", type=int, default=PREFETCH_MAX, help="of the stream; more than 65535 for overlap")
     options = parser.parse_args()
     with broker(options.url) as url, tempfile.TemporaryDirectory() as folder:
-        # As a user has it: the JVM's second compiler earns its keep here.
+        # The profile that a user would choose: the JVM's second compiler pays off here.
         spark = local_session("big")
         register(spark)
         declare(url, options.queue_type)
-        # Spark's first queries compile half of Spark, and go on with it as long as they are new.
+        # Spark's first queries compile half of Spark, and each new query compiles more.
         for number in range(2):
             fill(url, MESSAGES)
             stream(spark, url, f"{folder}/warm{number}", MESSAGES, options.prefetch)
@@ -71,7 +70,7 @@ def main() -> None:
 
 @dataclass
 class Cost:
-    """What messages cost: how many there were, and the seconds of the clock and of all processors they took."""
+    """The cost of messages: their number, their wall seconds and their CPU seconds."""
 
     messages: int
     wall_s: float
@@ -83,7 +82,7 @@ class Cost:
 
     @property
     def cpu_us(self) -> float:
-        """CPU microseconds for each message."""
+        """Return the CPU microseconds for each message."""
         return self.cpu_s / self.messages * 1e6
 
     def __str__(self) -> str:
@@ -92,7 +91,7 @@ class Cost:
 
 @dataclass
 class Round:
-    """How many times as fast, or as cheap, Spark was as pika."""
+    """Return how many times as fast, or as cheap, Spark was as pika."""
 
     reading: float
     reading_in_batches: float
@@ -137,7 +136,7 @@ def cost(count: int, act: Callable[[], object]) -> Cost:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and all below it, also of those that have ended."""
+    """Return the CPU seconds of this process and its descendants, including those that have ended."""
     seconds: dict[int, int] = {}
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -182,7 +181,7 @@ def purge(url: str) -> None:
 
 
 def fill(url: str, count: int) -> None:
-    """Publish; the last confirm says that all have arrived."""
+    """Publish messages, and wait for the last confirm, which shows that all have arrived."""
     with channel_of(url) as channel:
         for number in range(count):
             if number == count - 1:
@@ -191,7 +190,7 @@ def fill(url: str, count: int) -> None:
 
 
 def consume(url: str, count: int, ack_every: int) -> None:
-    """pika's own consumer, which acknowledges so many at a time."""
+    """Consume with pika, and acknowledge `ack_every` messages at a time."""
     with channel_of(url) as channel:
         channel.basic_qos(prefetch_count=PREFETCH_MAX)
         for seen, (method, _, _) in enumerate(channel.consume(IN), start=1):
@@ -203,7 +202,7 @@ def consume(url: str, count: int, ack_every: int) -> None:
 
 
 def stream(spark: SparkSession, url: str, folder: str, count: int, prefetch: int) -> float:
-    """Returns the seconds its batches took, without the start of the query."""
+    """Run a stream, and return the seconds of its batches, without the start of the query."""
     reader = spark.readStream.format("amqp").options(url=url, queue=IN, maxMessagesPerBatch=BATCH, prefetch=prefetch)
     messages = reader.load()
     writer = messages.select("body", "message_id").writeStream.format("noop").option("checkpointLocation", folder)

@@ -1,12 +1,12 @@
-"""The pipeline on every kind of Spark that one machine can have: the same sorted rows on each, or it says where not.
+"""A check that the pipeline gives the same sorted rows on every kind of Spark that one machine can run.
 
     python -m benchmarks.spark_backends [--runs 40] [--only standalone ...]
 
-Random traces are taken into a new warehouse, and all tables read, on: a JVM of ours; `spark-submit` with
-`local-cluster[2,1,1024]`, whose executors are processes of their own; Spark Connect; a standalone cluster of a master
-and two workers. Where `spark-submit` starts the job, leveret comes from `--py-files` alone: Python is kept from seeing
-the one that is installed. Needs a Java on PATH with the module jdk.incubator.vector, and for Connect what
-`pip install 'pyspark[connect]'` adds.
+It ingests random traces into a new warehouse and reads all tables, on each of these: a JVM that leveret starts;
+`spark-submit` with `local-cluster[2,1,1024]`, whose executors are separate processes; Spark Connect; a standalone
+cluster of a master and two workers. With `spark-submit`, leveret comes from `--py-files` only: the installed one is
+hidden from Python. The program needs a Java on PATH with the module jdk.incubator.vector, and for Connect `pip install
+'pyspark[connect]'`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> int:
 def said(backend: str, answer: dict[str, Any]) -> str:
     tables = answer["tables"]
     rows = sum(count for count, _ in tables.values())
-    # Of all rows, so that what ran at another time can be compared as well.
+    # The digest covers all rows, so you can also compare runs from different times.
     fingerprint = hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
     return (
         f"{backend:13} Spark {answer['spark']} on {answer['master']}: "
@@ -77,7 +77,7 @@ def write_traces(folder: Path, runs: int) -> None:
 
 
 def job(traces: str, place: str, target: str) -> None:
-    """What every backend does."""
+    """Run the job that every backend runs."""
     from leveret.pipeline import incremental
     from leveret.pipeline.gold import TABLES
     from leveret.pipeline.spark_session import local_session
@@ -85,7 +85,7 @@ def job(traces: str, place: str, target: str) -> None:
 
     spark = local_session("small")
     warehouse = Warehouse(place)
-    # In two updates, so that rows of both are read.
+    # Two updates, so that the tables have rows of both.
     files = sorted(Path(traces).iterdir())
     for part in (files[: len(files) // 2], files):
         incremental.ingest(spark, part, warehouse)
@@ -158,12 +158,12 @@ BACKENDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def submitted(folder: Path, name: str, master: str) -> dict[str, Any]:
-    """By spark-submit, to a Python that has all packages but leveret, which is in the zip."""
+    """Run the job by spark-submit, with a Python that has all packages except leveret, which is in the zip."""
     from leveret.spark.bundle import write_bundle
 
     write_bundle(folder / "leveret.zip")
     python = folder / "python"
-    # Without `site`, packages that are installed in place by a .pth file are not seen.
+    # Without `site`, Python ignores packages that a .pth file installs in place.
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     packages = str(spark_home().parent)
@@ -192,7 +192,7 @@ def run(command: list[str], folder: Path, name: str, environment: dict[str, str]
 
 @contextmanager
 def running(command: list[str], log: Path, port: int) -> Iterator[None]:
-    """A server, from when its port answers until its use is over."""
+    """Run a server during the block, once its port accepts connections."""
     with open(log, "wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"SPARK_NO_DAEMONIZE": "1"})
     try:

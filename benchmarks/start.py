@@ -1,7 +1,7 @@
-"""How long a broker takes: to come and go, to serve a small test, to answer a look.
+"""The time that a broker takes to start and stop, to serve a small test, and to return a view.
 
-Run it as `python benchmarks/start.py`. Times are the median and the range of several rounds, in microseconds, and mean
-something only beside others from the same machine: the first row is a bare thread and a bare socket pair there.
+Run it as `python benchmarks/start.py`. Times are microseconds, as median and range of several rounds. Compare them only
+with others from the same machine; the first row is a bare thread and a bare socket pair there.
 """
 
 from __future__ import annotations

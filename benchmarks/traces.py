@@ -1,11 +1,12 @@
-"""Traces of any size, as Parquet files in the columns of the pipeline's `events`, made fast and always the same.
+"""A generator of traces of any size: Parquet files with the columns of the pipeline's `events`, always the same.
 
     python benchmarks/traces.py FOLDER [MILLION_EVENTS]
 
-A run is a file of about 111,000 events in 60 tests. A test publishes 270 messages in confirm mode to a topic exchange;
-one queue gets all, another every second of them, each with two consumers (prefetch 20) that take turns. Every 20th copy
-is requeued once, every 50th rejected into a dead-letter queue, where it stays. No rule is broken. The random traces in
-tests/pipeline/random_traces.py are small and have everything; these are large and have what is frequent.
+A run is a file of about 111,000 events in 60 tests. A test publishes 270 messages in confirm mode to a topic exchange.
+One queue gets all of them and another every second one, each with two consumers (prefetch 20) that take turns. Every
+20th copy is requeued once, and every 50th is rejected into a dead-letter queue, where it stays. No rule is broken. The
+random traces in tests/pipeline/random_traces.py are small and cover every kind of event; these are large and have the
+frequent kinds.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ TESTS_A_RUN = 60
 MESSAGES_A_TEST = 270
 EVENTS_A_RUN = 111_117
 START = date(2026, 1, 5)
-# How many messages later a copy is delivered, and settled after that; a test ends when everything is.
+# How many messages later a copy is delivered, and how many later settled. A test ends when all copies are settled.
 DELIVERY_LAG, SETTLE_LAG, TEST_SPAN = 3, 4, MESSAGES_A_TEST + 40
-# A step of this makes room for what happens to one message between two.
+# The sequence numbers of two messages are this far apart, with room for the events of one message.
 STEP = 32
 
 TYPES: dict[str, pa.DataType] = {
@@ -68,7 +69,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Events:
-    """Columns that grow by whole arrays; `at` says when, and so the order of all."""
+    """Columns that grow by whole arrays; `at` gives the time, and so the order of all rows."""
 
     def __init__(self) -> None:
         self.parts: list[dict[str, Any]] = []
@@ -99,7 +100,7 @@ class _Events:
 
 
 def write(number: int, folder: Path) -> int:
-    """One run; returns how many events it has."""
+    """Write one run, and return its number of events."""
     events = _Events()
     first = number * 1_000_003
     messages = np.arange(TESTS_A_RUN * MESSAGES_A_TEST)
@@ -196,7 +197,7 @@ def _control(events: _Events, names: Array) -> None:
 
 
 def make(folder: Path, millions: float) -> int:
-    """Runs with so many million events, made anew when there are others; returns how many events there are."""
+    """Write runs with so many million events, replacing others, and return the number of events."""
     folder.mkdir(parents=True, exist_ok=True)
     count = max(1, round(millions * 1_000_000 / EVENTS_A_RUN))
     with ProcessPoolExecutor(2) as pool:

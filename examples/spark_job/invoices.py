@@ -1,7 +1,7 @@
 """Invoices for orders, as a PySpark streaming job: orders come from one queue, invoices go to another.
 
-The job may die at any time. If you start it again with the same checkpoint, it continues after Spark's last commit. Each
-invoice has the message id of its order, so a consumer can recognise duplicates.
+The job may die at any time. If you start it again with the same checkpoint, it continues after Spark's last commit.
+Each invoice has the message id of its order, so a consumer can recognise duplicates.
 """
 
 from __future__ import annotations

@@ -169,7 +169,8 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
         (["ingest", "nowhere", "-w", "w"], "nowhere does not exist; name a folder of traces, or a trace file"),
         (
             ["ingest", ".", "-w", "w"],
-            ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with pytest --leveret-trace-dir=DIR",
+            ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with pytest "
+            "--leveret-trace-dir=DIR",
         ),
         (["update", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
         (["compact", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),

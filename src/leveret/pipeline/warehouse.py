@@ -271,7 +271,7 @@ class Warehouse:
     def rows(
         self, spark: SparkSession, state: State, table: str, columns: StructType, runs: Iterable[str] | None = None
     ) -> DataFrame:
-        """Return the current rows of a stored table, for these runs or for all that have an answer."""
+        """Return the current rows of a stored table, for these runs or for every run with an answer."""
         wanted = [name for name in (state.runs if runs is None else runs) if state.runs[name].answer is not None]
         batches = {
             batch: None

@@ -39,7 +39,7 @@ class TraceFile:
         self.next_connection: Final[Callable[[], int]] = count(1).__next__
         # The ordinals of brokers; a broker gets a new one when it is reset.
         self.next_ordinal: Final[Callable[[], int]] = count(0).__next__
-        # For each writer, the function that writes what it still holds. All are called before the file ends.
+        # For each writer, the function that writes what it still holds. `close` calls them all.
         self.writers: Final[dict[object, Callable[[], None]]] = {}
         self._descriptor = descriptor
         self._clock: Final = SystemClock()
