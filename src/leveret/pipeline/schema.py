@@ -1,9 +1,9 @@
-"""The tables of the pipeline: the columns of each, its key, and what it is built from.
+"""The tables of the pipeline: the columns and the key of each.
 
-Schemas are written out and never inferred; `leveret.trace.schema` declares the columns of a trace. They change by new
-nullable columns only; what a trace holds beyond them is kept in `_extra`. Columns that are aggregated have a fixed
-width: an aggregate over strings makes Spark sort. Instants are microseconds of the broker's clock, spans microseconds,
-sizes bytes.
+Schemas are written out and never inferred; `leveret.trace.schema` declares the columns of a trace. A schema changes
+only by new nullable columns, and `_extra` keeps what a trace holds besides them. Aggregated columns have a fixed width,
+because an aggregate over strings makes Spark sort. Instants are microseconds of the broker's clock, spans are
+microseconds, and sizes are bytes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from leveret.trace import schema as trace_schema
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: a new one is a new row of `gold.TABLES`.
+    """A table. To add one, add a row to `gold.TABLES`.
 
-    `build` takes the DataFrames that `reads` names, in that order: "events" and "runs" (which come from the traces) or
-    tables that stand before this one. A table per run has a column `run`, is built from the rows of the runs that
-    changed, and is stored; one `across_runs` is built from all rows of the tables it reads whenever it is asked for.
+    `build` takes the DataFrames that `reads` names, in that order: "events" and "runs" (which come from the traces), or
+    earlier tables. A table per run has a column `run`, is built from the rows of the runs that changed, and is stored.
+    A table `across_runs` is built from all rows of the tables that it reads, whenever it is read.
     """
 
     name: str
@@ -68,13 +68,13 @@ _TYPES: Final[dict[trace_schema.ColumnType, DataType]] = {
     "string": _STRING,
     "boolean": _BOOLEAN,
 }
-# How many values fell into each bucket of a logarithmic histogram.
+# The number of values in each bucket of a logarithmic histogram.
 _HISTOGRAM: Final = MapType(IntegerType(), LongType())
 
-# What a line of a trace may hold; null where it does not apply to the kind.
+# The columns of a line of a trace; null if a column does not apply to the kind.
 LINE: Final = _derived(trace_schema.COLUMNS)
 
-# Key: run, worker, seq. day, run and worker are the header's; `_extra` is JSON of what this version does not know.
+# Key: run, worker, seq. day, run and worker come from the header; `_extra` is JSON of keys unknown to this version.
 EVENTS: Final = StructType(
     [
         *_columns(day=_DATE, run=_STRING, worker=_STRING).fields,
@@ -83,7 +83,7 @@ EVENTS: Final = StructType(
     ]
 )
 
-# What the first line of a trace says of its run and worker.
+# The fields of the first line of a trace, about its run and worker.
 _FIRST: Final[dict[str, trace_schema.ColumnType]] = {"run": "string", "worker": "string", "v": "int"}
 HEADER: Final = _derived(_FIRST | trace_schema.HEADER)
 
@@ -96,8 +96,8 @@ FILES: Final = StructType(
     ]
 )
 
-# Key: run, worker. `events` counts every kind, `files` those it was told in and `refused` those that could not be
-# used; `truncated` says that its end or a part is missing. The run "" counts files that do not say whose they are.
+# Key: run, worker. `events` counts events of every kind, `files` the files that hold them, and `refused` the files that
+# could not be used. `truncated`: the end or a part is missing. The run "" counts files that do not name their run.
 RUNS: Final = StructType(
     [
         *_columns(day=_DATE).fields,
@@ -119,7 +119,7 @@ TESTS: Final = _columns(
     failures=_LONG,
 )
 
-# Key: run, worker, seq. What clients and tests did that was not about a message: small, and read often.
+# Key: run, worker, seq. The events that are not about a message: a small table that is read often.
 CONTROL: Final = StructType(
     [
         EVENTS[name]
@@ -130,8 +130,8 @@ CONTROL: Final = StructType(
     ]
 )
 
-# Key: day, run, worker, test, vhost, queue, msg, copy. Rows of one copy can be merged, so that an event that comes late
-# never needs an earlier row to be rewritten.
+# Key: day, run, worker, test, vhost, queue, msg, copy. Rows of one copy can be merged, so a late event never requires
+# that an earlier row is rewritten.
 COPIES: Final = _columns(
     day=_DATE,
     run=_STRING,
@@ -148,24 +148,24 @@ COPIES: Final = _columns(
     enqueues=_LONG,
     first_delivered_at=_LONG,
     deliver_seq=_LONG,
-    # The flag of the first delivery, and how many deliveries had none.
+    # The redelivered flag of the first delivery, and the number of deliveries whose flag was false.
     first_redelivered=_BOOLEAN,
     unflagged=_LONG,
     last_deliver_seq=_LONG,
-    # The consumers of its first and its last delivery, as numbers; null for basic.get.
+    # The consumers of the first and the last delivery, as numbers; null for basic.get.
     holder=_LONG,
     last_holder=_LONG,
-    # The first event by which a delivery could be over, and its kind.
+    # The first event that can end a delivery, and its kind.
     settle_seq=_LONG,
     settle_kind=_INT,
-    # The same of the last such event.
+    # The last such event, and its kind.
     last_settle_seq=_LONG,
     last_settle_kind=_INT,
     # The first end.
     settled_at=_LONG,
     end_seq=_LONG,
     ack_seq=_LONG,
-    # The last time it came to be ready, and the last that happened to it.
+    # The last event that made it ready, and its last event of all.
     ready_seq=_LONG,
     last_seq=_LONG,
     deliveries=_LONG,
@@ -192,11 +192,11 @@ MESSAGES: Final = _columns(
     published_at=_LONG,
     exchange=_STRING,
     routing_key=_STRING,
-    # In confirm mode only.
+    # The publish number; null outside confirm mode.
     publish_number=_LONG,
     copies=_LONG,
     returned=_BOOLEAN,
-    # Null: nobody said.
+    # Null if the broker sent neither an ack nor a nack.
     confirmed=_BOOLEAN,
     hops=_LONG,
     outcome=_STRING,
@@ -222,9 +222,9 @@ _QUEUE_COUNTS: Final = _columns(
     max_depth=_LONG,
 )
 
-# Key: day, run, worker, test, vhost, queue. `late` and `passed` count copies that younger ones were delivered before,
-# and that wait though younger ones were delivered; `unordered` those that came before one of the same or an earlier
-# message, or more than once.
+# Key: day, run, worker, test, vhost, queue. `late` counts copies before which a younger one was delivered, and `passed`
+# copies that wait although younger ones were delivered. `unordered` counts copies that came before one of the same or
+# an earlier message, or more than once.
 TEST_QUEUES: Final = StructType(
     [
         *_columns(day=_DATE, run=_STRING, worker=_STRING, test=_STRING, vhost=_STRING, queue=_STRING).fields,
@@ -246,7 +246,7 @@ _CONSUMER_COUNTS: Final = _columns(
     deliveries=_LONG, redeliveries=_LONG, acked=_LONG, nacked=_LONG, rejected=_LONG, max_unacked=_LONG
 )
 
-# Key: day, run, worker, test, vhost, queue, conn, chan, consumer. A consumer of null stands for gets.
+# Key: day, run, worker, test, vhost, queue, conn, chan, consumer. The consumer is null for basic.get.
 CONSUMERS: Final = StructType(
     [
         *_columns(day=_DATE, run=_STRING, worker=_STRING, test=_STRING, vhost=_STRING, queue=_STRING).fields,
@@ -291,7 +291,7 @@ COVERAGE: Final = _columns(
     kind=_STRING, name=_STRING, declared_in=_LONG, exercised_in=_LONG, messages=_LONG, never=_BOOLEAN
 )
 
-# What a queue's copies came to in a test, for `FINGERPRINTS.parts`.
+# The number of a queue's copies in a test with one outcome, for `FINGERPRINTS.parts`.
 PART: Final = _columns(queue=_STRING, outcome=_STRING, n=_LONG, requeues=_LONG)
 
 # Key: run, test.
@@ -311,7 +311,7 @@ FLAKY: Final = _columns(
     commit=_STRING, test=_STRING, behaviours=_LONG, runs=_LONG, entropy=_DOUBLE, first_differing_queue=_STRING
 )
 
-# Key: day, run, worker, test, fault, on: what a fault came with in the tests it struck in.
+# Key: day, run, worker, test, fault, on. How often a fault fired in a test (`struck`), and counts of its queues.
 FAULT_EFFECT: Final = _columns(
     day=_DATE,
     run=_STRING,
@@ -341,7 +341,7 @@ VIOLATIONS: Final = _columns(
     text=_STRING,
 )
 
-# Key: side, queue, position. `difference` is the kind of it; null is what one does not have.
+# Key: side, queue, position. `difference` names what differs. `left` or `right` is null if that side has no value.
 RUN_DIFF: Final = _columns(side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING)
 PARITY_DIFF: Final = _columns(
     side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING

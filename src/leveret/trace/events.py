@@ -1,10 +1,10 @@
-"""The event kinds: what can happen in a broker, one row each.
+"""The kinds of events: everything that can happen in a broker, one row each.
 
-The core taps a plain tuple, `(kind, at, *fields)`, because it is made on the hot path; the tuple's layout is the
-`fields` of the kind's row in `TABLE`. Other modules derive their lists of kinds from the traits of that row. `Event`
-gives such a tuple names when somebody looks. `at` is an instant of the broker's clock in microseconds. A `message`
-field holds the published message itself (exchange, routing key, properties, body, id); `copy` is the id of one message
-in one queue; `src_copy` the copy a dead letter came from.
+The core passes the tap a plain tuple, `(kind, at, *fields)`, because it makes one on the hot path. The `fields` of the
+kind's row in `TABLE` give the layout. Other modules derive their lists of kinds from the traits of that row. `Event`
+gives access to such a tuple by name. `at` is an instant of the broker's clock in microseconds. A `message` field holds
+the published message itself (exchange, routing key, properties, body, id). `copy` is the id of one message in one
+queue, and `src_copy` is the copy that a dead letter came from.
 
 The meaning of each kind is the contract of trace schema version 1; kinds and fields may be added, never changed.
 """
@@ -71,7 +71,7 @@ EXPIRED: Final = "expired"
 DROPPED: Final = "dropped"
 DEAD_LETTERED: Final = "dead_lettered"
 PURGED: Final = "purged"
-# Why a message was dropped that led to no queue, or died in one without a dead-letter exchange.
+# The reason for dropping a message that led to no queue, or was rejected in one without a dead-letter exchange.
 NO_ROUTE: Final = "no route"
 # Conversations.
 CONN_OPEN: Final = "conn_open"
@@ -89,14 +89,14 @@ UNBIND: Final = "unbind"
 CONSUME: Final = "consume"
 CANCEL: Final = "cancel"
 QOS: Final = "qos"
-# The test around it.
+# The test.
 CALLED: Final = "called"
 TEST_START: Final = "test_start"
 TEST_END: Final = "test_end"
 FAULT: Final = "fault"
 
-# conn and chan are numbers: the connection's ordinal in this broker and the channel number on it. Both are None for
-# what the test itself did through the broker's own methods. vhost, exchange, queue and consumer are names.
+# conn is the ordinal of the connection in this broker, and chan the channel number on it. Both are None for what the
+# test itself did through the broker's methods. vhost, exchange, queue and consumer are names.
 _WHERE: Final = ("vhost", "conn", "chan")
 _COPY: Final = ("vhost", "queue", "message", "copy")
 _SETTLED: Final = (*_WHERE, "queue", "message", "copy", "tag", "multiple")
@@ -108,7 +108,7 @@ Category = Literal["publishing", "copy", "conversation", "topology", "test"]
 class Kind(NamedTuple):
     """The declaration of one kind of event: its category, its fields, and the traits that other tables are made from.
 
-    `reasons` holds every value of the field `reason`, where a test can ask for one.
+    `reasons` holds every value of the field `reason`, for kinds of which a test can select a reason.
     """
 
     category: Category
@@ -120,11 +120,11 @@ class Kind(NamedTuple):
     is_end: bool = False
     # The publisher learns whether the broker has the message.
     is_answer: bool = False
-    # Happens as a consequence, without a call of a client, when a consumer goes and its deliveries are requeued.
+    # It may happen without a call by a client, as a consequence of requeues when a consumer leaves.
     follows_requeue: bool = False
     # The columns `exchange` and `routing_key` of a trace say where the message was published to.
     is_addressed: bool = False
-    # Explains a failure. It is not part of what the code under test does, so the table `control` leaves it out.
+    # It explains a failure and is not an act of the code under test, so the table `control` leaves it out.
     is_explanation: bool = False
 
 
@@ -132,7 +132,7 @@ TABLE: Final[dict[str, Kind]] = {
     # tag is the publish number in confirm mode, else None.
     PUBLISHED: Kind("publishing", (*_WHERE, "message", "tag"), is_addressed=True),
     RETURNED: Kind("publishing", (*_WHERE, "message", "reason"), is_addressed=True),
-    # Once per message; multiple: one method told of several.
+    # One event for each message. multiple: one method confirmed several messages.
     CONFIRMED: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
     NACKED_CONFIRM: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
     ENQUEUED: Kind("copy", (*_COPY, "src_copy", "expires"), follows_requeue=True, is_addressed=True),
@@ -150,7 +150,7 @@ TABLE: Final[dict[str, Kind]] = {
         is_delivery=True,
         is_addressed=True,
     ),
-    # reason: None, or "no_ack" for an automatic one.
+    # reason: None, or "no_ack" for an automatic ack.
     ACKED: Kind("copy", (*_SETTLED, "reason"), is_end=True),
     NACKED: Kind("copy", _SETTLED),
     REJECTED: Kind("copy", _SETTLED),
@@ -161,10 +161,10 @@ TABLE: Final[dict[str, Kind]] = {
         follows_requeue=True,
     ),
     EXPIRED: Kind("copy", _COPY, is_end=True, follows_requeue=True),
-    # reason, of a copy: "no route" (given up by its consumer, and no dead-letter exchange there), "maxlen",
-    # "delivery_limit", "restart", "retention" (a stream dropped its oldest segments). Of a message that never became
-    # one, so that copy is None: "no route" (it led to no queue), "no requester" (the one a direct reply was for has
-    # gone), "rolled_back", "fault", and "cycle" with the queue that it had died in before.
+    # The reasons for a copy: "no route" (a consumer rejected it, and its queue has no dead-letter exchange), "maxlen",
+    # "delivery_limit", "restart", "retention" (a stream dropped its oldest segments). The reasons for a message without
+    # a copy, where copy is None: "no route" (it led to no queue), "no requester" (the requester of a direct reply has
+    # gone), "rolled_back", "fault", and "cycle", where queue is the one in which it had died before.
     DROPPED: Kind(
         "copy",
         (*_COPY, "reason"),
@@ -176,7 +176,7 @@ TABLE: Final[dict[str, Kind]] = {
         follows_requeue=True,
         is_addressed=True,
     ),
-    # The dying copy: exchange and routing_key are where it goes; reason is the x-death reason.
+    # The fields describe the dying copy. exchange and routing_key say where it goes; reason is the x-death reason.
     DEAD_LETTERED: Kind(
         "copy",
         (*_COPY, "reason", "exchange", "routing_key"),
@@ -191,34 +191,34 @@ TABLE: Final[dict[str, Kind]] = {
     CONN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     CHAN_OPEN: Kind("conversation", _WHERE),
     CHAN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
-    # What a client did wrong: the reply code and text. caller is the line of the user's code that waited for a client
-    # then, opener the one that waited when the connection was opened, as far as either could be told.
+    # A client's mistake, with the reply code and text. caller is the line of the user's code that was waiting for a
+    # client at that time, and opener the one when the connection was opened. Either is None if it could not be found.
     REFUSED: Kind("conversation", (*_WHERE, "client", "code", "text", "caller", "opener"), is_explanation=True),
     EXCHANGE_DECLARE: Kind("topology", (*_WHERE, "exchange", "type", "arguments")),
     EXCHANGE_DELETE: Kind("topology", (*_WHERE, "exchange")),
     QUEUE_DECLARE: Kind("topology", (*_WHERE, "queue", "arguments")),
     # reason: None for a method, else "expired", "auto_delete", "exclusive".
     QUEUE_DELETE: Kind("topology", (*_WHERE, "queue", "reason")),
-    # exchange is the source; destination a queue's or an exchange's name; destination_kind "queue" or "exchange".
+    # exchange is the source, destination the name of a queue or an exchange, destination_kind "queue" or "exchange".
     BIND: Kind("topology", _BINDING),
     UNBIND: Kind("topology", _BINDING),
     CONSUME: Kind("topology", (*_WHERE, "queue", "consumer", "no_ack", "exclusive", "prefetch_count", "arguments")),
     # reason: None for the client's own cancel, else why the broker cancelled it.
     CANCEL: Kind("topology", (*_WHERE, "queue", "consumer", "reason")),
-    # is_global: one limit for the channel; is_global_asked: the client wanted that, and the version may deny it.
+    # is_global: one limit for the channel. is_global_asked: the client asked for that, but the version may refuse it.
     QOS: Kind("topology", (*_WHERE, "count", "is_global", "is_global_asked")),
-    # The test called a method of the broker; what it caused follows. caller is the line.
+    # The test called a method of the broker; the events that it caused follow. caller is the line of the call.
     CALLED: Kind("test", ("call", "caller"), is_explanation=True),
     TEST_START: Kind("test", ("test",)),
     TEST_END: Kind("test", ("test", "outcome", "duration")),
-    # A fault struck, on a method or event of that name; what it did follows.
+    # A fault fired, on a method or event with the name `on`; the events that it caused follow.
     FAULT: Kind("test", (*_WHERE, "on", "fault")),
 }
 
 KINDS: Final = tuple(TABLE)
 FIELDS: Final[dict[str, tuple[str, ...]]] = {name: kind.fields for name, kind in TABLE.items()}
 
-# Where each field of a kind stands in its raw tuple; `kind` and `at` come first.
+# The index of each field in the raw tuple of a kind; `kind` and `at` come first.
 POSITIONS: Final[dict[str, dict[str, int]]] = {
     kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
 }
@@ -235,19 +235,19 @@ _PREVIEW_LENGTH: Final = 60
 
 
 class TracedMessage(Protocol):
-    """What the trace needs to know of a published message; the model's `Message` is one."""
+    """The part of a published message that the trace needs; the model's `Message` has it."""
 
     @property
     def id(self) -> int:
-        """This message's number in its broker, kept through dead-lettering."""
+        """The message's number in its broker; dead-lettering does not change it."""
 
     @property
     def exchange(self) -> str:
-        """The exchange it was published to."""
+        """The exchange that it was published to."""
 
     @property
     def routing_key(self) -> str:
-        """The key it was published with."""
+        """The routing key that it was published with."""
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
@@ -255,15 +255,15 @@ class TracedMessage(Protocol):
 
     @property
     def properties(self) -> TracedProperties:
-        """What it says of itself."""
+        """The message's properties."""
 
     @property
     def body(self) -> bytes:
-        """Its content."""
+        """The message's body."""
 
 
 class TracedProperties(Protocol):
-    """What the trace needs to know of a message's properties."""
+    """The part of a message's properties that the trace needs."""
 
     @property
     def message_id(self) -> str | None:
@@ -271,28 +271,28 @@ class TracedProperties(Protocol):
 
     @property
     def correlation_id(self) -> str | None:
-        """The publisher's name for what it belongs to."""
+        """The publisher's name for what the message belongs to."""
 
     @property
     def headers(self) -> Container[str] | None:
-        """The names of its headers, None where there are none."""
+        """The names of the headers, or None if the message has no headers."""
 
     def to_python(self) -> dict[str, object]:
-        """Those that are present, by name."""
+        """Return the properties that are set, by name."""
 
 
 @runtime_checkable
 class PlainValue(Protocol):
-    """A value of the wire that has an ordinary one, as a field table has."""
+    """A value of the wire that converts to an ordinary one, such as a field table."""
 
     def to_python(self) -> object:
-        """The ordinary value."""
+        """Return the ordinary value."""
 
 
 class Event:
     """One thing that happened: `kind`, `at`, and the fields of its kind as attributes.
 
-    A field the kind does not have raises AttributeError and names those it has; `get` answers None instead.
+    Accessing a field that the kind does not have raises AttributeError; `get` returns None instead.
     """
 
     __slots__ = ("raw",)
@@ -337,28 +337,28 @@ class Event:
     fault: str
 
     def __init__(self, raw: tuple[object, ...]) -> None:
-        # The tuple the core tapped.
+        # The tuple that the core passed to the tap.
         self.raw = raw
 
     @property
     def kind(self) -> EventKind:
-        """What happened, one of `KINDS`."""
+        """The kind of the event, one of `KINDS`."""
         return cast("EventKind", self.raw[0])
 
     @property
     def at(self) -> int:
-        """When, in microseconds of the broker's clock."""
+        """The time of the event, in microseconds of the broker's clock."""
         at = self.raw[1]
         assert isinstance(at, int)
         return at
 
     def get(self, name: str) -> object:
-        """This field, or None when the kind has no such field."""
+        """Return a field, or None if the kind has no such field."""
         position = POSITIONS[self.kind].get(name)
         return None if position is None else self.raw[position]
 
     def fields(self) -> dict[str, object]:
-        """The fields of this kind by name, in the order of the raw tuple, without `kind` and `at`."""
+        """Return the fields by name, in the order of the raw tuple, without `kind` and `at`."""
         return dict(zip(FIELDS[self.kind], self.raw[2:], strict=True))
 
     # A type checker knows the fields declared above and refuses others.
@@ -377,33 +377,33 @@ class Event:
         return self.raw == other.raw if isinstance(other, Event) else NotImplemented
 
     def details(self, *, without: tuple[str, ...] = ()) -> str:
-        """The fields that say something, in one line."""
-        told = {name: value for name, value in self.fields().items() if name not in without}
-        return " ".join(_show(name, value) for name, value in told.items() if _is_telling(name, value))
+        """Return the fields in one line, without those in `without` and those with a default value."""
+        kept = {name: value for name, value in self.fields().items() if name not in without}
+        return " ".join(_show(name, value) for name, value in kept.items() if not _is_default(name, value))
 
     def __repr__(self) -> str:
         return f"{clock_text(self.at)} {self.kind} {self.details()}".rstrip()
 
 
 def clock_text(at: int) -> str:
-    """This instant as the UTC time of day, to the microsecond."""
+    """Return an instant as the UTC time of day, to the microsecond."""
     from datetime import UTC, datetime, timedelta
 
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).strftime("%H:%M:%S.%f")
 
 
 def printable(text: str) -> str:
-    """A text that can be shown anywhere: names that are not UTF-8 hold octets no terminal and no report takes."""
+    """Return a text that any terminal and report can show: bytes that are not UTF-8 become escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def preview(body: bytes, limit: int = _PREVIEW_LENGTH) -> str:
-    """A body in a few characters: its text when it is text, else its bytes, cut when long."""
+    """Return a body in a few characters: its text if it is UTF-8, else its bytes, cut if it is long."""
     start = body[: limit * 4]
     try:
         shown = repr(start.decode("utf-8"))
     except UnicodeDecodeError as error:
-        # A character cut in half by our own limit is no sign of a binary body.
+        # If our own limit cuts a character in half, the body may still be text.
         is_cut = len(start) < len(body) and error.start >= len(start) - 3
         shown = repr(start[: error.start].decode("utf-8")) if is_cut else repr(start)
     if len(shown) <= limit + 2 and len(start) == len(body):
@@ -411,15 +411,15 @@ def preview(body: bytes, limit: int = _PREVIEW_LENGTH) -> str:
     return f"{shown[:limit]}... ({len(body)} bytes)"
 
 
-def _is_telling(name: str, value: object) -> bool:
+def _is_default(name: str, value: object) -> bool:
     if value is None or value is False:
-        return False
-    return (name, value) != ("vhost", "/") and not (name == "arguments" and not value)
+        return True
+    return (name, value) == ("vhost", "/") or (name == "arguments" and not value)
 
 
 def _show(name: str, value: object) -> str:
     if name != "message":
-        # A field table would show its wire types, which say little in a report.
+        # A field table would show its wire types, which do not help in a report.
         plain = value.to_python() if isinstance(value, PlainValue) else value
         return f"{name}={plain!r}"
     message = Event((PUBLISHED, 0, "/", None, None, value, None)).message

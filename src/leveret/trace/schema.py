@@ -1,8 +1,8 @@
-"""The schema of a trace file, version 1: the columns of an event, and what the first line says of the run.
+"""The schema of a trace file, version 1: the columns of an event, and the fields of the header.
 
 A column that does not apply to an event is left out of its line. Columns and kinds may be added; the version changes
-only when something changes its meaning. Instants are microseconds since the epoch, sizes octets. The pipeline derives
-its schema from these tables.
+only if something changes its meaning. Instants are microseconds since the epoch, and sizes are bytes. The pipeline
+derives its schema from these tables.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ VERSION: Final = 1
 COLUMNS: Final[dict[str, ColumnType]] = {
     # The order of events in a file.
     "seq": "long",
-    # By the broker's clock, which a test may hold and move; null where nobody noted the time.
+    # The time by the broker's clock, which a test may hold and move; null if no time was recorded.
     "ts": "long",
-    # In real time, noted once for all that the broker did at one go.
+    # The real time; all events of one turn of the loop share it.
     "wall": "long",
     "kind": "string",
-    # The test that ran, by the name pytest gives it.
+    # The running test, by pytest's name for it.
     "test": "string",
     "vhost": "string",
     # Null for what the test did itself.
     "conn": "int",
     "chan": "int",
-    # A published message, kept through dead-lettering; one message in one queue; the copy a dead letter came from.
+    # msg is a published message, also after dead-lettering. copy is one message in one queue. src_copy is the copy that
+    # a dead letter came from.
     "msg": "long",
     "copy": "long",
     "src_copy": "long",
@@ -35,11 +36,11 @@ COLUMNS: Final[dict[str, ColumnType]] = {
     "routing_key": "string",
     "queue": "string",
     "consumer": "string",
-    # The delivery tag; of a publish and its confirm, the publish number.
+    # The delivery tag; for a publish and its confirm, the publish number.
     "tag": "long",
     "multiple": "boolean",
     "redelivered": "boolean",
-    # How often it had been delivered before; of qos, the prefetch.
+    # How often the copy had been delivered before; for qos, the prefetch.
     "count": "int",
     "reason": "string",
     "size": "int",
@@ -48,11 +49,11 @@ COLUMNS: Final[dict[str, ColumnType]] = {
     "correlation_id": "string",
     # When the copy expires, by the broker's clock.
     "expires": "long",
-    # A JSON object in a string: what no column is for.
+    # A JSON object as text, for values that have no column.
     "attrs": "string",
 }
 
-# The header's own names; `leveret` and `v` say that it is one.
+# The fields of the header, besides `leveret` and `v`, which mark a line as a header.
 HEADER: Final[dict[str, ColumnType]] = {
     "run": "string",
     "worker": "string",
