@@ -72,7 +72,7 @@ def test_aio_pika_gives_up_on_a_confirm_that_never_comes(broker):
     assert bodies(broker) == [b"x"]
 
 
-def test_aio_pika_waits_for_an_answer_that_comes_with_the_brokers_time(broker):
+def test_aio_pika_waits_for_a_reply_that_the_brokers_clock_delays(broker):
     broker.clock.hold()
     broker.faults.delay("queue.declare-ok", seconds=3600, times=1)
 
@@ -108,7 +108,7 @@ def test_pika_learns_of_a_nacked_publish(broker, channel):
 @pytest.mark.parametrize(
     "lift", [lambda faults: faults.rules[0].remove(), lambda faults: faults.unblock()], ids=["remove", "unblock"]
 )
-def test_pika_is_told_of_blocking_and_of_its_end(broker, connect, lift):
+def test_pika_is_notified_when_it_is_blocked_and_unblocked(broker, connect, lift):
     connection = connect()
     told = []
     connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
@@ -143,7 +143,7 @@ def test_pika_raises_what_a_connection_is_closed_with(broker, channel):
         channel.queue_declare("new", durable=True)
 
 
-def test_pika_loses_its_connection_after_a_publish_that_was_taken(broker, channel):
+def test_pika_loses_its_connection_after_a_publish_that_was_accepted(broker, channel):
     channel.confirm_delivery()
     broker.faults.reset_peer(on="basic.publish", when="after")
 
@@ -161,14 +161,14 @@ def test_pika_loses_its_connection_after_a_publish_that_was_taken(broker, channe
         ("close", AMQPConnectionError),
     ],
 )
-def test_pika_is_not_let_in_until_the_rule_is_removed(broker, connect, how, error):
+def test_pika_cannot_connect_until_the_rule_is_removed(broker, connect, how, error):
     with broker.faults.refuse_connections(how), pytest.raises(error):
         connect()
 
     assert connect().is_open
 
 
-def test_pika_hears_that_its_consumer_is_cancelled(broker, channel):
+def test_pika_is_notified_that_its_consumer_is_cancelled(broker, channel):
     channel.basic_consume("work", lambda *_: None)
     cancelled = []
     channel.add_on_cancel_callback(cancelled.append)
@@ -198,7 +198,7 @@ def test_a_reset_forgets_the_faults(broker):
     assert broker.faults.rules == []
 
 
-def test_aio_pika_never_gets_an_answer_that_is_withheld(broker):
+def test_aio_pika_never_gets_a_reply_that_is_withheld(broker):
     broker.faults.withhold("queue.declare-ok", channel=1)
 
     async def main():
@@ -216,7 +216,7 @@ def test_aio_pika_never_gets_an_answer_that_is_withheld(broker):
     assert not asyncio.run(main())
 
 
-def test_aio_pika_waits_for_a_confirm_that_comes_with_the_brokers_time(broker):
+def test_aio_pika_waits_for_a_confirm_that_the_brokers_clock_delays(broker):
     broker.clock.hold()
     broker.faults.delay_confirms(seconds=60)
 

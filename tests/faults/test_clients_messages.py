@@ -24,7 +24,7 @@ def consumed(channel, count):
     raise AssertionError(f"cancelled after {seen}")
 
 
-def test_pika_is_given_a_message_twice_and_out_of_order(broker, channel):
+def test_pika_gets_a_message_twice_and_out_of_order(broker, channel):
     broker.faults.redeliver(body=b"1", times=1)
     broker.faults.reorder(3, times=3, optional=True)
     for number in range(3):
@@ -50,7 +50,7 @@ def test_pika_is_given_a_message_twice_and_out_of_order(broker, channel):
         (lambda faults: faults.delay("basic.deliver", seconds=90, body=b"2"), "1 delivery from work held back by the"),
     ],
 )
-def test_a_broker_is_not_idle_while_a_fault_keeps_messages_of_pika_back(broker, channel, set_fault, text):
+def test_a_broker_is_not_idle_while_a_fault_holds_back_messages_for_pika(broker, channel, set_fault, text):
     broker.clock.hold()
     set_fault(broker.faults)
     channel.basic_consume("work", lambda *_: None, auto_ack=True)
@@ -65,7 +65,7 @@ def test_a_broker_is_not_idle_while_a_fault_keeps_messages_of_pika_back(broker, 
     broker.assert_delivered("work", times=2)
 
 
-def test_a_broker_waits_for_an_answer_to_pika_that_a_fault_keeps_back(broker, connect):
+def test_a_broker_waits_for_a_reply_to_pika_that_a_fault_holds_back(broker, connect):
     broker.clock.hold()
     broker.faults.delay("basic.publish", seconds=60)
     connect().channel().basic_publish("", "work", b"x")
@@ -78,7 +78,7 @@ def test_a_broker_waits_for_an_answer_to_pika_that_a_fault_keeps_back(broker, co
     assert bodies(broker) == [b"x"]
 
 
-def test_time_leaps_to_the_end_of_what_a_fault_keeps_back_from_pika(broker, channel):
+def test_time_jumps_to_when_a_fault_releases_a_delivery_to_pika(broker, channel):
     broker.faults.delay("basic.deliver", seconds=3600)
     broker.publish("", "work", b"x")
 
@@ -98,7 +98,7 @@ def test_pika_never_learns_that_a_confirmed_message_was_lost(broker, channel):
     assert len(broker.events.query("dropped", reason="fault")) == 1
 
 
-def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
+def test_py_amqp_sees_a_restart_in_the_middle_of_a_declaration(broker):
     broker.faults.restart(on="queue.declare")
     connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
     connection.connect()
@@ -109,7 +109,7 @@ def test_py_amqp_meets_a_restart_in_the_midst_of_a_declaration(broker):
     assert [queue.name for queue in broker.queues] == ["work"]
 
 
-def test_pika_is_given_a_message_twice_that_says_nothing_of_it(broker, channel):
+def test_pika_gets_a_message_twice_without_the_redelivered_flag(broker, channel):
     broker.faults.duplicate(body=b"1")
     channel.basic_qos(prefetch_count=1)
     broker.publish("", "work", b"1")
@@ -120,7 +120,7 @@ def test_pika_is_given_a_message_twice_that_says_nothing_of_it(broker, channel):
     broker.assert_acked("work", times=3)
 
 
-def test_pika_is_given_messages_in_another_order(broker, channel):
+def test_pika_gets_messages_in_another_order(broker, channel):
     broker.faults.reorder(4)
     sent = [b"%d" % number for number in range(4)]
     for body in sent:
@@ -132,7 +132,7 @@ def test_pika_is_given_messages_in_another_order(broker, channel):
     assert seen != sent
 
 
-def test_a_delivery_to_pika_that_was_lost_comes_back_when_its_connection_ends(broker, connect):
+def test_a_lost_delivery_to_pika_returns_when_its_connection_ends(broker, connect):
     broker.faults.drop("basic.deliver", times=1)
     broker.publish("", "work", b"1")
     broker.publish("", "work", b"2")
@@ -144,7 +144,7 @@ def test_a_delivery_to_pika_that_was_lost_comes_back_when_its_connection_ends(br
     assert consumed(connect().channel(), 1) == [(b"1", True)]
 
 
-def test_an_ack_of_pika_that_was_lost_brings_its_message_back(broker, connect):
+def test_a_message_returns_after_pikas_ack_was_lost(broker, connect):
     broker.faults.drop("basic.ack")
     broker.publish("", "work", b"1")
     first = connect()
@@ -168,7 +168,7 @@ def test_what_pika_publishes_expires_at_once_and_is_dead_lettered(broker, channe
     assert bodies(broker) == [b"2"]
 
 
-def test_pika_meets_a_restart_at_its_time(broker, channel):
+def test_pika_sees_a_restart_at_the_given_time(broker, channel):
     broker.faults.restart(at=3600)
     broker.clock.advance(3600)
 

@@ -53,7 +53,7 @@ def test_aiormq_notices_missed_heartbeats_when_the_peer_goes_silent(broker):
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_pika_puts_pieces_together(broker, channel, size):
+def test_pika_reassembles_small_pieces(broker, channel, size):
     broker.publish("", "work", b"x" * 100)
     broker.faults.slicer(size)
 
@@ -62,7 +62,7 @@ def test_pika_puts_pieces_together(broker, channel, size):
     assert body == b"x" * 100
 
 
-def test_pika_notices_a_wrong_octet(broker, channel):
+def test_pika_notices_a_wrong_byte(broker, channel):
     # The first octet of a frame is its kind.
     broker.faults.corrupt(1)
 
@@ -77,7 +77,7 @@ def test_pika_loses_its_connection_in_the_middle_of_a_frame(broker, channel):
         channel.queue_declare("work", durable=True)
 
 
-def test_pika_reads_to_an_end_after_a_publish_that_was_taken(broker, channel):
+def test_pika_reads_the_end_of_the_stream_after_an_accepted_publish(broker, channel):
     channel.confirm_delivery()
     broker.faults.half_close(on="basic.publish")
 
@@ -87,7 +87,7 @@ def test_pika_reads_to_an_end_after_a_publish_that_was_taken(broker, channel):
     assert bodies(broker) == [b"x"]
 
 
-def test_the_broker_hears_an_ack_of_py_amqp_over_the_half_of_a_connection_that_is_left(broker):
+def test_the_broker_receives_an_ack_of_py_amqp_on_a_half_closed_connection(broker):
     connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
     connection.connect()
     broker.publish("", "work", b"x")
@@ -101,14 +101,14 @@ def test_the_broker_hears_an_ack_of_py_amqp_over_the_half_of_a_connection_that_i
         connection.drain_events(timeout=PATIENCE)
 
 
-def test_the_broker_answers_pika_to_a_wrong_octet(broker, channel):
+def test_the_broker_answers_pikas_wrong_byte(broker, channel):
     broker.faults.corrupt(1, direction="to_broker")
 
     with pytest.raises(ConnectionClosedByBroker, match="FRAME_ERROR"):
         channel.queue_declare("work", durable=True)
 
 
-def test_the_broker_hears_a_py_amqp_that_hears_nothing(broker, plain_connection):
+def test_the_broker_receives_from_a_py_amqp_that_receives_nothing(broker, plain_connection):
     channel = plain_connection.channel()
     channel.basic_consume("work", callback=lambda message: None, no_ack=True)
     broker.faults.blackhole("to_client")
@@ -122,7 +122,7 @@ def test_the_broker_hears_a_py_amqp_that_hears_nothing(broker, plain_connection)
         plain_connection.drain_events(timeout=0.01)
 
 
-def test_the_broker_speaks_to_a_py_amqp_that_it_does_not_hear(broker, plain_connection):
+def test_the_broker_sends_to_a_py_amqp_that_it_does_not_receive_from(broker, plain_connection):
     channel, seen = plain_connection.channel(), []
     channel.basic_consume("work", callback=lambda message: seen.append(message.body), no_ack=True)
     broker.faults.blackhole("to_broker")
@@ -136,7 +136,7 @@ def test_the_broker_speaks_to_a_py_amqp_that_it_does_not_hear(broker, plain_conn
 
 
 @pytest.mark.parametrize("direction", ["to_client", "to_broker"])
-def test_pika_waits_as_long_as_a_slow_line_takes(broker, channel, direction):
+def test_pika_waits_as_long_as_low_bandwidth_takes(broker, channel, direction):
     channel.confirm_delivery()
     began = broker.clock.now
 

@@ -94,7 +94,7 @@ def test_connection_is_lost_before_an_answer(server, peer):
 
 @pytest.mark.parametrize("fault", [CloseChannel(), CloseConnection(), ResetPeer()])
 @pytest.mark.parametrize("on", ["delivered", "consume", "acked", "basic.deliver", "basic.consume-ok", "basic.qos-ok"])
-def test_conversations_end_anywhere_without_an_error_of_ours(server, peer, fault, on):
+def test_closing_at_any_point_causes_no_internal_error(server, peer, fault, on):
     rule = server.faults.add(on=on, do=fault, times=1)
     for number in range(3):
         peer.publish(1, b"%d" % number)
@@ -108,7 +108,7 @@ def test_conversations_end_anywhere_without_an_error_of_ours(server, peer, fault
     assert server.node.vhosts["/"].queues["q"].unacked == {}
 
 
-def test_connections_are_ended_at_once_without_a_name_to_wait_for(server, peer):
+def test_without_on_open_connections_are_closed_at_once(server, peer):
     other = server.peer()
 
     rule = server.faults.reset_peer(connection=2)
@@ -159,14 +159,14 @@ def test_connection_is_closed_in_the_handshake(server):
         ("channel.close-ok", Channel.Close(200, "", 0, 0)),
     ],
 )
-def test_an_answer_never_comes(server, peer, answer, frame):
+def test_a_withheld_reply_never_comes(server, peer, answer, frame):
     peer.publish(1, b"x")
     server.faults.withhold(answer)
 
     assert not [name for name in peer.told(1, frame) if name != "Basic.Deliver"]
 
 
-def test_an_answer_that_is_no_methods_turn_is_the_brokers_where_both_send_it(server, peer):
+def test_withhold_means_the_brokers_method_where_both_sides_send_it(server, peer):
     peer.call(1, select())
     rule = server.faults.withhold("basic.ack")
 
@@ -177,7 +177,7 @@ def test_an_answer_that_is_no_methods_turn_is_the_brokers_where_both_send_it(ser
     assert names(peer.read()) == ["Basic.GetOk"]
 
 
-def test_an_answer_comes_later_by_the_brokers_clock(server, peer):
+def test_a_reply_is_delayed_by_the_brokers_clock(server, peer):
     server.faults.delay("queue.declare-ok", seconds=30)
 
     assert peer.told(1, declare("new")) == []
@@ -187,7 +187,7 @@ def test_an_answer_comes_later_by_the_brokers_clock(server, peer):
     assert names(peer.read()) == ["Queue.DeclareOk"]
 
 
-def test_a_method_is_handled_later_and_nothing_of_its_channel_overtakes_it(server, peer):
+def test_a_delayed_method_is_not_overtaken_on_its_channel(server, peer):
     peer.call(2, Channel.Open())
     server.faults.delay("queue.declare", seconds=30, times=1)
 
@@ -210,7 +210,7 @@ def test_a_delayed_method_that_is_refused_closes_its_channel(server, peer):
     assert the(peer.read(), Channel.Close).reply_code == 404
 
 
-def test_a_delivery_comes_later_and_others_overtake_it(server, peer):
+def test_a_delayed_delivery_is_overtaken_by_others(server, peer):
     server.faults.delay("basic.deliver", seconds=5, body=b"0")
     peer.call(1, consume())
 
@@ -222,7 +222,7 @@ def test_a_delivery_comes_later_and_others_overtake_it(server, peer):
     assert (early, contents(peer.read())) == ([b"1", b"2"], [b"0"])
 
 
-def test_a_delayed_delivery_goes_back_when_its_consumer_has_gone(server, peer):
+def test_a_delayed_delivery_is_requeued_when_its_consumer_has_gone(server, peer):
     server.faults.delay("basic.deliver", seconds=5)
     peer.call(1, consume())
     peer.publish(1, b"x")
@@ -266,7 +266,7 @@ def test_publishers_are_blocked_until_the_rule_is_removed(server, peer):
     assert server.node.alarms == {}
 
 
-def test_a_publish_is_nacked_and_put_nowhere(server, peer):
+def test_a_nacked_publish_is_not_enqueued(server, peer):
     peer.call(1, select())
     server.faults.nack_publishes(after=2, times=1)
 
@@ -290,7 +290,7 @@ def test_no_later_confirm_covers_one_that_is_withheld(server, peer):
     assert len(ready(server)) == 4
 
 
-def test_a_late_confirm_covers_itself_alone(server, peer):
+def test_a_late_confirm_covers_only_its_own_publish(server, peer):
     peer.call(1, select())
     server.faults.delay_confirms(seconds=60, times=2)
 

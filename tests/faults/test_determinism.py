@@ -87,14 +87,14 @@ def step(server: FaultyServer, peer: Peer, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_same_seed_gives_the_same_octets_and_the_same_trace(seed):
+def test_the_same_seed_gives_the_same_bytes_and_the_same_trace(seed):
     (first, _), (second, _) = run(seed), run(seed)
 
     assert first == second
     assert first[2] == []
 
 
-def test_every_kind_of_fault_strikes_under_some_of_these_seeds():
+def test_every_kind_of_fault_applies_under_some_of_these_seeds():
     struck = {type(rule.fault) for seed in range(SEEDS) for rule in run(seed)[1].faults.rules if rule.fired}
 
     assert [kind for kind in kinds() if kind not in struck] == []

@@ -18,21 +18,21 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_every_fault_has_its_line_and_its_place(kind):
+def test_every_fault_is_documented_and_exported(kind):
     assert f"`{kind.__name__}`" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
     assert kind.__name__ in faults.__all__
     assert kind.__doc__
 
 
 @pytest.mark.parametrize("name", [name for name, value in vars(NamedFaults).items() if callable(value)])
-def test_every_named_fault_has_its_line_and_a_test_with_a_client(name):
+def test_every_named_fault_is_documented_and_tested_with_a_client(name):
     tests = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/faults").glob("test_clients*.py"))]
 
     assert name == "add" or any(f"faults.{name}(" in text or f"faults.{name})" in text for text in tests)
     assert name == "add" or f"`{name}(" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
 
 
-def test_the_faults_of_the_page_on_writing_one_work():
+def test_the_examples_of_writing_a_fault_work():
     page = (ROOT / "docs/writing-a-fault.md").read_text(encoding="utf-8")
     names: dict[str, type] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

@@ -39,7 +39,7 @@ def bodies(server: FaultyServer, name: str = "q") -> list[bytes]:
     return [entry.message.body for entry in queue(server, name).ready]
 
 
-def test_a_lost_publish_is_confirmed_and_nowhere(server, peer):
+def test_a_lost_publish_is_confirmed_but_not_enqueued(server, peer):
     peer.call(1, select())
     server.faults.drop(body=b"2")
 
@@ -89,7 +89,7 @@ def test_a_delivery_comes_twice_and_each_is_acked(server, peer, arguments):
     assert rule.fired == 1
 
 
-def test_a_delivery_comes_again_with_its_flag(server, peer):
+def test_a_second_delivery_has_the_redelivered_flag(server, peer):
     server.faults.redeliver(times=1)
     peer.call(1, *consume())
 
@@ -100,7 +100,7 @@ def test_a_delivery_comes_again_with_its_flag(server, peer):
     assert (contents(received), flags) == ([b"1", b"1", b"2"], [(1, False), (2, True), (3, False)])
 
 
-def test_deliveries_come_in_another_order(server, peer):
+def test_deliveries_are_reordered(server, peer):
     server.faults.reorder(4)
     peer.call(1, *consume())
 
@@ -111,7 +111,7 @@ def test_deliveries_come_in_another_order(server, peer):
     assert [item.delivery_tag for item in methods(received, Basic.Deliver)] == [1, 2, 3, 4]
 
 
-def test_deliveries_that_wait_for_others_in_vain_are_sent_in_time(server, peer):
+def test_held_deliveries_are_sent_when_the_window_does_not_fill_in_time(server, peer):
     server.faults.reorder(3, seconds=1)
     peer.call(1, *consume(prefetch_count=1))
 
@@ -122,7 +122,7 @@ def test_deliveries_that_wait_for_others_in_vain_are_sent_in_time(server, peer):
     assert (early, contents(peer.read())) == ([], [b"1"])
 
 
-def test_gathered_deliveries_go_back_when_their_consumer_goes(server, peer):
+def test_held_deliveries_are_requeued_when_their_consumer_goes(server, peer):
     server.faults.reorder(3, seconds=1)
     peer.call(1, *consume())
     publish(peer, b"1", b"2")
@@ -133,7 +133,7 @@ def test_gathered_deliveries_go_back_when_their_consumer_goes(server, peer):
     assert (bodies(server), queue(server).unacked) == ([b"1", b"2"], {})
 
 
-def test_a_message_expires_as_soon_as_it_lies_in_its_queue(server, peer):
+def test_a_message_expires_as_soon_as_it_is_enqueued(server, peer):
     peer.call(1, declare("dying", dead_letter_exchange="", dead_letter_routing_key="q"))
     server.faults.expire(queue="dying", body=b"2")
 
@@ -144,7 +144,7 @@ def test_a_message_expires_as_soon_as_it_lies_in_its_queue(server, peer):
 
 
 @pytest.mark.parametrize("on", ["basic.publish", "enqueued", "basic.qos", "basic.deliver"])
-def test_the_broker_restarts_in_the_midst_of_it(server, peer, on):
+def test_the_broker_restarts_in_the_middle_of_any_step(server, peer, on):
     peer.publish(1, b"kept", delivery_mode=2)
     rule = server.faults.restart(on=on)
 
@@ -157,7 +157,7 @@ def test_the_broker_restarts_in_the_midst_of_it(server, peer, on):
     assert b"kept" in bodies(server)
 
 
-def test_the_broker_restarts_at_once_or_at_its_time(server, peer):
+def test_the_broker_restarts_at_once_or_at_the_given_time(server, peer):
     server.faults.restart()
     assert names(peer.read()) == ["Connection.Close"]
 

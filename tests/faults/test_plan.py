@@ -1,4 +1,4 @@
-"""When a rule strikes: names, matchers, counts and chance; and what is said about one that cannot be meant."""
+"""When a rule fires: names, matchers, counts and chance; and the errors about invalid rules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
 
 class Noted(Fault):
-    """This notes where it struck."""
+    """A fault that notes the occasions it applied to."""
 
     name = "noted"
 
     def __init__(self) -> None:
         self.occasions = []
 
-    def strike(self, occasion):
+    def apply(self, occasion):
         self.occasions.append((occasion.on, occasion.queue, occasion.message and occasion.message.body))
         return False
 
@@ -43,7 +43,7 @@ def consume_two(peer: Peer) -> None:
     peer.call(1, Basic.Consume(queue="q", consumer_tag="c"))
 
 
-def test_a_fault_that_does_nothing_changes_no_octet(server):
+def test_a_fault_that_does_nothing_changes_no_byte(server):
     def conversation(faulty: bool) -> bytes:
         server = FaultyServer()
         for on in ("basic.publish", "basic.ack", "basic.deliver", "confirm.select-ok", "delivered") if faulty else ():
@@ -58,7 +58,7 @@ def test_a_fault_that_does_nothing_changes_no_octet(server):
     assert conversation(faulty=True) == conversation(faulty=False)
 
 
-def test_nothing_is_asked_while_there_are_no_rules(server, peer):
+def test_no_hook_is_set_without_rules(server, peer):
     points = server.node.hooks.faults
 
     rule = server.faults.add(on="basic.ack", do=Fault())
@@ -103,7 +103,7 @@ def test_a_rule_waits_for_a_method_or_event_by_name(server, peer, on, struck):
         {"after": 1, "times": 1},
     ],
 )
-def test_a_rule_matches_whose_and_which_message(server, peer, criteria):
+def test_a_rule_matches_client_place_and_message(server, peer, criteria):
     fault = Noted()
     rule = server.faults.add(on="basic.ack", do=fault, **criteria)
 
@@ -126,7 +126,7 @@ def test_a_rule_leaves_others_alone(server, peer, criteria):
     assert (rule.fired, names(peer.read())) == (0, [])
 
 
-def test_times_ends_a_rule_and_chance_is_the_seeds(server, peer):
+def test_times_ends_a_rule_and_the_seed_decides_chance(server, peer):
     counts = []
     for _ in range(2):
         server = FaultyServer(seed=3)
@@ -146,14 +146,14 @@ def test_times_ends_a_rule_and_chance_is_the_seeds(server, peer):
 @pytest.mark.parametrize(
     ("fault", "times"), [(CloseChannel(), 1), (ResetPeer(), 1), (Restart(), 1), (Fault(), None), (Delay(1), None)]
 )
-def test_a_fault_that_ends_something_strikes_once_on_a_name_and_others_each_time(server, fault, times):
+def test_with_on_a_fault_that_ends_something_applies_once_and_others_each_time(server, fault, times):
     added = server.faults.add(on="basic.ack", do=fault)
     unlimited = server.faults.add(on="basic.ack", do=fault, times=None)
 
     assert (added.times, unlimited.times) == (times, None)
 
 
-def test_connections_are_refused_each_time_under_the_name_of_the_call(server):
+def test_refused_connections_appear_under_the_name_of_the_call(server):
     rule = server.faults.refuse_connections()
 
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_connections_are_refused_each_time_under_the_name_of_the_call(server):
     assert (rule.fired, repr(rule)) == (3, "<refuse_connections on accept>")
 
 
-def test_what_fired_is_in_the_trace_before_what_it_did(server, peer):
+def test_a_fault_is_in_the_trace_before_its_effect(server, peer):
     server.faults.add(on="basic.publish", do=CloseChannel(312, "gone"))
 
     peer.publish(1, b"x")
@@ -173,13 +173,13 @@ def test_what_fired_is_in_the_trace_before_what_it_did(server, peer):
     assert (fired.conn, fired.chan, fired.on, fired.fault) == (1, 1, "basic.publish", "close_channel")
 
 
-def test_a_rule_tells_what_is_wrong_when_it_never_fired(server, peer):
+def test_the_complaint_of_a_rule_says_why_it_never_fired(server, peer):
     never = server.faults.add(on="basic.ack", do=CloseChannel(), queue="q")
     late = server.faults.add(on="basic.publish", do=CloseChannel(), after=1)
     peer.publish(1, b"x")
 
     assert never.complaint() == "<close_channel on basic.ack, queue='q', times=1> never fired: nothing matched"
-    assert late.complaint().endswith("never fired: 1 such occasions, after=1")
+    assert late.complaint().endswith("never fired: 1 occasion matched, after=1")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_rule_tells_what_is_wrong_when_it_never_fired(server, peer):
         ),
     ],
 )
-def test_a_rule_that_never_fired_tells_what_came_instead(server, peer, criteria, instead):
+def test_the_complaint_of_a_rule_lists_what_came_instead(server, peer, criteria, instead):
     rule = server.faults.add(on="basic.publish", do=Fault(), **criteria)
 
     peer.publish(1, b"one")
@@ -204,7 +204,7 @@ def test_a_rule_that_never_fired_tells_what_came_instead(server, peer, criteria,
 
 
 @pytest.mark.parametrize("name", ["nack_publishes", "withhold_confirms", "delay_confirms"])
-def test_a_fault_of_confirms_tells_that_the_publisher_wanted_none(server, peer, name):
+def test_a_fault_of_confirms_reports_a_channel_outside_confirm_mode(server, peer, name):
     rule = getattr(server.faults, name)(**({"seconds": 1} if name == "delay_confirms" else {}))
 
     peer.publish(1, b"x")
@@ -212,13 +212,13 @@ def test_a_fault_of_confirms_tells_that_the_publisher_wanted_none(server, peer, 
     assert rule.complaint() == f"<{name} on basic.publish> never fired: 1 basic.publish came, not in confirm mode"
 
 
-def test_a_rule_for_who_is_there_tells_who_that_was(server, peer):
+def test_a_rule_without_on_reports_which_clients_were_connected(server, peer):
     rule = server.faults.reset_peer(client="shop")
 
     assert rule.complaint().endswith("never fired: clients seen: 'peer'")
 
 
-def test_leaving_its_block_removes_a_rule_and_says_if_it_never_fired(server, peer):
+def test_leaving_its_block_removes_a_rule_and_reports_if_it_never_fired(server, peer):
     told = []
     server.faults.on_unused = told.append
 
@@ -229,7 +229,7 @@ def test_leaving_its_block_removes_a_rule_and_says_if_it_never_fired(server, pee
     assert server.node.hooks.faults.method is None
 
 
-def test_a_rule_that_fired_leaves_its_block_in_silence(server, peer):
+def test_leaving_the_block_of_a_rule_that_fired_reports_nothing(server, peer):
     with server.faults.close_channel(on="basic.publish") as rule:
         peer.publish(1, b"x")
 
@@ -241,43 +241,76 @@ def test_a_rule_that_fired_leaves_its_block_in_silence(server, peer):
     [
         ({"on": "basic.akc", "do": Fault()}, "unknown method or event 'basic.akc'; did you mean 'basic.ack'?"),
         ({"on": "delivred", "do": Fault()}, "did you mean 'delivered'?"),
-        ({"on": "basic.ack", "do": Withhold()}, "withhold cannot act on basic.ack"),
-        ({"on": "queue.declare-ok", "do": NackPublish()}, "nack_publishes cannot act on queue.declare-ok"),
-        ({"on": "enqueued", "do": CloseChannel()}, "close_channel cannot act on enqueued, which is no connection's"),
-        ({"on": "connection.open", "do": CloseChannel()}, "which belongs to no channel"),
-        ({"on": "queue.declare", "do": Fault(), "sent_by": "broker"}, "queue.declare is never sent by the broker"),
-        ({"on": "basic.qos", "do": Fault(), "body": b"x"}, "there is no message on basic.qos"),
-        ({"on": "confirm.select", "do": Fault(), "queue": "q"}, "confirm.select has no queue"),
-        ({"on": "basic.ack", "do": Fault(), "times": 0}, "times=0 is no number of occasions"),
-        ({"on": "basic.ack", "do": Fault(), "after": -1}, "after=-1 is no number of occasions"),
-        ({"on": "basic.ack", "do": Fault(), "probability": 2}, "probability=2 is not above 0"),
-        ({"do": Delay(1)}, "delay cannot act at once: name a method or an event with on="),
-        ({"do": CloseConnection(), "after": 2}, "strikes at once and has nothing to wait for"),
+        (
+            {"on": "basic.ack", "do": Withhold()},
+            "on='basic.ack': withhold cannot apply there; it applies to methods that the broker sends",
+        ),
+        (
+            {"on": "queue.declare-ok", "do": NackPublish()},
+            "on='queue.declare-ok': nack_publishes cannot apply there; it applies to methods that clients send",
+        ),
+        (
+            {"on": "enqueued", "do": CloseChannel()},
+            "on='enqueued': close_channel needs a connection, and this event has none; wait for a method",
+        ),
+        (
+            {"on": "connection.open", "do": CloseChannel()},
+            "on='connection.open': close_channel needs a channel, and this method has none; wait for a method",
+        ),
+        (
+            {"on": "queue.declare", "do": Fault(), "sent_by": "broker"},
+            "sent_by='broker': the broker never sends queue.declare; leave sent_by= out",
+        ),
+        ({"on": "basic.qos", "do": Fault(), "body": b"x"}, "body=b'x' never matches: basic.qos has no message; leave"),
+        (
+            {"on": "confirm.select", "do": Fault(), "queue": "q"},
+            "queue='q' never matches: confirm.select has no queue; leave queue= out",
+        ),
+        ({"on": "basic.ack", "do": Fault(), "times": 0}, "times=0 must be a whole number, 1 or more"),
+        ({"on": "basic.ack", "do": Fault(), "after": -1}, "after=-1 must be a whole number, 0 or more"),
+        ({"on": "basic.ack", "do": Fault(), "probability": 2}, "probability=2 must be above 0 and at most 1"),
+        (
+            {"do": Delay(1)},
+            "delay needs on=; it applies to methods that clients send, methods that the broker sends, basic.deliver",
+        ),
+        ({"do": CloseConnection(), "after": 2}, "after=2: without on=, close_connection applies at once"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_where_it_is_written(server, rule, text):
+def test_an_invalid_rule_raises_where_it_is_added(server, rule, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         server.faults.add(**rule)
 
     assert server.faults.rules == []
 
 
-def test_an_unknown_keyword_is_refused_with_the_nearest(server):
+def test_an_unknown_keyword_raises_with_a_suggestion(server):
     with pytest.raises(TypeError, match="unknown keyword 'quue'"):
         server.faults.add(on="basic.ack", do=Fault(), quue="q")
-    with pytest.raises(ValueError, match="a delay of 0 seconds is none"):
+    with pytest.raises(ValueError, match="seconds=0 must be above 0"):
         server.faults.delay("basic.ack", seconds=0)
 
 
 @pytest.mark.parametrize(
     ("do", "text"),
     [
-        ("close_channel", "do='close_channel' is no fault; give one, as in do=CloseChannel(...), from leveret.faults"),
-        (Withhold, "is no fault; give one, as in do=Withhold(...), from leveret.faults import Withhold"),
-        ("end", "do='end' is no fault; give one, as in do=ResetPeer(...), from leveret.faults import"),
-        (None, "no fault is given with do=; give one, as in do="),
+        (
+            "close_channel",
+            "do='close_channel' is not a fault; pass an instance of a fault, such as do=CloseChannel(...) "
+            "(from leveret.faults import CloseChannel)",
+        ),
+        (
+            Withhold,
+            "is not a fault; pass an instance of a fault, such as do=Withhold(...) "
+            "(from leveret.faults import Withhold)",
+        ),
+        (
+            "end",
+            "do='end' is not a fault; pass an instance of a fault, such as do=ResetPeer(...) "
+            "(from leveret.faults import ResetPeer)",
+        ),
+        (None, "do= is missing; pass an instance of a fault, such as do="),
     ],
 )
-def test_what_is_no_fault_is_refused_with_the_one_that_is_meant_and_where_it_comes_from(server, do, text):
+def test_a_value_that_is_not_a_fault_raises_and_suggests_one_with_its_import(server, do, text):
     with pytest.raises(TypeError, match=re.escape(text)):
         server.faults.add(on="basic.ack", do=do)

@@ -37,7 +37,7 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     )
 
 
-def test_an_unused_fault_of_a_failed_test_is_not_told_with_it_nor_with_the_next(run):
+def test_an_unused_fault_of_a_failed_test_is_not_reported_then_or_later(run):
     result = run(
         """
         def test_failing(leveret_session):
@@ -52,7 +52,7 @@ def test_an_unused_fault_of_a_failed_test_is_not_told_with_it_nor_with_the_next(
     result.assert_outcomes(passed=1, failed=1)
 
 
-def test_an_unused_fault_of_a_broker_for_all_tests_fails_the_test_that_added_it(run):
+def test_an_unused_fault_of_the_session_broker_fails_the_test_that_added_it(run):
     result = run(
         """
         def test_unused(leveret_session):
@@ -99,7 +99,7 @@ def test_a_marker_adds_a_rule(run):
     result.assert_outcomes(passed=1)
 
 
-def test_a_marker_that_cannot_be_meant_fails_before_the_test_runs(run):
+def test_an_invalid_marker_fails_before_the_test_runs(run):
     result = run(
         """
         import pytest
@@ -123,7 +123,7 @@ def test_a_marker_that_cannot_be_meant_fails_before_the_test_runs(run):
         ("make_leveret", "*a broker of make_leveret is told by broker.faults.add(*"),
     ],
 )
-def test_a_marker_without_a_broker_to_go_wrong_fails_the_test(run, fixture, text):
+def test_a_marker_on_a_test_without_a_broker_fails_the_test(run, fixture, text):
     result = run(
         f"""
         import pytest
@@ -138,7 +138,7 @@ def test_a_marker_without_a_broker_to_go_wrong_fails_the_test(run, fixture, text
     result.stdout.fnmatch_lines([f"*:3: leveret_fault: {text}"])
 
 
-def test_a_marker_of_a_module_is_for_those_of_its_tests_that_have_a_broker(run):
+def test_a_marker_of_a_module_applies_to_its_tests_with_a_broker(run):
     result = run(
         """
         import pytest
@@ -157,7 +157,7 @@ def test_a_marker_of_a_module_is_for_those_of_its_tests_that_have_a_broker(run):
     result.assert_outcomes(passed=2)
 
 
-def test_a_marker_without_a_fault_says_where_faults_come_from(run):
+def test_a_marker_without_a_fault_names_the_import_of_faults(run):
     result = run(
         """
         import pytest
@@ -169,10 +169,10 @@ def test_a_marker_without_a_fault_says_where_faults_come_from(run):
     )
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*leveret_fault: no fault is given with do=; *from leveret.faults import *"])
+    result.stdout.fnmatch_lines(["*leveret_fault: do= is missing; *from leveret.faults import *"])
 
 
-def test_a_marked_fault_that_ends_something_strikes_once(run):
+def test_a_marked_fault_that_ends_something_applies_once(run):
     result = run(
         """
         import pytest

@@ -68,7 +68,7 @@ def test_no_fault_hides_that_a_message_is_too_large(server: FaultyServer, peer: 
     assert the(peer.read(), Channel.Close).reply_code == 406
 
 
-def test_what_is_refused_counts_for_nothing(server: FaultyServer, peer: Peer) -> None:
+def test_a_refused_publish_does_not_count_as_a_match(server: FaultyServer, peer: Peer) -> None:
     rule = server.faults.nack_publishes(after=1, times=1)
 
     peer.publish(1, b"refused", exchange="nowhere")
@@ -94,7 +94,7 @@ def test_a_fault_that_never_fired_says_that_the_publish_was_refused(
     assert rule.complaint().endswith(expected)
 
 
-def test_the_message_of_a_fault_is_what_a_consumer_would_have_had(server: FaultyServer, peer: Peer) -> None:
+def test_the_message_in_the_trace_is_the_one_a_consumer_would_have_got(server: FaultyServer, peer: Peer) -> None:
     server.faults.drop()
 
     peer.publish(1, b"a", headers={"b": 1, "a": 2, "BCC": ["q"]})

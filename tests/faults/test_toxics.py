@@ -29,13 +29,13 @@ def has_new(server: FaultyServer) -> bool:
     ("direction", "is_heard", "answers"),
     [("both", False, []), ("to_client", True, []), ("to_broker", False, [])],
 )
-def test_a_silent_peer_neither_hears_nor_is_heard(server, peer, direction, is_heard, answers):
+def test_a_blackhole_drops_bytes_in_its_directions(server, peer, direction, is_heard, answers):
     server.faults.blackhole(direction)
 
     assert (peer.told(1, declare("new")), has_new(server)) == (answers, is_heard)
 
 
-def test_silence_outlasts_every_heartbeat(server):
+def test_a_blackhole_outlasts_every_heartbeat(server):
     peer = server.peer(heartbeat_s=10)
     rule = server.faults.blackhole()
 
@@ -49,14 +49,14 @@ def test_silence_outlasts_every_heartbeat(server):
     assert peer.connection.is_reset
 
 
-def test_silence_falls_when_something_happens(server, peer):
+def test_a_blackhole_can_wait_for_an_event(server, peer):
     server.faults.blackhole(on="queue.declare", connection=1)
 
     assert peer.told(1, declare("new")) == []
     assert has_new(server)
 
 
-def test_a_slow_line_takes_its_time(server, peer):
+def test_low_bandwidth_takes_time(server, peer):
     server.faults.bandwidth(10, direction="to_client")
     peer.send(1, declare("new"))
 
@@ -68,7 +68,7 @@ def test_a_slow_line_takes_its_time(server, peer):
     assert received == [DECLARED[at : at + 1] for at in range(len(DECLARED))]
 
 
-def test_a_slow_line_to_the_broker_takes_its_time(server, peer):
+def test_low_bandwidth_to_the_broker_takes_time(server, peer):
     server.faults.bandwidth(100, direction="to_broker")
 
     peer.send(1, declare("new"))
@@ -79,7 +79,7 @@ def test_a_slow_line_to_the_broker_takes_its_time(server, peer):
     assert names(peer.read()) == ["Queue.DeclareOk"]
 
 
-def test_octets_come_in_pieces(server, peer):
+def test_bytes_come_in_pieces(server, peer):
     server.faults.slicer(5)
 
     peer.send(1, declare("new"))
@@ -105,7 +105,7 @@ def test_a_stall_ends_by_itself_or_by_hand(server, peer):
     assert peer.connection.byte_filter is None
 
 
-def test_one_octet_is_another_one(server, peer):
+def test_one_byte_is_inverted(server, peer):
     server.faults.corrupt(len(DECLARED))
 
     peer.send(1, declare("new"), declare("new"))
@@ -114,7 +114,7 @@ def test_one_octet_is_another_one(server, peer):
     assert received == DECLARED[:-1] + bytes([DECLARED[-1] ^ 0xFF]) + DECLARED
 
 
-def test_the_broker_answers_to_a_wrong_octet_as_to_any_other(server, peer):
+def test_the_broker_answers_a_corrupted_byte_as_any_syntax_error(server, peer):
     frame = octets(1, declare("new"))
     server.faults.corrupt(len(frame), direction="to_broker")
 
@@ -133,7 +133,7 @@ def test_a_connection_is_cut_in_the_middle_of_a_frame(server, peer):
     assert peer.connection.is_reset
 
 
-def test_faults_on_octets_are_put_on_whoever_comes(server):
+def test_faults_of_bytes_apply_to_new_connections(server):
     server.faults.slicer(100, on="accept", direction="to_client")
     peer = server.stranger()
 
@@ -142,7 +142,7 @@ def test_faults_on_octets_are_put_on_whoever_comes(server):
     assert len(peer.read_octets()) == 100
 
 
-def test_several_befall_one_connection(server, peer):
+def test_several_faults_affect_one_connection(server, peer):
     server.faults.slicer(7, direction="to_client")
     server.faults.stall(1)
 
@@ -156,7 +156,7 @@ def test_several_befall_one_connection(server, peer):
     assert received == DECLARED
 
 
-def test_half_a_connection_ends_behind_what_is_on_its_way_and_the_other_half_goes_on(server, peer):
+def test_a_half_close_sends_pending_bytes_and_the_other_direction_goes_on(server, peer):
     peer.send(1, declare("before"))
     rule = server.faults.half_close()
 

@@ -43,7 +43,7 @@ class Kind:
         fault = self.new()
         if occasion.point not in fault.points or (fault.needs_channel and not occasion.channel_number):
             return False
-        if not fault.applies(occasion):
+        if not fault.can_apply(occasion):
             return False
         connection = occasion.connection
         assert connection is not None

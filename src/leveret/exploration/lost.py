@@ -20,13 +20,13 @@ class LostAfter(ResetPeer):
     def __init__(self) -> None:
         super().__init__("after")
 
-    def strike(self, occasion: Occasion) -> bool:
+    def apply(self, occasion: Occasion) -> bool:
         """Reset the connection, at the latest when the client has had time to read; see `Watcher` for what follows."""
         if occasion.point == "method":
-            return super().strike(occasion)
+            return super().apply(occasion)
         occasion.proceed()
         assert occasion.connection is not None
-        occasion.later(_READ_US, partial(_reset, occasion.connection))
+        occasion.call_later(_READ_US, partial(_reset, occasion.connection))
         return True
 
 

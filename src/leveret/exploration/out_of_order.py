@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from leveret.core.model.queue import Queue
 from leveret.faults import Fault, Occasion
-from leveret.faults.conversation import hand_over
+from leveret.faults.conversation import deliver_late
 from leveret.faults.fault import Point
 
 # How long it waits for a message that could overtake, on the broker's clock.
@@ -26,14 +26,14 @@ class OutOfOrder(Fault):
         self._kept: Occasion | None = None
         self._is_overtaken = False
 
-    def applies(self, occasion: Occasion) -> bool:
+    def can_apply(self, occasion: Occasion) -> bool:
         """Not a stream, which keeps its order."""
         return occasion.subscription is not None and isinstance(occasion.subscription.queue, Queue)
 
-    def strike(self, occasion: Occasion) -> bool:
+    def apply(self, occasion: Occasion) -> bool:
         """Keep it."""
         self._kept = occasion
-        occasion.soon(self._look)
+        occasion.call_soon(self._look)
         return True
 
     def passed_by(self, occasion: Occasion) -> None:
@@ -41,7 +41,7 @@ class OutOfOrder(Fault):
         kept = self._kept
         if kept is not None and kept.subscription is occasion.subscription and not self._is_overtaken:
             self._is_overtaken = True
-            occasion.soon(self._look)
+            occasion.call_soon(self._look)
 
     def _look(self) -> None:
         kept = self._kept
@@ -50,7 +50,7 @@ class OutOfOrder(Fault):
         if self._is_overtaken:
             self._let_go(kept)
         elif not self._swap(kept):
-            kept.later(_WAIT_US, self._give_up)
+            kept.call_later(_WAIT_US, self._give_up)
 
     def _give_up(self) -> None:
         if self._kept is not None and not self._swap(self._kept):
@@ -60,7 +60,7 @@ class OutOfOrder(Fault):
         self._kept = None
         assert kept.entry is not None
         kept.entry.redelivered = kept.entry.redelivered or self._is_overtaken
-        hand_over(kept)
+        deliver_late(kept)
 
     def _swap(self, kept: Occasion) -> bool:
         """Give it back to its queue behind the next one that waits there: a consumer without room cannot be passed."""

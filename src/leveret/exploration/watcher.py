@@ -95,7 +95,7 @@ class Watcher:
                 self.struck.append(placement)
                 if placement.kind in ENDING:
                     self._doomed.append(connection)
-                if self._plan.strike(fault, occasion):
+                if self._plan.apply(fault, occasion):
                     if placement.kind != LOST_AFTER:
                         self._note_confirm(occasion)
                     return True

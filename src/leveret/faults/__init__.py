@@ -1,4 +1,4 @@
-"""Faults: what should go wrong in a broker, when, and how often. See docs/faults.md and docs/writing-a-fault.md."""
+"""Faults: what goes wrong in a broker, when, and how often. See docs/faults.md and docs/writing-a-fault.md."""
 
 from leveret.faults.conversation import (
     BlockPublishers,

@@ -1,7 +1,7 @@
-"""What goes wrong in a conversation: it is closed, lost or refused; an answer is withheld or late; a consumer is gone.
+"""Faults of connections and channels: closed, lost or refused; replies withheld or late; consumers cancelled.
 
-What ends a conversation before the broker handles a method takes effect at once; anywhere else it waits until the
-broker has finished what it is about, so that no queue is left halfway.
+A fault that ends a connection or a channel before the broker handles a method takes effect at once. At every other
+point it waits until the broker has finished its current step, so that no queue is left in an inconsistent state.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ When = Literal["before", "after"]
 
 
 def refusal(code: int, text: str, *, is_hard: bool) -> AmqpError:
-    """What RabbitMQ would send with this code and explanation; a code it does not know stands for itself."""
+    """Return the error that RabbitMQ would send with this code and text. An unknown code is named CODE_<code>."""
     name = REPLY_NAMES.get(code, f"CODE_{code}")
     kind = cast("type[AmqpError]", type("Injected", (AmqpError,), {"code": code, "name": name, "is_hard": is_hard}))
     return kind(text)
 
 
 class CloseChannel(Fault):
-    """The broker closes the channel, with any code, and the method is not handled."""
+    """A closed channel: the broker closes it with any code and does not handle the method."""
 
     name = "close_channel"
     is_ending = True
@@ -47,24 +47,24 @@ class CloseChannel(Fault):
     def __init__(self, code: int = 406, text: str = "closed by a fault") -> None:
         self.code, self.text = _checked_code(code), text
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only an open channel can be closed."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the channel is open."""
         return occasion.channel is not None
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Refuse what the client asked for, or the channel as it is."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Refuse the client's method, or close the channel after the broker's current step."""
         error = refusal(self.code, self.text, is_hard=False)
         if occasion.point == "method":
             raise error
         connection, number = occasion.connection, occasion.channel_number
         assert connection is not None
         assert number is not None
-        occasion.soon(partial(connection.refuse, number, error.at(0)))
+        occasion.call_soon(partial(connection.refuse, number, error.at(0)))
         return occasion.point == "reply"
 
 
 class CloseConnection(Fault):
-    """The broker closes the connection, with any code, and the method is not handled."""
+    """A closed connection: the broker closes it with any code and does not handle the method."""
 
     name = "close_connection"
     is_ending = True
@@ -74,22 +74,22 @@ class CloseConnection(Fault):
     def __init__(self, code: int = 320, text: str = "closed by a fault") -> None:
         self.code, self.text = _checked_code(code), text
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only of somebody who is there."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the occasion has a connection."""
         return occasion.connection is not None
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Refuse what the client asked for, or the connection as it is."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Refuse the client's method, or close the connection after the broker's current step."""
         error = refusal(self.code, self.text, is_hard=True)
         if occasion.point == "method":
             raise error
         assert occasion.connection is not None
-        occasion.soon(partial(occasion.connection.close, error.at(0)))
+        occasion.call_soon(partial(occasion.connection.close, error.at(0)))
         return occasion.point == "reply"
 
 
 class ResetPeer(Fault):
-    """The connection is lost without a word, before what is about to happen has happened, or after."""
+    """A lost connection: it is reset `when` ("before" or "after") the broker does what it is about to do."""
 
     name = "reset_peer"
     is_ending = True
@@ -97,15 +97,15 @@ class ResetPeer(Fault):
 
     def __init__(self, when: When = "before") -> None:
         if when not in ("before", "after"):
-            raise ValueError(f"when={when!r} is neither 'before' nor 'after'")
+            raise ValueError(f"when={when!r} is unknown; expected 'before' or 'after'")
         self.when = when
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only of somebody who is there."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the occasion has a connection."""
         return occasion.connection is not None
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Reset the socket; after a method its answer is lost too, after a reply or delivery that has been sent."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Reset the socket. With "after", a method is handled but its reply lost; a reply or delivery is sent first."""
         connection = occasion.connection
         assert connection is not None
         if occasion.point == "method":
@@ -123,22 +123,22 @@ class ResetPeer(Fault):
             occasion.proceed_silently()
         elif occasion.point in ("reply", "deliver") and self.when == "after":
             occasion.proceed()
-        occasion.soon(connection.reset)
+        occasion.call_soon(connection.reset)
         return True
 
 
 class FailLogin(Fault):
-    """The login is refused, whatever the password."""
+    """A failed login, with any user name and password."""
 
     name = "fail_login"
     points = ("method",)
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only where somebody logs in."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the method is the login."""
         return isinstance(occasion.method, ConnectionStartOk)
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Put a login in the place of the client's that nobody has."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Replace the client's login with an empty user name and password, which no user has."""
         method = occasion.method
         assert isinstance(method, ConnectionStartOk)
         method.mechanism, method.response = "PLAIN", b"\0\0"
@@ -146,29 +146,29 @@ class FailLogin(Fault):
 
 
 class Withhold(Fault):
-    """An answer never comes."""
+    """A reply that never comes."""
 
     name = "withhold"
     points = ("reply",)
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Send nothing."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Take over without sending the reply."""
         return True
 
 
 class Delay(Fault):
-    """A method is handled later, and the channel's others behind it; or an answer or delivery is late."""
+    """A delay: a method and those behind it on its channel are handled later, or a reply or delivery is sent later."""
 
     name = "delay"
     points = ("method", "reply", "deliver")
 
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:
-            raise ValueError(f"a delay of {seconds!r} seconds is none")
+            raise ValueError(f"seconds={seconds!r} must be above 0")
         self.span_us = round(seconds * SECOND_US)
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Do it later."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Hold it back for the delay."""
         connection, number = occasion.connection, occasion.channel_number
         assert connection is not None
         assert number is not None
@@ -176,10 +176,10 @@ class Delay(Fault):
             connection.hold(number)
             act = partial(connection.release, number, occasion.proceed)
         elif occasion.point == "deliver":
-            act = partial(hand_over, occasion)
+            act = partial(deliver_late, occasion)
         else:
             act = partial(_send_late, occasion)
-        occasion.keep_until(self.name, self.span_us, act)
+        occasion.hold_for(self.name, self.span_us, act)
         return True
 
 
@@ -189,45 +189,45 @@ def _send_late(occasion: Occasion) -> None:
         occasion.proceed()
 
 
-def hand_over(occasion: Occasion) -> None:
-    """Send a delivery that was held back; it returns to its queue where its consumer has gone meanwhile."""
+def deliver_late(occasion: Occasion) -> None:
+    """Send a delivery that was held back. If its consumer has gone meanwhile, the message returns to its queue."""
     channel, consumer, entry = occasion.channel, occasion.subscription, occasion.entry
     assert consumer is not None
     assert entry is not None
     if occasion.is_gone or channel is None or channel.consumers.get(consumer.tag) is not consumer:
-        _give_back(consumer, entry)
+        _requeue(consumer, entry)
     else:
         occasion.proceed()
 
 
-def _give_back(consumer: Consumer, entry: QueueEntry) -> None:
+def _requeue(consumer: Consumer, entry: QueueEntry) -> None:
     if not consumer.no_ack:
         consumer.queue.requeue([(entry, consumer)], "channel_closed", is_failure=True)
 
 
 class CancelConsumers(Fault):
-    """The broker cancels a consumer, as it does when its queue is deleted."""
+    """A cancelled consumer: the broker cancels it, as when its queue is deleted."""
 
     name = "cancel_consumers"
     is_ending = True
-    not_here = "where nobody consumes"
+    unmet = "without a consumer"
     needs_connection = True
     points = ("method", "reply", "event", "now")
     target: ClassVar[Target] = "consumer"
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only where there is a consumer to cancel."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the occasion has a consumer to cancel."""
         return bool(_consumers(occasion))
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Take the consumers away from their queues and tell the client, if it can be told."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Remove the consumers from their queues, and notify the client if it supports that."""
         for channel, consumer in _consumers(occasion):
-            occasion.soon(partial(_cancel, channel, consumer))
+            occasion.call_soon(partial(_cancel, channel, consumer))
         return False
 
 
 def _consumers(occasion: Occasion) -> list[tuple[Channel, Consumer]]:
-    """The consumer an occasion names, else those of its channel."""
+    """Return the consumer that the occasion names, or else all consumers of its channel."""
     channel, tag = occasion.channel, occasion.consumer
     if channel is None:
         return []
@@ -241,7 +241,7 @@ def _cancel(channel: Channel, consumer: Consumer) -> None:
 
 
 class BlockPublishers(Fault):
-    """An alarm is on: whoever publishes is blocked, until the rule is removed."""
+    """A resource alarm: publishers are blocked until the rule is removed."""
 
     name = "block_publishers"
     is_ending = True
@@ -250,20 +250,20 @@ class BlockPublishers(Fault):
 
     def __init__(self, resource: Alarm = "memory") -> None:
         if resource not in get_args(Alarm):
-            raise ValueError(f"there is no alarm for {resource!r}; there are 'memory' and 'disk'")
+            raise ValueError(f"resource={resource!r} is unknown; expected 'memory' or 'disk'")
         self.resource = resource
 
-    def strike(self, occasion: Occasion) -> bool:
+    def apply(self, occasion: Occasion) -> bool:
         """Raise the alarm."""
         occasion.node.set_alarm(self.resource)
         return False
 
     def end(self, node: Node) -> None:
-        """Clear it."""
+        """Clear the alarm."""
         node.clear_alarm(self.resource)
 
 
 def _checked_code(code: int) -> int:
     if not isinstance(code, int) or not 0 <= code <= 0xFFFF:
-        raise ValueError(f"code={code!r} is no reply code")
+        raise ValueError(f"code={code!r} is not a reply code; give a number from 0 to 65535, such as 406")
     return code

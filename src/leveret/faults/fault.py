@@ -1,8 +1,7 @@
-"""A fault: one thing that can go wrong. What each does stands in a class of its own; when it does is its rule's.
+"""A fault: one thing that can go wrong. Its class says what happens; its rule says when.
 
-The smallest is `Fault` itself: it strikes and nothing happens. A fault says at which points it can act, and at each it
-answers whether it has taken over: then the broker does nothing more about the matter at hand. docs/writing-a-fault.md
-shows how to write one.
+A fault lists the points at which it can apply. Each time it applies, it returns whether it takes over from the broker.
+If it does, the broker skips what it was about to do. docs/writing-a-fault.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -13,41 +12,41 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.faults.occasion import Occasion
 
-# Where a fault may be asked: when a client connects; before the broker handles a method; before it sends one, or a
+# Where a fault can apply: when a client connects; before the broker handles a method; before it sends a method or a
 # delivery; before it owes a publisher a confirm; after an event; and at once, when the rule is added.
 Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now"]
-# What a rule without a name to wait for strikes at once.
+# What a rule without `on=` applies to.
 Target = Literal["node", "connection", "channel", "consumer"]
 
 ANYWHERE: Final[tuple[Point, ...]] = ("accept", "method", "reply", "deliver", "event", "now")
 
 
 class Fault:
-    """This one does nothing, wherever it strikes."""
+    """The base class of all faults, which does nothing itself."""
 
-    # As the trace and the report call it.
+    # The name in the trace and in reports.
     name: str = "nothing"
     points: ClassVar[tuple[Point, ...]] = ANYWHERE
     target: ClassVar[Target] = "connection"
-    # Whether there has to be a client whose doing it is.
+    # Whether it needs a connection to apply to.
     needs_connection: ClassVar[bool] = False
-    # Whether it concerns a channel, so that the methods of the connection itself are beyond it.
+    # Whether it needs a channel, so that it cannot wait for the methods of a connection.
     needs_channel: ClassVar[bool] = False
-    # Whether it ends something: a rule that waits for a name strikes once then, unless it says how often.
+    # Whether it ends something. With `on=` and without `times=`, its rule then fires once.
     is_ending: ClassVar[bool] = False
-    # Why it does not apply, for a rule that never fired.
-    not_here: ClassVar[str] = "where it could not happen"
+    # Why it could not apply, for the report of a rule that never fired.
+    unmet: ClassVar[str] = "where the fault cannot apply"
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Go wrong; True when the broker has to do nothing more about it."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Make it go wrong. Return True to take over, so that the broker does nothing more about the occasion."""
         return False
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Whether it could go wrong here at all; an occasion where it could not is no match."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the fault can apply here. An occasion where it cannot does not count as a match."""
         return True
 
     def end(self, node: Node) -> None:
-        """Undo what lasts: the rule is removed."""
+        """Undo lasting effects. Called when the rule is removed."""
 
     def __repr__(self) -> str:
         return self.name

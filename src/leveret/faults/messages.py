@@ -1,7 +1,7 @@
-"""What goes wrong with messages: lost, there twice, out of order, expired before their time.
+"""Faults of messages: lost, duplicated, redelivered, reordered or expired too early.
 
-What a queue keeps stays in the books: a delivery that is lost is held by its consumer as far as the broker knows, and
-comes back when the consumer goes, as it would from RabbitMQ.
+The state of the queue stays consistent. As far as the broker knows, the consumer holds a delivery that was lost. When
+the consumer goes, the message returns to its queue, as it does with RabbitMQ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from leveret.core.model.message import QueueEntry
 from leveret.core.model.queue import Queue
 from leveret.core.protocol import publishing
 from leveret.core.wire.methods import BasicPublish
-from leveret.faults.conversation import SECOND_US, hand_over
+from leveret.faults.conversation import SECOND_US, deliver_late
 from leveret.faults.fault import Fault, Target
 from leveret.faults.occasion import Occasion
 from leveret.trace import events
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class Drop(Fault):
-    """What a client sends never arrives, or what it is sent: a publish that was confirmed, a delivery, an ack."""
+    """The loss of one method on its way, in either direction: a publish that is confirmed, a delivery, an ack."""
 
     name = "drop"
     points = ("method", "reply", "deliver")
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Let it be as if it had arrived."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Lose it, so that its sender cannot notice."""
         if occasion.point == "deliver":
             occasion.proceed_silently()
         elif isinstance(occasion.method, BasicPublish):
-            _take_and_forget(occasion, occasion.method)
+            _accept_and_discard(occasion, occasion.method)
         return True
 
 
-def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
-    """Answer a publish as if it had been put into queues."""
+def _accept_and_discard(occasion: Occasion, method: BasicPublish) -> None:
+    """Answer a publish as if its message had been enqueued."""
     channel, content = occasion.channel, occasion.content
     assert channel is not None
     assert content is not None
@@ -47,15 +47,15 @@ def _take_and_forget(occasion: Occasion, method: BasicPublish) -> None:
 
 
 class Duplicate(Fault):
-    """A message is delivered, and once more: a second copy stands at the head of its queue."""
+    """A second delivery of a message: a copy of it is put at the head of its queue."""
 
     name = "duplicate"
     points = ("deliver",)
-    # Whether the second one says that it was delivered before.
+    # Whether the copy is flagged as redelivered.
     is_flagged: ClassVar[bool] = False
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Not a stream, which hands out what lies in it; and not the second copy itself."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the queue is not a stream, which cannot hold extra copies, and this is not such a copy."""
         consumer, entry = occasion.subscription, occasion.entry
         is_original = entry is not None and entry.copy not in self._copies
         return is_original and consumer is not None and isinstance(consumer.queue, Queue)
@@ -63,88 +63,88 @@ class Duplicate(Fault):
     def __init__(self) -> None:
         self._copies: dict[int, None] = {}
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Deliver it, and have it delivered again."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Enqueue a copy once this message has been delivered."""
         entry, consumer = occasion.entry, occasion.subscription
         assert entry is not None
         assert consumer is not None
-        occasion.soon(partial(self._put_again, consumer.queue, entry))
+        occasion.call_soon(partial(self._enqueue_copy, consumer.queue, entry))
         return False
 
-    def _put_again(self, queue: object, entry: QueueEntry) -> None:
+    def _enqueue_copy(self, queue: object, entry: QueueEntry) -> None:
         assert isinstance(queue, Queue)
         if queue.is_deleted:
             return
-        again = queue.new_entry(entry.message)
-        again.position, again.priority, again.redelivered = entry.position, entry.priority, self.is_flagged
-        again.acquired_count = entry.acquired_count + self.is_flagged
-        self._copies[again.copy] = None
-        queue.tap_copy(events.ENQUEUED, again, None, None)
-        queue.ready.put_back([again])
+        copy = queue.new_entry(entry.message)
+        copy.position, copy.priority, copy.redelivered = entry.position, entry.priority, self.is_flagged
+        copy.acquired_count = entry.acquired_count + self.is_flagged
+        self._copies[copy.copy] = None
+        queue.tap_copy(events.ENQUEUED, copy, None, None)
+        queue.ready.put_back([copy])
         queue.deliver_ready()
 
 
 class Redeliver(Duplicate):
-    """A message is delivered, and once more with the flag that says so, as after a lost connection."""
+    """A second delivery of a message, flagged as redelivered, as after a lost connection."""
 
     name = "redeliver"
     is_flagged = True
 
 
 class Reorder(Fault):
-    """Deliveries of a consumer are gathered and sent in another order."""
+    """A wrong order: a consumer's deliveries are collected and sent in a different order."""
 
     name = "reorder"
     points = ("deliver",)
 
     def __init__(self, window: int = 3, seconds: float = 0.1) -> None:
         if window < 2:
-            raise ValueError(f"window={window!r}: of fewer than 2 deliveries there is no other order")
+            raise ValueError(f"window={window!r} is too few deliveries to reorder; give 2 or more")
         self.window, self.span_us = window, round(seconds * SECOND_US)
-        # What is gathered for each consumer.
-        self._gathered: dict[Consumer, list[Occasion]] = {}
+        # The deliveries collected so far, by consumer.
+        self._collected: dict[Consumer, list[Occasion]] = {}
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Keep it until there are enough, or time is up."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Hold the delivery back until the window is full or the time is up."""
         consumer = occasion.subscription
         assert consumer is not None
-        gathered = self._gathered.setdefault(consumer, [])
-        gathered.append(occasion)
-        first = gathered[0]
-        occasion.keep(self.name, occasion.node.now + self.span_us if first is occasion else first.kept[first][1])
-        if len(gathered) == self.window:
-            occasion.soon(partial(self._send, consumer, gathered))
-        elif len(gathered) == 1:
-            occasion.later(self.span_us, partial(self._send, consumer, gathered))
+        collected = self._collected.setdefault(consumer, [])
+        collected.append(occasion)
+        first = collected[0]
+        occasion.hold(self.name, occasion.node.now + self.span_us if first is occasion else first.held[first][1])
+        if len(collected) == self.window:
+            occasion.call_soon(partial(self._send, consumer, collected))
+        elif len(collected) == 1:
+            occasion.call_later(self.span_us, partial(self._send, consumer, collected))
         return True
 
-    def _send(self, consumer: Consumer, gathered: list[Occasion]) -> None:
-        if self._gathered.get(consumer) is gathered:
-            del self._gathered[consumer]
-            for occasion in _shuffled(gathered):
-                occasion.let_go()
-                hand_over(occasion)
+    def _send(self, consumer: Consumer, collected: list[Occasion]) -> None:
+        if self._collected.get(consumer) is collected:
+            del self._collected[consumer]
+            for occasion in _shuffled(collected):
+                occasion.release()
+                deliver_late(occasion)
 
 
-def _shuffled(gathered: list[Occasion]) -> list[Occasion]:
-    """Another order than that of arrival, where there is one."""
-    shuffled = sorted(gathered, key=lambda occasion: occasion.dice.random())
-    return shuffled if shuffled != gathered or len(gathered) < 2 else gathered[1:] + gathered[:1]
+def _shuffled(collected: list[Occasion]) -> list[Occasion]:
+    """Return the deliveries in a different order, if there are two or more."""
+    shuffled = sorted(collected, key=lambda occasion: occasion.dice.random())
+    return shuffled if shuffled != collected or len(collected) < 2 else collected[1:] + collected[:1]
 
 
 class Expire(Fault):
-    """Messages expire now, wherever in their queue they stand."""
+    """The expiry of a message at once, at any position of its queue."""
 
     name = "expire"
     points = ("event",)
     target: ClassVar[Target] = "node"
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only where a message lies ready in a queue."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the event is about a message in a queue."""
         return occasion.queue is not None and occasion.source is not None
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Take it out of its queue, and dead-letter it where that is asked for."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Expire the message, and dead-letter it if its queue has a dead-letter exchange."""
         for vhost in occasion.node.vhosts.values():
             queue = vhost.queues.get(occasion.queue or "")
             if isinstance(queue, Queue):

@@ -1,4 +1,4 @@
-"""What goes wrong with the whole broker: it restarts, now or when something happens."""
+"""The fault that affects the whole broker: a restart, at once or on an occasion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leveret.faults.occasion import Occasion
 
 
 class Restart(Fault):
-    """The broker shuts down with RabbitMQ's text and is back at once; what is durable stays."""
+    """A restart: the broker shuts down with RabbitMQ's text and is back at once. What is durable stays."""
 
     name = "restart"
     is_ending = True
@@ -18,16 +18,16 @@ class Restart(Fault):
 
     def __init__(self, at: float | None = None) -> None:
         if at is not None and not at >= 0:
-            raise ValueError(f"at={at!r} is no number of seconds from now")
-        # So much later on the broker's clock; at once, when the broker has finished what it is about, without it.
+            raise ValueError(f"at={at!r} must be a number of seconds from now, 0 or more")
+        # Seconds of the broker's clock to wait; without it, the broker restarts after its current step.
         self.at = at
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Restart; a method or an answer at hand is lost with it."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Restart. The method or the reply of this occasion is lost."""
         if self.at:
-            occasion.later(round(self.at * 1_000_000), occasion.node.restart)
+            occasion.call_later(round(self.at * 1_000_000), occasion.node.restart)
             return False
-        occasion.soon(occasion.node.restart)
+        occasion.call_soon(occasion.node.restart)
         if occasion.point == "deliver":
             occasion.proceed_silently()
         return True

@@ -1,6 +1,6 @@
-"""The occasion of a fault: what is about to happen, whose it is, and what the fault may do about it.
+"""The occasion of a fault: what is about to happen, on which connection, and what the fault can do about it.
 
-A rule looks at it to see whether it is meant; a fault acts through it. It knows the core and changes nothing itself.
+A rule reads the occasion to decide whether it matches. A fault acts through it.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 
 
 class Dice(Protocol):
-    """Seeded chance: `random.Random` is one."""
+    """A seeded source of random numbers, such as `random.Random`."""
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a number from 0 up to, but not including, 1."""
 
 
-def _nothing() -> None:
-    """What would be done where nothing is about to be done."""
+def _do_nothing() -> None:
+    """Do nothing, where the broker is not about to do anything."""
 
 
 @dataclass(slots=True, eq=False)
 class Occasion:
-    """This is one thing that happens, or is about to."""
+    """One thing that happens or is about to happen."""
 
-    # The method, event or other name that rules wait for.
+    # The name that rules wait for: a method, an event, "accept" or "now".
     on: str
     point: Point
     node: Node
     dice: Dice
     connection: Connection | None = None
     channel_number: int | None = None
-    # What is sent, by whom the name says; a publish with its content.
+    # The method that the client or the broker sends, and the content of a publish.
     method: object = None
     content: Content | None = None
-    # What the broker would send.
+    # The bytes that the broker would send.
     octets: bytes = b""
     source: Message | None = None
     is_redelivered: bool = False
@@ -62,17 +62,17 @@ class Occasion:
     subscription: Consumer | None = None
     queue_name: str | None = None
     consumer_tag: str | None = None
-    # The publish number and whether the broker took it, where a confirm is at stake.
+    # At the point "confirm": the number of the publish, and whether the broker accepted the message.
     sequence: int = 0
     is_taken: bool = True
-    # What happens if the fault does not take over.
-    proceed: Callable[[], None] = _nothing
-    # All that faults of this broker keep back: by which fault, and until when.
-    kept: dict[Occasion, tuple[str, int]] = field(default_factory=dict)
+    # Have the broker do what it was about to do.
+    proceed: Callable[[], None] = _do_nothing
+    # Everything that the faults of this broker hold back: by which fault, and until when.
+    held: dict[Occasion, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def client_name(self) -> str | None:
-        """What the client calls itself, also while it is saying so."""
+        """The name that the client gives itself, already known while its connection.start-ok is handled."""
         if self.connection is None:
             return None
         if isinstance(self.method, ConnectionStartOk) and self.point == "method":
@@ -81,7 +81,7 @@ class Occasion:
 
     @property
     def channel(self) -> Channel | None:
-        """The channel it concerns, if it is open."""
+        """The channel, if it is open."""
         if self.connection is None or self.channel_number is None:
             return None
         return self.connection.channels.get(self.channel_number)
@@ -94,7 +94,7 @@ class Occasion:
 
     @property
     def queue(self) -> str | None:
-        """The queue it concerns."""
+        """The name of the queue."""
         if self.queue_name is not None:
             return self.queue_name
         delivery = self.delivery
@@ -105,7 +105,7 @@ class Occasion:
 
     @property
     def consumer(self) -> str | None:
-        """The consumer tag it concerns."""
+        """The consumer tag."""
         if self.consumer_tag is not None:
             return self.consumer_tag
         delivery = self.delivery
@@ -116,7 +116,7 @@ class Occasion:
 
     @property
     def message(self) -> MessageView | None:
-        """The message it concerns."""
+        """The message."""
         if self.source is not None:
             return MessageView(self.source, redelivered=self.is_redelivered)
         delivery = self.delivery
@@ -134,7 +134,7 @@ class Occasion:
 
     @property
     def refusal(self) -> str | None:
-        """The text with which the broker refuses this publish, None if it takes it or if this is no publish."""
+        """The text with which the broker refuses this publish; None if it accepts it or if this is not a publish."""
         channel, method, content = self.channel, self.method, self.content
         if channel is None or content is None or not isinstance(method, BasicPublish):
             return None
@@ -146,7 +146,7 @@ class Occasion:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the conversation it belongs to has ended meanwhile."""
+        """Whether the connection or the channel has ended meanwhile."""
         connection = self.connection
         if connection is None or connection.state in (State.CLOSING, State.ENDING):
             return True
@@ -155,34 +155,34 @@ class Occasion:
         channel = self.channel
         return channel is not None and channel.state is ChannelState.CLOSING
 
-    def soon(self, act: Callable[[], None]) -> None:
-        """Do it once the broker has finished what it is about."""
+    def call_soon(self, act: Callable[[], None]) -> None:
+        """Call `act` once the broker has finished its current step."""
         self.node.work.append(act)
 
-    def later(self, span_us: int, act: Callable[[], None]) -> None:
-        """Do it so much later on the broker's clock."""
-        self.node.timers.add(self.node.now + span_us, act)
+    def call_later(self, delay_us: int, act: Callable[[], None]) -> None:
+        """Call `act` after `delay_us` microseconds of the broker's clock."""
+        self.node.timers.add(self.node.now + delay_us, act)
 
-    def keep(self, fault_name: str, until: int) -> None:
-        """It is kept back, until that instant at the latest: the broker is not idle meanwhile."""
-        self.kept[self] = (fault_name, until)
+    def hold(self, fault_name: str, until: int) -> None:
+        """Mark this occasion as held back until that instant at the latest. Until then the broker is not idle."""
+        self.held[self] = (fault_name, until)
 
-    def keep_until(self, fault_name: str, span_us: int, act: Callable[[], None]) -> None:
-        """Keep it back for so long on the broker's clock, then act."""
+    def hold_for(self, fault_name: str, delay_us: int, act: Callable[[], None]) -> None:
+        """Hold this occasion back for `delay_us` microseconds of the broker's clock, then call `act`."""
 
-        def let_go() -> None:
-            self.let_go()
+        def release() -> None:
+            self.release()
             act()
 
-        self.keep(fault_name, self.node.now + span_us)
-        self.later(span_us, let_go)
+        self.hold(fault_name, self.node.now + delay_us)
+        self.call_later(delay_us, release)
 
-    def let_go(self) -> None:
-        """It is kept back no longer."""
-        self.kept.pop(self, None)
+    def release(self) -> None:
+        """Hold this occasion back no longer."""
+        self.held.pop(self, None)
 
     def proceed_silently(self) -> None:
-        """Let the broker do it, and send nothing of what it would send to this client."""
+        """Have the broker do what it was about to do, without sending anything to this client."""
         if self.connection is None:
             self.proceed()
             return

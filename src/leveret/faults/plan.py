@@ -1,8 +1,8 @@
-"""The plan: the rules of a broker, and what of them has fired. It is what `broker.faults` is.
+"""The fault plan, `broker.faults`: the rules of a broker and how often each has fired.
 
-It sets the points of the core (`hooks.Faults`) that its rules need and takes them back when the last of these is spent,
-so that a broker without faults asks nobody. Chance comes from a seeded dice, delays are timers of the node: the same
-seed and the same octets give the same faults.
+The plan sets only the hooks of the core (`hooks.Faults`) that its rules need, and clears a hook when the last of these
+rules is spent. A broker without faults therefore calls no hook. Chance comes from seeded dice and delays are timers of
+the node, so the same seed and the same bytes give the same faults.
 """
 
 from __future__ import annotations
@@ -35,53 +35,54 @@ if TYPE_CHECKING:
 
 Acting = Callable[[], AbstractContextManager["Node"]]
 Watch = Callable[[Occasion], bool]
-# What passes a watch: the methods of either side, one occasion each.
+# The points a watch sees: each method, reply and delivery is one occasion.
 WATCHED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
 
 
 class FaultPlan(NamedFaults, Hinting):
-    """These are the rules of one broker, in the order they were added: so they are asked."""
+    """The rules of one broker. They are offered each occasion in the order in which they were added."""
 
     _called = "broker.faults"
 
     def __init__(self, acting: Acting, new_dice: Callable[[], Dice]) -> None:
-        """`acting` holds the broker still while rules change, behind the barrier."""
+        """`acting` waits for the barrier and holds the broker's lock while rules change."""
         self._acting: Final = acting
         self._new_dice: Final = new_dice
-        # Told of a rule whose block is left and that never fired.
+        # Called with a rule that never fired when its `with` block ends.
         self.on_unused: Callable[[Rule], None] | None = None
         self._watch: Watch | None = None
 
     def attach(self, node: Node) -> None:
-        """Serve a node that has just been made: with no rules, and chance from its beginning."""
+        """Serve a new node, without rules and with new dice."""
         self._node = node
         self._dice = self._new_dice()
         self._rules: list[Rule] = []
-        # What the core told before there was any rule for events.
+        # The tap that every event still goes to while this plan has rules for events.
         self._tap: Tap | None = node.hooks.tap
-        # What faults keep back, by which of them and until when.
-        self._kept: dict[Occasion, tuple[str, int]] = {}
-        # The point that is to be passed next, because a fault lets the broker proceed.
+        # What faults hold back: by which fault, and until when.
+        self._held: dict[Occasion, tuple[str, int]] = {}
+        # The point that the next occasion passes without any rule, because a fault lets the broker proceed.
         self._passing: Point | None = None
         if self._watch is not None:
             self._arm()
 
     def watch(self, watch: Watch | None) -> None:
-        """Have somebody, or nobody, look at every method, answer and delivery before the rules do: True takes over.
+        """Call `watch` with every method, reply and delivery before the rules; None stops that.
 
-        It stays over a reset. To be called under the broker's lock.
+        If `watch` returns True, it takes over from the rules and the broker. It survives a reset. Call this under the
+        broker's lock.
         """
         self._watch = watch
         self._arm()
 
-    def strike(self, fault: Fault, occasion: Occasion) -> bool:
-        """Have a fault go wrong on an occasion, and the trace told; True when it has taken over."""
+    def apply(self, fault: Fault, occasion: Occasion) -> bool:
+        """Apply a fault to an occasion and record that in the trace. Return True if the fault takes over."""
         if self._tap is not None:
             connection = occasion.connection
             vhost = None if connection is None else connection.vhost.name
             where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
             self._tap((events.FAULT, self._node.now, *where, occasion.on, fault.name))
-        return fault.strike(occasion)
+        return fault.apply(occasion)
 
     def add(
         self,
@@ -100,14 +101,15 @@ class FaultPlan(NamedFaults, Hinting):
         consumer: object = None,
         **matcher: Unpack[FaultCriteria],
     ) -> Rule:
-        """Have a fault strike on a method or an event, by the name that RabbitMQ or the trace gives it.
+        """Apply a fault on a method or an event, and return the rule.
 
-        `after` lets so many occasions pass, `probability` leaves it to the broker's seed. `times` is how often it
-        strikes; left out, it is once for a fault that ends something on a name, and else without limit, as for None. A
-        method that both sides send means the client's unless `sent_by="broker"`. The other keywords say whose
-        (`client` by name, `connection` by number, `channel`, `queue`, `consumer`) and which message, as in every
-        assertion. A rule that never fired fails the test, unless `optional`. ValueError and TypeError for what cannot
-        be meant.
+        `on` is the name that RabbitMQ gives a method or the trace gives an event, or "accept". Without it, the fault
+        applies at once. `after` occasions pass first. `probability` is the chance of each occasion after that, by the
+        broker's seed. `times` is how often the fault applies at most; None means every time. Without `times`, a fault
+        that ends something applies once if it has `on`, and every other fault every time. If both sides send a method,
+        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by client name,
+        connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires fails
+        the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
         """
         places = {
             "client": client,
@@ -132,27 +134,27 @@ class FaultPlan(NamedFaults, Hinting):
             self._rules.append(rule)
             self._arm()
             if rule.point == "now":
-                self._strike_now(rule, node)
+                self._fire_now(rule, node)
         return rule
 
     @property
     def rules(self) -> list[Rule]:
-        """All there have been, spent ones too."""
+        """All rules that were added, including spent ones."""
         return list(self._rules)
 
     def kept_back(self) -> list[str]:
-        """What faults keep back from clients that are there, or from a queue, a sentence each."""
+        """Return a line for each fault that holds something back from a connected client or from a queue."""
         groups: dict[tuple[str, str | None, str], list[int]] = {}
-        for occasion, (fault_name, until) in self._kept.items():
+        for occasion, (fault_name, until) in self._held.items():
             if occasion.entry is not None:
                 groups.setdefault((fault_name, occasion.queue, "delivery"), []).append(until)
             elif not occasion.is_gone:
                 groups.setdefault((fault_name, None, occasion.on), []).append(until)
         now = self._node.now
-        return [_kept_text(*group, count=len(untils), left_us=max(untils) - now) for group, untils in groups.items()]
+        return [_held_text(*group, count=len(untils), left_us=max(untils) - now) for group, untils in groups.items()]
 
     def report(self) -> str:
-        """The rules and how often each fired, a line each below a title; nothing when there are none."""
+        """Return a title and a line for each rule with how often it fired; an empty text without rules."""
         lines = [f"\n  {rule!r} {_fired(rule.fired)}" for rule in self._rules]
         lines += [f"\n  {text}" for text in self.kept_back()]
         return "\nfaults:" + "".join(lines) if lines else ""
@@ -166,13 +168,13 @@ class FaultPlan(NamedFaults, Hinting):
                     rule.fault.end(node)
 
     def _arm(self) -> None:
-        """Set the points that a rule needs, and no other."""
+        """Set the hooks that a rule or the watch needs, and clear all others."""
         faults, hooks = self._node.hooks.faults, self._node.hooks
         points: list[Point] = [rule.point for rule in self._rules if not rule.is_spent]
         if self._watch is not None:
             points += WATCHED
         faults.accept = self._on_accept if "accept" in points else None
-        # A publish that nobody confirms passes no other point.
+        # For publishes outside confirm mode, which never reach the point "confirm"; see `_note_unconfirmed`.
         faults.method = self._on_method if "method" in points or "confirm" in points else None
         faults.reply = self._on_reply if "reply" in points else None
         faults.deliver = self._on_deliver if "deliver" in points else None
@@ -180,37 +182,39 @@ class FaultPlan(NamedFaults, Hinting):
         hooks.tap = self._on_event if "event" in points else self._tap
         faults.is_armed = any(point != "now" for point in points)
 
-    def _ask(self, occasion: Occasion) -> bool:
-        """Ask the rules of a point in turn, until one takes over."""
+    def _offer(self, occasion: Occasion) -> bool:
+        """Offer an occasion to the watch, then to each matching rule, until one takes over."""
         if self._passing == occasion.point:
             self._passing = None
             return False
         if self._watch is not None and occasion.point in WATCHED and self._watch(occasion):
             return True
-        return any(self._fire(rule, occasion) for rule in self._waiting(occasion) if rule.takes(occasion, self._dice))
+        return any(
+            self._fire(rule, occasion) for rule in self._candidates(occasion) if rule.fires(occasion, self._dice)
+        )
 
-    def _waiting(self, occasion: Occasion) -> list[Rule]:
+    def _candidates(self, occasion: Occasion) -> list[Rule]:
         return [rule for rule in self._rules if rule.point == occasion.point and rule.on == occasion.on]
 
     def _fire(self, rule: Rule, occasion: Occasion) -> bool:
         if rule.is_spent:
             self._arm()
-        return self.strike(rule.fault, occasion)
+        return self.apply(rule.fault, occasion)
 
-    def _strike(self, rule: Rule, occasion: Occasion) -> None:
+    def _fire_later(self, rule: Rule, occasion: Occasion) -> None:
         self._fire(rule, occasion)
 
     def _pass(self, point: Point, act: Callable[[], object]) -> None:
-        """Let the broker do what a fault was asked about, without asking again."""
+        """Have the broker do what the rules were already offered, without offering it again."""
         self._passing = point
         try:
             act()
         finally:
-            # Nobody asks where the last rule of the point is spent.
+            # Without any rule left at this point, its hook is gone and has not cleared this.
             self._passing = None
 
     def _on_accept(self, connection: Connection) -> bool:
-        return self._ask(self._occasion(ACCEPT, "accept", connection, None))
+        return self._offer(self._occasion(ACCEPT, "accept", connection, None))
 
     def _on_method(
         self,
@@ -224,11 +228,11 @@ class FaultPlan(NamedFaults, Hinting):
         occasion.method, occasion.content = method, content
         occasion.proceed = partial(self._pass, "method", act)
         if content is not None and self._passing is None:
-            self._miss_confirm(occasion)
-        return self._ask(occasion)
+            self._note_unconfirmed(occasion)
+        return self._offer(occasion)
 
-    def _miss_confirm(self, occasion: Occasion) -> None:
-        """Note why a publish will never pass the point at which it is confirmed."""
+    def _note_unconfirmed(self, occasion: Occasion) -> None:
+        """Note in the rules that wait for confirms why this publish will not be confirmed."""
         waiting = [rule for rule in self._rules if rule.point == "confirm" and not rule.is_spent]
         if not waiting or occasion.channel is None:
             return
@@ -237,7 +241,7 @@ class FaultPlan(NamedFaults, Hinting):
             if refusal is not None:
                 rule.misses.note("refused", refusal)
             elif occasion.channel.confirms is None:
-                rule.misses.note(rule.fault.not_here)
+                rule.misses.note(rule.fault.unmet)
 
     def _on_reply(
         self, connection: Connection, channel_number: int, method: Method, octets: bytes, message: Message | None
@@ -245,28 +249,28 @@ class FaultPlan(NamedFaults, Hinting):
         occasion = self._occasion(method.NAME, "reply", connection, channel_number)
         occasion.method, occasion.octets, occasion.source = method, octets, message
         occasion.proceed = partial(connection.send, octets)
-        return self._ask(occasion)
+        return self._offer(occasion)
 
     def _on_deliver(self, channel: Channel, consumer: Consumer, entry: QueueEntry) -> bool:
         occasion = self._occasion("basic.deliver", "deliver", channel.connection, channel.number)
         occasion.entry, occasion.source, occasion.is_redelivered = entry, entry.message, entry.redelivered
         occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
         occasion.proceed = partial(self._pass, "deliver", partial(channel.deliver, consumer, entry))
-        return self._ask(occasion)
+        return self._offer(occasion)
 
     def _on_confirm(self, channel: Channel, message: Message, sequence: int, is_taken: bool) -> bool:
         occasion = self._occasion("basic.publish", "confirm", channel.connection, channel.number)
         occasion.source, occasion.sequence, occasion.is_taken = message, sequence, is_taken
-        return self._ask(occasion)
+        return self._offer(occasion)
 
     def _on_event(self, raw: RawEvent) -> None:
-        """Hand an event on; faults strike once the broker has finished what it is about."""
+        """Pass an event on. Faults apply once the broker has finished its current step."""
         if self._tap is not None:
             self._tap(raw)
         for rule in [rule for rule in self._rules if rule.point == "event" and rule.on == raw[0]]:
             occasion = self._occasion_of(Event(raw))
-            if rule.takes(occasion, self._dice):
-                occasion.soon(partial(self._strike, rule, occasion))
+            if rule.fires(occasion, self._dice):
+                occasion.call_soon(partial(self._fire_later, rule, occasion))
 
     def _occasion_of(self, event: Event) -> Occasion:
         found = self._node.connections.get(cast("int", event.get("conn")))
@@ -279,15 +283,15 @@ class FaultPlan(NamedFaults, Hinting):
         return occasion
 
     def _occasion(self, on: str, point: Point, connection: Connection | None, channel_number: int | None) -> Occasion:
-        return Occasion(on, point, self._node, self._dice, connection, channel_number, kept=self._kept)
+        return Occasion(on, point, self._node, self._dice, connection, channel_number, held=self._held)
 
-    def _strike_now(self, rule: Rule, node: Node) -> None:
+    def _fire_now(self, rule: Rule, node: Node) -> None:
         for occasion in list(self._present(rule, node)):
-            if rule.takes(occasion, self._dice):
+            if rule.fires(occasion, self._dice):
                 self._fire(rule, occasion)
 
     def _present(self, rule: Rule, node: Node) -> list[Occasion]:
-        """What a rule that does not wait could strike: the node, or everything of its kind that is there."""
+        """Return what a rule without `on=` can apply to: the node, or every object of the kind its fault targets."""
         if rule.fault.target == "node":
             return [self._occasion("now", "now", None, None)]
         clients = [cast("Connection", connection) for connection in node.connections.values()]
@@ -314,11 +318,11 @@ def _fired(count: int) -> str:
 
 
 def _times(on: str | None, fault: object) -> int | None:
-    """How often a fault strikes where nobody says it."""
+    """Return how often a fault applies at most if `times` is left out."""
     return 1 if on is not None and isinstance(fault, Fault) and fault.is_ending else None
 
 
-def _kept_text(fault_name: str, queue: str | None, what: str, *, count: int, left_us: int) -> str:
+def _held_text(fault_name: str, queue: str | None, what: str, *, count: int, left_us: int) -> str:
     things = (
         f"{count} {what}" if queue is None else f"{count} {'delivery' if count == 1 else 'deliveries'} from {queue}"
     )

@@ -1,4 +1,4 @@
-"""What goes wrong between a publisher and the broker: a publish is nacked, or its confirm does not come, or late."""
+"""Faults of publisher confirms: a publish is nacked, or its confirm is withheld or late."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ UNCONFIRMED: Final = "not in confirm mode"
 
 
 class NackPublish(Fault):
-    """The broker does not take a message and says so, as a full queue or a crashed one makes it."""
+    """A nack: the broker does not accept a message, as when a queue is full or has crashed."""
 
     name = "nack_publishes"
     points = ("method",)
     needs_channel = True
-    not_here = UNCONFIRMED
+    unmet = UNCONFIRMED
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Only a channel in confirm mode can be told."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the channel is in confirm mode, without which it gets no nacks."""
         return occasion.content is not None and occasion.channel is not None and occasion.channel.confirms is not None
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Owe the publisher a nack, and put the message nowhere."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Owe the publisher a nack and discard the message."""
         channel, content, method = occasion.channel, occasion.content, occasion.method
         assert channel is not None
         assert content is not None
@@ -40,14 +40,14 @@ class NackPublish(Fault):
 
 
 class WithholdConfirm(Fault):
-    """The broker takes a message and its publisher never hears of it."""
+    """A missing confirm: the broker accepts a message and never confirms it."""
 
     name = "withhold_confirms"
     points = ("confirm",)
-    not_here = UNCONFIRMED
+    unmet = UNCONFIRMED
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Owe the publisher nothing; no later confirm may cover this one."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Withhold the confirm. No later confirm covers this publish."""
         channel = occasion.channel
         assert channel is not None
         assert channel.confirms is not None
@@ -56,24 +56,24 @@ class WithholdConfirm(Fault):
 
 
 class DelayConfirm(Fault):
-    """The broker takes a message and its publisher hears of it later."""
+    """A late confirm: the broker accepts a message and confirms it later."""
 
     name = "delay_confirms"
     points = ("confirm",)
-    not_here = UNCONFIRMED
+    unmet = UNCONFIRMED
 
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:
-            raise ValueError(f"a delay of {seconds!r} seconds is none")
+            raise ValueError(f"seconds={seconds!r} must be above 0")
         self.span_us = round(seconds * SECOND_US)
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Owe it later."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Hold the confirm back for the delay."""
         channel = occasion.channel
         assert channel is not None
         assert channel.confirms is not None
         channel.confirms.withheld[occasion.sequence] = None
-        occasion.keep_until(self.name, self.span_us, partial(_confirm, occasion, channel))
+        occasion.hold_for(self.name, self.span_us, partial(_confirm, occasion, channel))
         return True
 
 
@@ -83,6 +83,6 @@ def _confirm(occasion: Occasion, channel: Channel) -> None:
     assert channel.confirms is not None
     assert occasion.source is not None
     channel.confirms.settle(occasion.sequence, occasion.source, occasion.is_taken)
-    # Told while it still counts as withheld, so that it covers no other.
+    # Sent while it still counts as withheld, so that it covers no other publish.
     channel.flush_confirms()
     del channel.confirms.withheld[occasion.sequence]

@@ -1,6 +1,6 @@
-"""A rule: which fault, on which occasions, after how many of them and how often. It is also the handle a test holds.
+"""A rule: which fault applies, on which occasions, after how many of them, and how often. It is also the test's handle.
 
-It raises, at the line that wrote it, for what cannot be meant, and names the nearest spelling.
+An invalid rule raises at the line that adds it. The error suggests the closest spelling.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from leveret.core.wire import methods as wire
 from leveret.errors import did_you_mean
 from leveret.faults.fault import Fault, Point
 from leveret.observe.matching import Matcher, is_equal
+from leveret.observe.wording import count_text
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 ACCEPT: Final = "accept"
 _METHODS: Final = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Method)]
-# A client's channel.close-ok is no step of its own: it frees a number.
+# A client's channel.close-ok only frees a channel number, so rules cannot wait for it.
 CLIENT_METHODS: Final = {kind.NAME: kind for kind in wire.CLIENT_METHODS.values() if kind.NAME != "channel.close-ok"}
 SERVER_METHODS: Final = {kind.NAME: kind for kind in _METHODS if hasattr(kind, "encode")} | {
     wire.BasicDeliver.NAME: wire.BasicDeliver
@@ -31,30 +32,40 @@ NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACC
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")
 _SENT_WITH_MESSAGE: Final = ("basic.deliver", "basic.get-ok", "basic.return")
 PLACES: Final = ("client", "connection", "channel", "queue", "consumer")
-# So many of the values that were seen instead are told.
+# The complaint about an unused rule lists at most this many of the values it saw instead.
 _SHOWN_MISSES: Final = 4
 OPTIONS: Final = ("on", "do", "after", "times", "probability", "optional", "sent_by", *PLACES)
+# What the name of a point means to the user, for the error about a fault that cannot apply where its rule waits.
+_POINT_TEXTS: Final[dict[Point, str]] = {
+    "accept": f"new connections (on={ACCEPT!r})",
+    "method": "methods that clients send",
+    "reply": "methods that the broker sends",
+    "deliver": "basic.deliver",
+    "confirm": "basic.publish",
+    "event": "events",
+    "now": "what exists at once (without on=)",
+}
 
 
 class Misses:
-    """These are the occasions a rule waited for that were not meant, and what they were instead."""
+    """The occasions that a rule waited for but that did not match, by reason."""
 
     __slots__ = ("_count", "_reasons")
 
     def __init__(self) -> None:
         self._count = 0
-        # By reason, the first few different values.
+        # The first few different values, by reason.
         self._reasons: Final[dict[str, dict[str, None]]] = {}
 
     def note(self, reason: str, *found: object) -> None:
-        """One more, for this reason."""
+        """Count one more occasion for this reason."""
         self._count += 1
         values = self._reasons.setdefault(reason, {})
         if len(values) < _SHOWN_MISSES:
             values.update(dict.fromkeys(map(repr, found)))
 
-    def told(self, on: str) -> str:
-        """What came instead: "2 basic.publish came, clients seen: 'shop'"; "nothing matched" when nothing came."""
+    def summary(self, on: str) -> str:
+        """Return what was seen, such as "2 basic.publish came, clients seen: 'shop'", or else "nothing matched"."""
         if not self._count:
             return "nothing matched"
         came = [f"{self._count} {on} came"] if on != "now" else []
@@ -63,7 +74,7 @@ class Misses:
 
 
 class Rule:
-    """This says when a fault strikes; `fired` counts how often it has."""
+    """A fault and when it applies. `fired` counts how often it has applied."""
 
     def __init__(
         self,
@@ -79,10 +90,10 @@ class Rule:
         matcher: Mapping[str, object],
     ) -> None:
         if not isinstance(do, Fault):
-            raise TypeError(_no_fault_text(do))
+            raise TypeError(_not_a_fault_text(do))
         self.fault = do
         self.point: Final = _point(on, sent_by, do)
-        # What it waits for; "now" for what happens when the rule is added.
+        # The name of the occasions it waits for; "now" without `on=`.
         self.on: Final = on if on is not None else "now"
         self.after: Final = _count("after", after, 0)
         self.times: Final = None if times is None else _count("times", times, 1)
@@ -91,29 +102,43 @@ class Rule:
         self.places: Final = {name: value for name, value in places.items() if value is not None}
         self.matcher: Final = Matcher(matcher, also_known=OPTIONS)
         self._refuse_impossible()
-        # How often it struck; how many occasions matched, whether it struck or not; and those that did not, with what
-        # was in the way.
+        # How often the fault has applied.
         self.fired = 0
+        # How many occasions have matched, including those that `after` and `probability` let pass.
         self.seen = 0
         self.misses: Final = Misses()
         self.is_removed = False
-        # Whether a test has been told that it never fired.
+        # Whether a test has already failed because the rule never fired.
         self.is_reported = False
         self.on_remove: Callable[[Rule], None] | None = None
         self.on_unused: Callable[[Rule], None] | None = None
 
     def _refuse_impossible(self) -> None:
         if self.point == "event" and self.fault.needs_connection and "conn" not in events.FIELDS[self.on]:
-            raise ValueError(f"{self.fault.name} cannot act on {self.on}, which is no connection's doing")
+            raise ValueError(
+                f"on={self.on!r}: {self.fault.name} needs a connection, and this event has none; "
+                "wait for a method, or for an event of a connection"
+            )
         if self.fault.needs_channel and self.on.startswith("connection."):
-            raise ValueError(f"{self.fault.name} cannot act on {self.on}, which belongs to no channel")
+            raise ValueError(
+                f"on={self.on!r}: {self.fault.name} needs a channel, and this method has none; "
+                "wait for a method of a channel"
+            )
         if self.point == "now" and self.after:
-            raise ValueError(f"{self.fault.name} strikes at once and has nothing to wait for: name it with on=")
+            raise ValueError(
+                f"after={self.after!r}: without on=, {self.fault.name} applies at once and counts no occasions; "
+                "name a method or an event with on="
+            )
         if self.matcher.criteria and not self._may_have_message:
-            raise ValueError(f"there is no message on {self.on} that {self.matcher!r} could match")
+            raise ValueError(
+                f"{self.matcher!r} never matches: {self.on} has no message; "
+                "leave it out, or wait for a method or an event that has a message"
+            )
         for place in self.places:
             if not self._may_have(place):
-                raise ValueError(f"{self.on} has no {place}, so {place}={self.places[place]!r} never matches")
+                raise ValueError(
+                    f"{place}={self.places[place]!r} never matches: {self.on} has no {place}; leave {place}= out"
+                )
 
     @property
     def _may_have_message(self) -> bool:
@@ -140,25 +165,25 @@ class Rule:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it will never strike again."""
+        """Whether it will never fire again."""
         return self.is_removed or (self.times is not None and self.fired >= self.times)
 
     @property
     def is_unused(self) -> bool:
-        """Whether it should have struck and has not; where chance decides, an occasion is enough."""
-        is_lucky = self.probability is not None and self.seen > self.after
-        return not self.fired and not self.optional and not is_lucky
+        """Whether it should have fired and has not. With a probability, one chance to fire is enough."""
+        had_chance = self.probability is not None and self.seen > self.after
+        return not self.fired and not self.optional and not had_chance
 
-    def takes(self, occasion: Occasion, dice: Dice) -> bool:
-        """Whether to strike on this occasion; counts both."""
+    def fires(self, occasion: Occasion, dice: Dice) -> bool:
+        """Return whether to apply the fault on this occasion, and count the match."""
         if self.is_spent or not self._matches(occasion):
             return False
         refusal = occasion.refusal
         if refusal is not None:
             self.misses.note("refused", refusal)
             return False
-        if not self.fault.applies(occasion):
-            self.misses.note(self.fault.not_here)
+        if not self.fault.can_apply(occasion):
+            self.misses.note(self.fault.unmet)
             return False
         self.seen += 1
         if self.seen <= self.after:
@@ -181,7 +206,7 @@ class Rule:
         return False
 
     def remove(self) -> None:
-        """Strike no more, and undo what lasts; removing twice is fine."""
+        """Stop firing and undo lasting effects. Removing a rule twice is fine."""
         if self.on_remove is not None:
             self.on_remove(self)
 
@@ -197,9 +222,9 @@ class Rule:
             self.on_unused(self)
 
     def complaint(self) -> str:
-        """What is wrong when it never fired."""
-        waited = f"{self.seen} such occasions, after={self.after}" if self.seen else self.misses.told(self.on)
-        return f"{self!r} never fired: {waited}"
+        """Return the text for a rule that never fired."""
+        matched = f"{count_text(self.seen, 'occasion')} matched, after={self.after}"
+        return f"{self!r} never fired: {matched if self.seen else self.misses.summary(self.on)}"
 
     def __repr__(self) -> str:
         parts = [f"on {self.on}"] if self.on != "now" else []
@@ -211,15 +236,15 @@ class Rule:
         return f"<{self.fault!r} {', '.join(parts)}>" if parts else f"<{self.fault!r}>"
 
 
-def _no_fault_text(do: object) -> str:
-    """What to write instead of something that is no fault: a name, a class, or nothing."""
+def _not_a_fault_text(do: object) -> str:
+    """Return the error for a `do` that is not a fault: a name, a class, or None."""
     from leveret import faults
 
     kinds = {name: kind for name, kind in vars(faults).items() if isinstance(kind, type) and issubclass(kind, Fault)}
     named = [name for name, kind in kinds.items() if do is kind or (isinstance(do, str) and do in (name, kind.name))]
     name = named[0] if named else "ResetPeer"
-    given = "no fault is given with do=" if do is None else f"do={do!r} is no fault"
-    return f"{given}; give one, as in do={name}(...), from leveret.faults import {name}"
+    given = "do= is missing" if do is None else f"do={do!r} is not a fault"
+    return f"{given}; pass an instance of a fault, such as do={name}(...) (from leveret.faults import {name})"
 
 
 def _shown(value: object) -> str:
@@ -239,13 +264,13 @@ def _place(occasion: Occasion, place: str) -> object:
 
 
 def _point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
-    """Where a rule is asked; raises ValueError for a name that does not exist or that the fault cannot act on."""
+    """Return the point of a rule. Raises ValueError if the name is unknown or the fault cannot apply there."""
     if sent_by not in (None, "client", "broker"):
-        raise ValueError(f"sent_by={sent_by!r} is neither 'client' nor 'broker'")
+        raise ValueError(f"sent_by={sent_by!r} is unknown; expected 'client' or 'broker'")
     point = _named_point(on, sent_by, fault)
     if point not in fault.points:
-        where = f"on {on}" if on is not None else "at once: name a method or an event with on="
-        raise ValueError(f"{fault.name} cannot act {where}")
+        wrong = f"{fault.name} needs on=" if on is None else f"on={on!r}: {fault.name} cannot apply there"
+        raise ValueError(f"{wrong}; it applies to {', '.join(_POINT_TEXTS[name] for name in fault.points)}")
     return point
 
 
@@ -262,18 +287,18 @@ def _named_point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
     if on in SERVER_METHODS and sent_by != "client":
         return "deliver" if on == "basic.deliver" else "reply"
     if on in CLIENT_METHODS or on in SERVER_METHODS:
-        raise ValueError(f"{on} is never sent by the {sent_by}")
+        raise ValueError(f"sent_by={sent_by!r}: the {sent_by} never sends {on}; leave sent_by= out")
     hint = did_you_mean(on, NAMES) or "; expected an AMQP method like basic.publish, or an event like delivered"
     raise ValueError(f"unknown method or event {on!r}{hint}")
 
 
 def _count(name: str, value: object, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r} is no number of occasions from {least} on")
+        raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
     return value
 
 
 def _probability(value: float | None) -> float | None:
     if value is not None and not 0 < value <= 1:
-        raise ValueError(f"probability={value!r} is not above 0 and at most 1")
+        raise ValueError(f"probability={value!r} must be above 0 and at most 1")
     return value

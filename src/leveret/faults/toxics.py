@@ -1,7 +1,7 @@
-"""What befalls the octets of a connection: silence, a slow line, small pieces, a stall, a wrong octet, an early end.
+"""Faults of the bytes of a connection: silence, low bandwidth, small pieces, a stall, a wrong byte, an early end.
 
-A fault of this kind puts an effect on the connection it strikes. The effect sees what is received and what is to be
-sent, and lasts until the rule is removed or the connection ends. Delays are timers of the broker's clock.
+A fault of this kind puts an effect on a connection. The effect sees the bytes that are received and those to be sent.
+It lasts until the rule is removed or the connection ends. Delays are timers of the broker's clock.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ _DIRECTIONS = ("both", "to_client", "to_broker")
 
 
 class Effect:
-    """This lets everything pass; others keep, change or swallow some of it."""
+    """The base class of effects, which lets all bytes pass. Others hold back, change or drop some of them."""
 
     def __init__(self, connection: Connection, node: Node) -> None:
         self.connection, self.node = connection, node
 
     def received(self, octets: bytes) -> bytes:
-        """What the broker hears now."""
+        """Return the bytes that the broker receives now."""
         return octets
 
     def to_send(self, octets: bytes) -> bytes:
-        """What the client hears now."""
+        """Return the bytes that the client receives now."""
         return octets
 
     def end(self) -> None:
-        """Let go of what is kept: the effect is over."""
+        """End the effect and release the bytes that it holds back."""
 
 
 class Effects:
-    """What befalls one connection, in the order it was put there."""
+    """The effects on one connection, oldest first."""
 
     def __init__(self) -> None:
         self.effects: list[Effect] = []
 
     def received(self, octets: bytes) -> bytes:
-        """What the broker hears now."""
+        """Return the bytes that the broker receives now."""
         for effect in self.effects:
             octets = effect.received(octets)
         return octets
 
     def to_send(self, chunks: list[bytes]) -> list[bytes]:
-        """What the client hears now."""
+        """Return the bytes that the client receives now."""
         octets = b"".join(chunks)
         for effect in self.effects:
             octets = effect.to_send(octets)
@@ -66,51 +66,51 @@ class ByteFault(Fault):
 
     def __init__(self, direction: Direction = "both") -> None:
         if direction not in _DIRECTIONS:
-            raise ValueError(f"direction={direction!r} is none of {', '.join(_DIRECTIONS)}")
+            raise ValueError(f"direction={direction!r} is unknown; expected 'both', 'to_client' or 'to_broker'")
         self.is_to_client = direction != "to_broker"
         self.is_to_broker = direction != "to_client"
-        self._struck: list[Effect] = []
+        self._effects: list[Effect] = []
 
-    def applies(self, occasion: Occasion) -> bool:
-        """Once a connection."""
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the connection does not have this fault's effect yet."""
         return occasion.connection is not None and all(
-            effect.connection is not occasion.connection for effect in self._struck
+            effect.connection is not occasion.connection for effect in self._effects
         )
 
-    def strike(self, occasion: Occasion) -> bool:
-        """Put the effect there; what is at hand goes on."""
+    def apply(self, occasion: Occasion) -> bool:
+        """Put the effect on the connection. The broker goes on."""
         connection = occasion.connection
         assert connection is not None
         effect = self.effect(connection, occasion.node)
-        self._struck.append(effect)
+        self._effects.append(effect)
         if not isinstance(connection.byte_filter, Effects):
             connection.byte_filter = Effects()
         connection.byte_filter.effects.append(effect)
         return False
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """A new effect for this connection."""
+        """Return a new effect for this connection."""
         return Effect(connection, node)
 
     def end(self, node: Node) -> None:
-        """Take the effects away."""
-        for effect in self._struck:
+        """Remove the effects from their connections."""
+        for effect in self._effects:
             effects = effect.connection.byte_filter
             assert isinstance(effects, Effects)
             effects.effects.remove(effect)
             effect.end()
             if not effects.effects:
                 effect.connection.byte_filter = None
-        self._struck.clear()
+        self._effects.clear()
 
 
 class Blackhole(ByteFault):
-    """Nothing comes through any more, heartbeats included, and no end of the connection is seen."""
+    """A silent connection: nothing gets through, neither heartbeats nor the end of the connection."""
 
     name = "blackhole"
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Swallow everything."""
+        """Return an effect that drops all bytes."""
         return _Silence(connection, node, to_client=self.is_to_client, to_broker=self.is_to_broker)
 
 
@@ -118,7 +118,7 @@ class _Silence(Effect):
     def __init__(self, connection: Connection, node: Node, *, to_client: bool, to_broker: bool) -> None:
         super().__init__(connection, node)
         self._to_client, self._to_broker = to_client, to_broker
-        # A broker that gave the peer up would break the silence.
+        # Without this the broker would close the connection for missed heartbeats and so break the silence.
         connection.silence(is_silent=True)
 
     def received(self, octets: bytes) -> bytes:
@@ -132,48 +132,48 @@ class _Silence(Effect):
 
 
 class Bandwidth(ByteFault):
-    """So many octets a second come through, each way."""
+    """Low bandwidth: so many bytes a second get through, each way."""
 
     name = "bandwidth"
 
     def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
         super().__init__(direction)
         if bytes_per_second < 1:
-            raise ValueError(f"bytes_per_second={bytes_per_second!r} is no speed")
+            raise ValueError(f"bytes_per_second={bytes_per_second!r} must be 1 or more")
         self.bytes_per_second = bytes_per_second
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Keep what is too much at a time."""
-        return _Kept(connection, node, self, self.bytes_per_second)
+        """Return an effect that holds back what exceeds the rate."""
+        return _Throttle(connection, node, self, self.bytes_per_second)
 
 
 class Stall(ByteFault):
-    """Nothing comes through for a time, or until the rule is removed; then all of it."""
+    """A stall: nothing gets through for a time, or until the rule is removed. Then all of it does."""
 
     name = "stall"
 
     def __init__(self, seconds: float | None = None, direction: Direction = "both") -> None:
         super().__init__(direction)
         if seconds is not None and not seconds > 0:
-            raise ValueError(f"a stall of {seconds!r} seconds is none")
+            raise ValueError(f"seconds={seconds!r} must be above 0, or None to stall until the rule is removed")
         self.seconds = seconds
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Keep everything."""
-        effect = _Kept(connection, node, self, 0)
+        """Return an effect that holds back all bytes."""
+        effect = _Throttle(connection, node, self, 0)
         if self.seconds is not None:
             node.timers.add(node.now + round(self.seconds * SECOND_US), effect.end)
         return effect
 
 
-class _Kept(Effect):
-    """Octets that wait: none go at rate 0, all of them once it has ended."""
+class _Throttle(Effect):
+    """Bytes that wait for their turn: at rate 0 none get through until the effect ends."""
 
     def __init__(self, connection: Connection, node: Node, fault: ByteFault, rate: int) -> None:
         super().__init__(connection, node)
         self._fault, self._rate = fault, rate
         self._incoming = self._outgoing = b""
-        # When the next octet may go, either way.
+        # When the next byte may pass, by direction.
         self._in_at = self._out_at = node.now
         self._is_over = False
 
@@ -181,11 +181,11 @@ class _Kept(Effect):
         if self._is_over or not self._fault.is_to_broker:
             return octets
         self._incoming += octets
-        piece, self._in_at = self._allowed(self._incoming, self._in_at, self._hear)
+        piece, self._in_at = self._allowed(self._incoming, self._in_at, self._receive_more)
         self._incoming = self._incoming[len(piece) :]
         return piece
 
-    def _hear(self) -> None:
+    def _receive_more(self) -> None:
         piece = self.received(b"")
         if piece:
             self.connection.take_octets(piece)
@@ -195,26 +195,26 @@ class _Kept(Effect):
             return octets
         self._outgoing += octets
         if self.connection.is_closed or self.connection.is_reset:
-            # The end of a connection waits for nobody.
+            # The end of a connection does not wait for bytes that are held back.
             rest, self._outgoing = self._outgoing, b""
             return rest if self._rate else b""
         piece, self._out_at = self._allowed(self._outgoing, self._out_at, self.connection.mark_dirty)
         self._outgoing = self._outgoing[len(piece) :]
         return piece
 
-    def _allowed(self, kept: bytes, free_at: int, go_on: Callable[[], None]) -> tuple[bytes, int]:
-        """What may go now, and when the next may; `go_on` is called then."""
+    def _allowed(self, waiting: bytes, free_at: int, resume: Callable[[], None]) -> tuple[bytes, int]:
+        """Return what may pass now, and when more may. `resume` is called at that time."""
         now = self.node.now
-        if not self._rate or not kept or free_at > now:
+        if not self._rate or not waiting or free_at > now:
             return b"", free_at
-        # A tenth of a second's worth at a time.
-        piece = kept[: max(1, self._rate // 10)]
+        # At most a tenth of a second's worth at a time.
+        piece = waiting[: max(1, self._rate // 10)]
         free_at = now + len(piece) * SECOND_US // self._rate
-        self.node.timers.add(free_at, go_on)
+        self.node.timers.add(free_at, resume)
         return piece, free_at
 
     def end(self) -> None:
-        """Let all of it go."""
+        """Release all bytes that wait."""
         if self._is_over:
             return
         self._is_over = True
@@ -227,18 +227,18 @@ class _Kept(Effect):
 
 
 class Slicer(ByteFault):
-    """Octets come through in pieces of so many: each is a write, and a read, of its own."""
+    """Small pieces: bytes get through `size` at a time, each piece in a read or a write of its own."""
 
     name = "slicer"
 
     def __init__(self, size: int = 1, direction: Direction = "both") -> None:
         super().__init__(direction)
         if size < 1:
-            raise ValueError(f"pieces of {size!r} octets are none")
+            raise ValueError(f"size={size!r} must be 1 or more bytes")
         self.size = size
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Cut."""
+        """Return an effect that slices."""
         return _Slices(connection, node, self, self.size)
 
 
@@ -272,18 +272,18 @@ class _Slices(Effect):
 
 
 class Corrupt(ByteFault):
-    """The nth octet from here on is another one, each way."""
+    """A wrong byte: the nth byte from now on is inverted, each way."""
 
     name = "corrupt"
 
     def __init__(self, byte: int = 1, direction: Direction = "to_client") -> None:
         super().__init__(direction)
         if byte < 1:
-            raise ValueError(f"byte={byte!r}: count from 1")
+            raise ValueError(f"byte={byte!r} must be 1 or more; 1 is the next byte")
         self.byte = byte
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Count, and turn one around."""
+        """Return an effect that inverts one byte."""
         return _Corruption(connection, node, self, self.byte)
 
 
@@ -303,14 +303,17 @@ class _Corruption(Effect):
 
 
 def _corrupted(octets: bytes, left: int) -> tuple[bytes, int]:
-    """The octets with the one turned around that is `left` away, and how far it is from their end; 0 once done."""
+    """Return the bytes with the one at distance `left` inverted, and the distance that is left after them.
+
+    The distance counts from 1; 0 means that the byte has been inverted.
+    """
     if not left or left > len(octets):
         return octets, max(left - len(octets), 0)
     return octets[: left - 1] + bytes([octets[left - 1] ^ 0xFF]) + octets[left:], 0
 
 
 class LimitData(ByteFault):
-    """The connection is reset after so many octets to the client, in the middle of a frame if it happens so."""
+    """A limit of data: the connection is reset after so many bytes to the client, even in the middle of a frame."""
 
     name = "limit_data"
 
@@ -321,7 +324,7 @@ class LimitData(ByteFault):
         self.bytes = bytes
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Count, and reset."""
+        """Return an effect that resets the connection at the limit."""
         return _Cut(connection, node, self.bytes)
 
 
@@ -341,7 +344,7 @@ class _Cut(Effect):
 
 
 class HalfClose(ByteFault):
-    """The broker ends its side of the connection: the client reads to an end, and what it sends is still heard."""
+    """A half-closed connection: the client reads the end of the stream, and the broker still receives what it sends."""
 
     name = "half_close"
 
@@ -349,11 +352,11 @@ class HalfClose(ByteFault):
         super().__init__("to_client")
 
     def effect(self, connection: Connection, node: Node) -> Effect:
-        """Let what waits to be sent through, and end."""
-        return _HalfEnd(connection, node)
+        """Return an effect that sends what is waiting and then closes the broker's side."""
+        return _HalfClosed(connection, node)
 
 
-class _HalfEnd(Effect):
+class _HalfClosed(Effect):
     def __init__(self, connection: Connection, node: Node) -> None:
         super().__init__(connection, node)
         self._left = connection.output_bytes
@@ -367,5 +370,5 @@ class _HalfEnd(Effect):
         return piece
 
     def end(self) -> None:
-        # What has ended does not begin again.
+        # A half-closed socket cannot be opened again, so the broker's side stays closed.
         self.connection.half_close()
