@@ -105,14 +105,14 @@ def watch(item: pytest.Item, broker: Broker) -> None:
         from leveret.exploration.watcher import Watcher
 
         play.broker, play.watcher = broker, Watcher(broker, play.run.schedule, play.settings.kinds)
-        play.watcher.watch()
+        play.watcher.start()
 
 
 def end_watch(item: pytest.Item) -> None:
     """Number no more: what comes now is not the test's, but its fixtures' end."""
     play = item.stash.get(_PLAY, None)
     if play is not None and play.watcher is not None and play.broker is not None:
-        play.watcher.end()
+        play.watcher.stop()
 
 
 def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -194,7 +194,7 @@ class Playing:
         """The reports of the run that is to be told."""
         from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
-        from leveret.exploration.telling import divergence_text
+        from leveret.exploration.report import divergence_text
 
         plain = self._play(Schedule())
         if plain.run.has_failed or not _have_passed(plain.reports):
@@ -203,7 +203,7 @@ class Playing:
         if found.failed_runs:
             return self._reports_of(found)
         if not found.run_count:
-            return _with_failure(plain.reports, self._settings.nothing_text(found))
+            return _with_failure(plain.reports, self._settings.no_steps_text(found))
         if found.diverged_runs and self._settings.only is not None:
             return _with_failure(plain.reports, f"{divergence_text(found)}\nnothing was explored")
         if found.diverged_runs:
@@ -221,7 +221,7 @@ class Playing:
             # The parent of a test needs all that its neighbours do.
             play.reports = runtestprotocol(self._item, log=False, nextitem=self._item.parent)  # type: ignore[arg-type]
         if play.broker is not None and play.watcher is not None:
-            play.run.look_at(play.broker, play.watcher)
+            play.run.collect(play.broker, play.watcher)
         if play.run.has_failed:
             self._failed.append(play)
         return play
@@ -229,13 +229,13 @@ class Playing:
     def _plain_failure(self, plain: Play) -> list[pytest.TestReport]:
         if plain.run.hang is None:
             return plain.reports
-        from leveret.exploration.telling import plain_hang_text
+        from leveret.exploration.report import plain_hang_text
 
         return self._ended(plain, plain_hang_text(plain.run))
 
     def _reports_of(self, found: Exploration) -> list[pytest.TestReport]:
         """Those of the first run that failed, with what exploration has to say of it."""
-        from leveret.exploration.telling import failure_text
+        from leveret.exploration.report import failure_text
 
         run = found.failed_runs[0]
         play = next(play for play in self._failed if play.run is run)

@@ -73,7 +73,7 @@ def test_steps_have_the_same_names_in_every_run():
     assert "conn 2 chan 1 server->client basic.deliver #1" in runs[0].steps
 
 
-def test_confirms_are_steps_of_their_own_however_the_octets_came():
+def test_each_confirm_is_a_step_however_the_bytes_arrived():
     def pipelined(broker):
         broker.declare_queue("work")
         connection = kombu.Connection(broker.url)
@@ -88,7 +88,7 @@ def test_confirms_are_steps_of_their_own_however_the_octets_came():
         assert sum("server->client basic.ack" in step for step in steps) == 20
 
 
-def test_the_line_of_the_report_replays_what_it_reports():
+def test_the_replay_line_of_the_report_repeats_the_failure():
     failure = failure_of(publish_once)
     line = next(text for text in str(failure).splitlines() if "leveret.explore(" in text)
 
@@ -99,32 +99,32 @@ def test_the_line_of_the_report_replays_what_it_reports():
     assert again.value.exploration.run_count == 1
 
 
-def test_all_that_fails_is_listed_when_it_keeps_going():
+def test_keep_going_lists_every_failure():
     failure = failure_of(publish_once, on="basic.publish", faults=["lost before", "lost after"], keep_going=True)
 
     assert failure.exploration.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
     steps = len(failure.exploration.steps)
-    assert f"Of 2 schedules over {steps} steps, 1 went well, 1 failed." in str(failure)
+    assert f"Of 2 schedules over {steps} steps, 1 passed, 1 failed." in str(failure)
 
 
-def test_what_the_scenario_raised_is_the_cause():
+def test_the_error_of_the_scenario_is_the_cause():
     failure = failure_of(publish_once)
 
     assert isinstance(failure.__cause__, AssertionError)
-    assert "So the scenario failed:\n  AssertionError: assert_published(''" in str(failure)
+    assert "How the scenario failed:\n  AssertionError: assert_published(''" in str(failure)
 
 
-def test_a_scenario_that_fails_plainly_raises_its_own_error():
+def test_a_scenario_that_fails_without_a_fault_raises_its_own_error():
     def broken(broker):
         raise LookupError("of its own")
 
     with pytest.raises(LookupError, match="of its own") as error:
         leveret.explore(broken)
 
-    assert error.value.__notes__ == ["This is the plain run: no fault was placed yet."]
+    assert error.value.__notes__ == ["This is the plain run: it had no fault."]
 
 
-def test_a_step_that_does_not_come_again_is_told():
+def test_a_step_that_does_not_occur_again_is_reported():
     calls = []
 
     def fickle(broker):
@@ -135,7 +135,7 @@ def test_a_step_that_does_not_come_again_is_told():
             for _ in range(2 if len(calls) == 1 else 1):
                 channel.basic_publish("", "work", b"1")
 
-    with pytest.warns(leveret.LeveretWarning, match="a step did not come again, in two tries") as told:
+    with pytest.warns(leveret.LeveretWarning, match="a step did not occur again in two runs") as told:
         found = leveret.explore(fickle, on="basic.publish", faults=Drop())
 
     assert "1 schedule of 2 diverged" in str(told[0].message)
@@ -143,10 +143,10 @@ def test_a_step_that_does_not_come_again_is_told():
     assert (found.run_count, found.passed_count) == (2, 1)
 
 
-def test_a_replay_whose_step_never_comes_fails():
+def test_a_replay_whose_step_never_occurs_fails():
     failure = failure_of(careful, only="lost before conn 9 chan 1 client->server basic.ack #1")
 
-    assert "a step did not come again, in two tries:\n  lost before conn 9 chan 1 client->server basic.ack" in str(
+    assert "a step did not occur again in two runs:\n  lost before conn 9 chan 1 client->server basic.ack" in str(
         failure
     )
     assert "nothing was explored" in str(failure)
@@ -177,7 +177,7 @@ def test_a_coroutine_may_explore():
     assert asyncio.run(explore()).run_count > 0
 
 
-def test_a_message_that_was_confirmed_and_swallowed_is_found_without_an_assert():
+def test_a_confirmed_message_that_a_fault_dropped_fails_without_an_assert():
     def publish(broker):
         broker.declare_queue("work")
         publish_confirmed(broker, b"1", b"2")
@@ -187,12 +187,12 @@ def test_a_message_that_was_confirmed_and_swallowed_is_found_without_an_assert()
     assert str(failure).startswith("one fault is enough: drop conn 1 chan 1 client->server basic.publish #1\n")
     assert (
         "Confirmed and lost:\n"
-        "  '1', published to the default exchange with key 'work', was confirmed and is lost: the fault swallowed it\n"
+        "  '1', published to the default exchange with key 'work', was confirmed and is lost: the fault dropped it\n"
     ) in str(failure)
     assert "faults=[...], only=" in str(failure)
 
 
-def test_a_message_that_was_confirmed_and_not_persistent_is_lost_in_a_restart():
+def test_a_confirmed_transient_message_is_lost_in_a_restart():
     def publish(broker):
         broker.declare_queue("work")
         publish_confirmed(broker, b"1", properties=None)
@@ -206,7 +206,7 @@ def test_a_message_that_was_confirmed_and_not_persistent_is_lost_in_a_restart():
     assert "publish it with delivery_mode=2" in str(failure)
 
 
-def test_a_message_whose_publisher_was_never_told_may_be_lost():
+def test_a_message_whose_confirm_never_arrived_may_be_lost():
     def publish(broker):
         broker.declare_queue("work")
         publish_confirmed(broker, b"1", properties=None)
@@ -216,7 +216,7 @@ def test_a_message_whose_publisher_was_never_told_may_be_lost():
     assert found.passed_count == found.run_count == 1
 
 
-def test_a_message_that_a_queue_dropped_by_its_rules_is_accounted_for():
+def test_a_message_dropped_by_a_queue_limit_is_accounted_for():
     def publish(broker):
         broker.declare_queue("dead")
         broker.declare_queue(
@@ -237,11 +237,14 @@ def wait_for_ever_once_lost(broker):
         threading.Event().wait()
 
 
-def test_a_scenario_that_hangs_is_ended_and_told_where_it_stood():
+def test_a_scenario_that_hangs_is_ended_and_its_line_reported():
     failure = failure_of(wait_for_ever_once_lost, limit=0.5, on="basic.publish")
 
-    assert "So the scenario failed:\n  it did not end within 0.5 s: it waited at " in str(failure)
-    assert "in wait_for_ever_once_lost; it did not end when its broker stopped, and was left behind\n" in str(failure)
+    assert "How the scenario failed:\n  it did not end within 0.5 s: it was waiting at " in str(failure)
+    assert (
+        "in wait_for_ever_once_lost; it did not end when its broker stopped either, so its thread is still running\n"
+        in str(failure)
+    )
     assert "work   0      0        -" in str(failure)
 
 
@@ -263,11 +266,11 @@ def test_a_coroutine_that_hangs_is_cancelled():
     failure = failure_of(scenario, limit=0.5, on="queue.declare")
 
     assert ended == [True]
-    assert "it did not end within 0.5 s: it waited at " in str(failure)
-    assert "left behind" not in str(failure)
+    assert "it did not end within 0.5 s: it was waiting at " in str(failure)
+    assert "still running" not in str(failure)
 
 
-def test_a_plain_run_that_hangs_is_told_as_such():
+def test_a_plain_run_that_hangs_is_reported_as_such():
     failure = failure_of(lambda broker: threading.Event().wait(), limit=0.2)
 
     assert str(failure).startswith("the plain run, without a fault, failed: it did not end within 0.2 s")
@@ -293,7 +296,7 @@ def test_two_faults_are_found_where_one_is_not_enough():
 
 
 @pytest.mark.parametrize("prefetch", [0, 1])
-def test_a_delivery_out_of_order_comes_after_the_next_and_says_that_it_may_have_been_seen(prefetch):
+def test_a_delivery_out_of_order_comes_after_the_next_one_and_is_flagged_redelivered(prefetch):
     seen = []
 
     def consume(broker):
@@ -315,10 +318,10 @@ def test_a_delivery_out_of_order_comes_after_the_next_and_says_that_it_may_have_
 
     assert seen[0] == (b"2", False)
     assert (b"1", True) in seen
-    assert "    *** this comes late, behind what follows it, flagged as redelivered ***" in str(failure)
+    assert "    *** this is overtaken by what follows it and comes late, flagged as redelivered ***" in str(failure)
 
 
-def test_a_delivery_that_nothing_can_overtake_comes_all_the_same():
+def test_a_delivery_that_nothing_can_overtake_still_comes():
     def consume(broker):
         broker.declare_queue("work")
         channel = connect(broker)
@@ -333,7 +336,7 @@ def test_a_delivery_that_nothing_can_overtake_comes_all_the_same():
     assert leveret.explore(consume, faults="out of order").run_count == 1
 
 
-def test_a_fault_of_ones_own_is_placed_where_it_can_act():
+def test_a_custom_fault_is_placed_where_it_can_apply():
     def declare(broker):
         def once():
             channel = connect(broker)
@@ -363,7 +366,7 @@ def test_only_what_the_reported_run_logged_is_shown(caplog):
     assert logged == ["run 1", f"run {len(count)}"]
 
 
-def test_what_ended_another_thread_is_told():
+def test_the_error_of_another_thread_is_reported():
     def scenario(broker):
         broker.declare_queue("work")
         thread = threading.Thread(target=lambda: connect(broker).queue_declare("other", durable=True), name="helper")
@@ -373,27 +376,27 @@ def test_what_ended_another_thread_is_told():
 
     failure = failure_of(scenario, on="queue.declare")
 
-    assert "What ended meanwhile:\n  helper ended with pika.exceptions.StreamLostError" in str(failure)
+    assert "Errors in other threads:\n  helper ended with pika.exceptions.StreamLostError" in str(failure)
 
 
-def test_what_leveret_is_asked_for_is_checked_at_once():
-    with pytest.raises(ValueError, match="pairs=-1 is no number of pairs"):
+def test_invalid_arguments_raise_at_once():
+    with pytest.raises(ValueError, match="pairs=-1 must be 0 or more"):
         leveret.explore(careful, pairs=-1)
-    with pytest.raises(ValueError, match="limit=0 seconds leave no time"):
+    with pytest.raises(ValueError, match="limit=0 must be above 0, in seconds for each run"):
         leveret.explore(careful, limit=0)
-    with pytest.raises(ValueError, match="there is no step for on='tx\\.\\*' and lost before"):
+    with pytest.raises(ValueError, match="on='tx\\.\\*' matches no step for lost before"):
         leveret.explore(careful, on="tx.*", faults="lost before")
-    with pytest.raises(ValueError, match=r"for on='basic.pubish' and .*; did you mean 'basic.publish'"):
+    with pytest.raises(ValueError, match=r"on='basic.pubish' matches no step for .*; did you mean 'basic.publish'"):
         leveret.explore(careful, on="basic.pubish")
     with pytest.raises(
         TypeError, match=r"has no keyword 'timeout'; it takes faults, on, .* limit, .* of leveret.Broker"
     ):
         leveret.explore(careful, timeout=3)
-    with pytest.raises(ValueError, match="no client has spoken to the broker"):
+    with pytest.raises(ValueError, match="no client connected to the broker"):
         leveret.explore(lambda broker: None)
 
 
-def test_further_words_are_the_brokers():
+def test_further_keywords_go_to_the_broker():
     versions = []
 
     def scenario(broker):
@@ -414,7 +417,7 @@ def test_clients_with_names_may_connect_in_any_order():
     assert found.passed_count == found.run_count == 2
 
 
-def test_the_second_connection_of_a_name_is_told_from_the_first():
+def test_two_connections_of_the_same_name_are_distinct():
     def twice(broker):
         for _ in range(2):
             connect(broker, name="shop-4711815").connection.close()
@@ -428,7 +431,7 @@ def test_the_second_connection_of_a_name_is_told_from_the_first():
 
 
 @pytest.mark.parametrize("connection", ["shop", "1"])
-def test_a_connection_with_a_name_is_found_by_either(connection):
+def test_a_named_connection_is_found_by_name_or_by_number(connection):
     def once(broker):
         connect(broker, name="shop").connection.close()
 
@@ -439,7 +442,7 @@ def test_a_connection_with_a_name_is_found_by_either(connection):
     assert found.passed_count == 1
 
 
-def test_the_log_says_how_far_it_has_come(caplog):
+def test_progress_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="leveret.exploration")
 
     found = leveret.explore(careful, faults=[Nothing()])

@@ -84,7 +84,7 @@ JOBS = """
 """
 
 
-def test_a_test_is_run_once_plainly_and_once_for_each_fault_and_reported_once(run):
+def test_a_test_runs_without_a_fault_then_with_each_and_is_reported_once(run):
     result = run(JOBS, "-v")
 
     result.assert_outcomes(passed=1, failed=1)
@@ -104,12 +104,12 @@ def test_a_test_is_run_once_plainly_and_once_for_each_fault_and_reported_once(ru
             "  'job' to the default exchange, key 'done', was never published",
             "Replay it:",
             "  pytest '*::test_a_job_is_done[[]Hasty[]]' --leveret-explore-only='lost after conn 1 * basic.ack #1'",
-            "Of * schedules over * steps, * went well, 1 failed.",
+            "Of * schedules over * steps, * passed, 1 failed.",
         ]
     )
 
 
-def test_what_was_logged_and_seen_is_that_of_the_reported_run_alone(run):
+def test_only_the_reported_run_shows_its_logs_and_events(run):
     # Without the summary, which repeats errors where CI is set.
     result = run(JOBS, "-k", "Hasty", "-rN")
 
@@ -119,14 +119,14 @@ def test_what_was_logged_and_seen_is_that_of_the_reported_run_alone(run):
     assert (text.count("last of "), text.count("- leveret -")) == (1, 0)
 
 
-def test_the_line_of_the_report_replays_what_it_reports(run, monkeypatch):
+def test_the_replay_line_of_the_report_repeats_the_failure(run, monkeypatch):
     result = run(JOBS, "-k", "Hasty", "--leveret-explore-only", "lost after conn 1 chan 1 client->server basic.ack #1")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["Of 1 schedule over * steps, 1 failed."])
 
 
-def test_every_run_has_fixtures_of_its_own_and_those_of_the_module_stay(run):
+def test_each_run_has_new_function_fixtures_and_module_fixtures_stay(run):
     result = run(
         """
         import pika
@@ -231,7 +231,7 @@ def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run):
     )
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*it did not end within 0.5 s: it waited at *in test_hanging", "*queues: none"])
+    result.stdout.fnmatch_lines(["*it did not end within 0.5 s: it was waiting at *in test_hanging", "*queues: none"])
 
 
 def test_a_coroutine_is_explored_by_the_plugin_that_runs_it(run):
@@ -258,7 +258,7 @@ def test_a_coroutine_is_explored_by_the_plugin_that_runs_it(run):
     result.stdout.fnmatch_lines(["one fault is enough: lost before conn 1 chan 1 client->server queue.declare #1"])
 
 
-def test_a_step_that_never_came_is_a_warning_and_for_a_replay_a_failure(run):
+def test_a_step_that_never_occurs_warns_and_fails_a_replay(run):
     source = """
         import pika
         import pytest
@@ -278,7 +278,7 @@ def test_a_step_that_never_came_is_a_warning_and_for_a_replay_a_failure(run):
     replayed = run(source, "--leveret-explore-only", step)
 
     explored.assert_outcomes(passed=1, warnings=1)
-    explored.stdout.fnmatch_lines(["*a step did not come again, in two tries:", f"*{step}"])
+    explored.stdout.fnmatch_lines(["*a step did not occur again in two runs:", f"*{step}"])
     replayed.assert_outcomes(failed=1)
     replayed.stdout.fnmatch_lines(["*nothing was explored"])
 
@@ -289,10 +289,10 @@ def test_a_step_that_never_came_is_a_warning_and_for_a_replay_a_failure(run):
         ("leveret_explore(onn='basic.*')", "the marker leveret_explore has no keyword 'onn'; did you mean 'on'*"),
         ("leveret_explore('basic.*')", "the marker takes keywords only, as in leveret_explore(on='basic.[*]')"),
         ("leveret_explore(faults='lost')", "unknown kind of fault 'lost'; *"),
-        ("leveret_explore(only='basic.ack')", "'basic.ack' does not begin with a kind of fault *"),
+        ("leveret_explore(only='basic.ack')", "only='basic.ack' does not begin with a kind of fault; *"),
     ],
 )
-def test_a_marker_that_cannot_be_meant_ends_the_test_with_its_place(run, marker, text):
+def test_an_invalid_marker_fails_the_test_and_names_its_place(run, marker, text):
     result = run(f"import pytest\n@pytest.mark.{marker}\ndef test_it(leveret): pass")
 
     result.assert_outcomes(errors=1)
@@ -313,10 +313,10 @@ def test_a_test_without_a_broker_or_without_a_client_cannot_be_explored(run):
     )
 
     result.assert_outcomes(errors=1, failed=1)
-    result.stdout.fnmatch_lines(["*does not use the fixture leveret*", "*no client has spoken to the broker*"])
+    result.stdout.fnmatch_lines(["*does not use the fixture leveret*", "*no client connected to the broker*"])
 
 
-def test_a_test_that_fails_plainly_fails_as_ever(run):
+def test_a_test_that_fails_without_a_fault_fails_as_usual(run):
     result = run(
         """
         import pytest
@@ -355,7 +355,7 @@ def test_marked(leveret):
 
 
 @pytest.mark.parametrize("name", ["test_by_itself", "test_marked"])
-def test_how_far_it_has_come_is_shown_when_asked_for(run, name):
+def test_verbose_shows_progress(run, name):
     told = "  20 schedules over * steps run, now: * conn 1 chan *"
 
     run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told])

@@ -26,8 +26,8 @@ def test_a_step_of_a_connection_with_a_name_is_read_as_it_is_written(name):
 
 
 @pytest.mark.parametrize("text", ["", "basic.ack", "conn 1 chan 1 basic.ack #1", "conn 1 chan 1 client->server ack #1"])
-def test_what_is_no_step_is_refused_with_one_that_is(text):
-    with pytest.raises(ValueError, match="is no step; one is 'conn 1 chan 1 client->server"):
+def test_text_that_is_not_a_step_raises_and_shows_an_example(text):
+    with pytest.raises(ValueError, match="is not a step; write it as in 'conn 1 chan 1 client->server"):
         Step.parse(text)
 
 
@@ -44,17 +44,17 @@ def test_a_schedule_is_read_as_it_is_written(text):
     assert str(Schedule.parse(text, KINDS)) == text
 
 
-def test_a_schedule_of_an_unknown_kind_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match="does not begin with a kind of fault of this exploration: 'lost before'"):
+def test_a_schedule_of_an_unknown_kind_raises_and_lists_the_kinds():
+    with pytest.raises(ValueError, match="does not begin with a kind of fault; expected one of 'lost before'"):
         Schedule.parse("vanished conn 1 chan 1 client->server basic.ack #2", KINDS)
 
 
-def test_a_kind_that_is_misspelt_is_refused_with_the_nearest():
+def test_a_misspelt_kind_raises_with_a_suggestion():
     with pytest.raises(ValueError, match="unknown kind of fault 'lost afer'; did you mean 'lost after'"):
         kinds_of(["lost afer"])
 
 
-def test_a_fault_of_ones_own_is_a_kind_by_its_name():
+def test_a_custom_fault_is_a_kind_by_its_name():
     kinds = kinds_of(["lost after", CloseChannel(404)])
 
     assert list(kinds) == ["lost after", "close_channel"]
@@ -70,12 +70,12 @@ def test_each_run_gets_a_fault_of_its_own():
 @pytest.mark.parametrize(
     ("faults", "error", "text"),
     [
-        ([], ValueError, "nothing to explore"),
+        ([], ValueError, "faults=\\(\\) is empty; give at least one kind of fault"),
         ([3], TypeError, "neither the name of a kind nor a fault"),
-        ([Expire()], ValueError, "acts on no method, answer or delivery"),
-        ([Reorder()], ValueError, "the kind 'out of order' is placed at one"),
+        ([Expire()], ValueError, "cannot be placed at a step; give a fault that applies to methods or deliveries"),
+        ([Reorder()], ValueError, "cannot be placed at one step; use the kind 'out of order'"),
     ],
 )
-def test_what_cannot_be_placed_at_a_step_is_refused(faults, error, text):
+def test_faults_that_cannot_be_placed_at_a_step_raise(faults, error, text):
     with pytest.raises(error, match=text):
         kinds_of(faults)

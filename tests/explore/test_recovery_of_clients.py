@@ -84,7 +84,7 @@ def pika_consumes(broker):
     return ", ".join([*told, in_queue(broker)])
 
 
-def test_pika_raises_whatever_is_lost_and_says_not_whether_the_message_was_taken():
+def test_pika_raises_for_any_loss_without_saying_whether_the_message_was_accepted():
     assert outcomes(pika_publishes, faults=LOST, on="basic.*") == {
         "plain": "returned, 1 in the queue",
         "lost before client->server basic.publish": "raised StreamLostError, 0 in the queue",
@@ -189,7 +189,7 @@ def test_aio_pika_raises_what_was_not_confirmed_and_publishes_again_on_the_same_
     }
 
 
-def test_aio_pika_comes_back_to_consume_once_the_broker_has_said_that_it_may():
+def test_aio_pika_resumes_consuming_only_after_consume_ok():
     told = outcomes(aio_pika_consumes, faults=ANY_LOSS, on=CONSUME)
     raised = [schedule for schedule, outcome in told.items() if outcome.startswith("raised")]
 

@@ -57,17 +57,17 @@ def test_each_kind_is_placed_at_each_step_in_order_and_the_last_delivery_is_not_
         "out of order conn 1 chan 1 server->client basic.deliver #1",
         "lost before conn 1 chan 1 server->client basic.deliver #2",
     ]
-    assert (found.run_count, found.passed_count, str(found)) == (5, 5, "All 5 schedules over 4 steps went well.")
+    assert (found.run_count, found.passed_count, str(found)) == (5, 5, "All 5 schedules over 4 steps passed.")
 
 
-def test_the_first_failure_ends_it():
+def test_the_first_failure_ends_the_search():
     found = explore(World("publish", "deliver"))
 
     assert found.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
-    assert str(found) == "Of 2 schedules over 4 steps, 1 went well, 1 failed."
+    assert str(found) == "Of 2 schedules over 4 steps, 1 passed, 1 failed."
 
 
-def test_all_failures_are_found_when_it_keeps_going():
+def test_keep_going_finds_all_failures():
     found = explore(World("publish", "lost before & deliver"), keep_going=True)
 
     assert len(found.failed) == 3
@@ -102,7 +102,7 @@ def test_pairs_follow_when_no_single_fault_is_enough():
     ]
 
 
-def test_so_many_pairs_are_run_and_no_more():
+def test_only_the_given_number_of_pairs_is_run():
     world = World()
 
     explore(world, pairs=3)
@@ -119,7 +119,7 @@ def test_the_seed_chooses_the_pairs():
     assert worlds[0].ran == worlds[1].ran != worlds[2].ran
 
 
-def test_a_pair_of_which_one_fault_is_enough_is_told_as_that_fault():
+def test_a_pair_of_which_one_fault_is_enough_is_reported_as_that_fault():
     class Whimsical(World):
         """Its second fault is not fatal before it has been seen in a pair."""
 

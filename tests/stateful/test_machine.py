@@ -80,7 +80,7 @@ def test_a_confirmed_message_that_is_nowhere_is_lost() -> None:
         def order(self) -> None:
             self.client.basic_publish("", "orders", b"tea")
 
-    with pytest.raises(AssertionError, match=r"'tea', .* was confirmed and is lost: the fault swallowed it"):
+    with pytest.raises(AssertionError, match=r"'tea', .* was confirmed and is lost: the fault dropped it"):
         run_state_machine_as_test(Swallowing, settings=SHRUNK)
 
 

@@ -1,4 +1,4 @@
-"""Exploration: a scenario is run once plainly, then once for each fault at each step, and its shortest failure told.
+"""Exploration: run a scenario once without a fault, then once for each fault at each step, and report what fails.
 
 See docs/exploring.md.
 """
@@ -14,10 +14,10 @@ from leveret.broker import KEYWORDS
 from leveret.errors import ExplorationFailedError, LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import show_logs
-from leveret.exploration.run import Run, Scenario, Stage
+from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line
+from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, Search
-from leveret.exploration.telling import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.faults import Fault
 
 if TYPE_CHECKING:
@@ -40,34 +40,36 @@ def explore(
     seed: int = 0,
     **options: Unpack[SeedlessBrokerOptions],
 ) -> Exploration:
-    """Run `scenario(broker)` once plainly, then once for each fault at each step, each time on a fresh broker.
+    """Run `scenario(broker)` once without a fault, then once for each fault at each step, each time on a fresh broker.
 
-    `faults` are names of kinds, or faults of `leveret.faults`; `on` patterns for the methods at which they are placed,
-    as "basic.*"; `pairs` how many pairs of faults are run as well, chosen by `seed`; `only` the one schedule to run,
-    as a report names it. A run that takes longer than `limit` seconds has failed. The first failure ends it, unless
-    `keep_going`. A coroutine function runs in an event loop of its own. `options` are the broker's.
+    `faults` are names of kinds of fault, or faults of `leveret.faults`. `on` is a pattern, or several, for the methods
+    at which faults are placed, such as "basic.*". `pairs` is how many pairs of faults to run as well, chosen by
+    `seed`. `only` is the one schedule to run, as a report names it. A run that takes longer than `limit` seconds has
+    failed. The first failure ends the exploration, unless `keep_going`. A coroutine function runs in an event loop of
+    its own. `options` are keywords of `leveret.Broker`.
 
-    ExplorationFailedError tells the shortest failing schedule; a scenario that fails plainly raises what it raises.
+    Raises ExplorationFailedError, which reports the shortest schedule that fails. If the scenario fails without a
+    fault, its own exception is raised.
     """
     __tracebackhide__ = True
     for word in options:
         if word not in KEYWORDS:
             raise unknown_keyword("explore()", word, WORDS, " and the keywords of leveret.Broker")
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed)
-    stage = Stage(scenario, settings.kinds, limit=limit, options={"seed": seed, **options})
-    plain = stage(Schedule())
+    runner = ScenarioRunner(scenario, settings.kinds, limit=limit, options={"seed": seed, **options})
+    plain = runner(Schedule())
     if plain.error is not None:
-        plain.error.add_note("This is the plain run: no fault was placed yet.")
+        plain.error.add_note("This is the plain run: it had no fault.")
         raise plain.error
     if plain.hang is not None:
         raise ExplorationFailedError(plain_hang_text(plain), Exploration(plain))
-    found = settings.search(stage, plain)
-    settings.speak(found, getattr(scenario, "__name__", "scenario"))
+    found = settings.search(runner, plain)
+    settings.raise_or_warn(found, getattr(scenario, "__name__", "scenario"))
     return found
 
 
 class Settings:
-    """These are the words of an exploration; ValueError and TypeError for what cannot be meant."""
+    """The settings of an exploration. Raises ValueError or TypeError if one is invalid."""
 
     def __init__(
         self,
@@ -79,12 +81,12 @@ class Settings:
         keep_going: bool = False,
         seed: int = 0,
     ) -> None:
-        # What is run alone may be of any kind.
+        # The one schedule to run may use any kind.
         self.kinds: Mapping[str, Kind] = kinds_of(faults) if only is None else {**KINDS, **kinds_of(faults)}
         if pairs < 0:
-            raise ValueError(f"pairs={pairs!r} is no number of pairs")
+            raise ValueError(f"pairs={pairs!r} must be 0 or more")
         if not limit > 0:
-            raise ValueError(f"limit={limit!r} seconds leave no time for a run")
+            raise ValueError(f"limit={limit!r} must be above 0, in seconds for each run")
         self.only = None if only is None else Schedule.parse(only, self.kinds)
         self.on = on
         self.pairs = pairs
@@ -93,12 +95,12 @@ class Settings:
         self.seed = seed
 
     def search(self, execute: Execute, plain: Run) -> Exploration:
-        """Run what is to be run; `plain` went well."""
+        """Run all schedules, or the one of `only`. `plain` is the run without a fault, which has passed."""
         search = Search(execute, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
         return search.explore(plain) if self.only is None else search.replay(plain, self.only)
 
-    def speak(self, found: Exploration, name: str) -> None:
-        """Raise what failed, and warn of what diverged; an `only` that did is a failure."""
+    def raise_or_warn(self, found: Exploration, name: str) -> None:
+        """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed."""
         __tracebackhide__ = True
         if found.failed_runs:
             run = found.failed_runs[0]
@@ -110,24 +112,24 @@ class Settings:
         if found.diverged_runs:
             warnings.warn(divergence_text(found), LeveretWarning, stacklevel=3)
         if not found.run_count:
-            raise ValueError(self.nothing_text(found))
+            raise ValueError(self.no_steps_text(found))
 
-    def nothing_text(self, found: Exploration) -> str:
-        """What to say when there was no step to place a fault at."""
+    def no_steps_text(self, found: Exploration) -> str:
+        """Return the error for an exploration without a step at which a fault can be placed."""
         names = ", ".join(self.kinds)
         if not found.steps:
-            return "no client has spoken to the broker, so there is no step to place a fault at"
+            return "no client connected to the broker, so no fault can be placed; connect to the broker under test"
         methods = dict.fromkeys(seen.step.method for seen in found.plain.seen)
         hint = ""
         if isinstance(self.on, str) and not fnmatch.filter(methods, self.on):
             hint = did_you_mean(self.on, methods)
         hint = hint or f"; the steps are {', '.join(found.steps)}"
-        return f"there is no step for on={self.on!r} and {names}{hint}"
+        return f"on={self.on!r} matches no step for {names}{hint}"
 
 
-# What `explore` takes itself.
+# The keywords of `explore` itself.
 WORDS: Final = tuple(explore.__kwdefaults__ or ())
 
-# Known by the names they are imported by: that is what a summary line of a failing test shows.
+# The summary line of a failing test then shows the names under which users import them.
 for _public in (ExplorationFailedError, Exploration):
     _public.__module__ = "leveret"

@@ -1,7 +1,7 @@
 """The kinds of fault that exploration places at a step, by name.
 
-Each says where it can be placed and what it does there, in words. A fault of the user's own becomes a kind by its name.
-Where two would do the same at neighbouring steps, one of them is left out.
+A kind knows where it can be placed and describes what it does there. A fault of your own becomes a kind by its name. If
+two placements at neighbouring steps have the same effect, one of them is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from leveret.core.protocol.state import State
 from leveret.errors import unknown
-from leveret.exploration.lost import LostAfter
+from leveret.exploration.lost_after import LostAfter
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.step import Step
 from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
@@ -32,14 +32,14 @@ RESTART_BEFORE: Final = "restart before"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """This is one kind of fault: how to make one, and what it does at a step, in words."""
+    """One kind of fault: how to make one, and a description of what it does at a step."""
 
     name: str
     new: Callable[[], Fault]
-    words: Callable[[Step], str]
+    describe: Callable[[Step], str]
 
     def fits(self, occasion: Occasion) -> bool:
-        """Whether it can be placed at what is at hand."""
+        """Return whether a fault of this kind can be placed here."""
         fault = self.new()
         if occasion.point not in fault.points or (fault.needs_channel and not occasion.channel_number):
             return False
@@ -50,14 +50,14 @@ class Kind:
         if self.name == LOST_AFTER:
             return connection.state is not State.ENDING
         if self.name == RESTART_BEFORE:
-            # RabbitMQ tells only those who have come in.
+            # A restart notifies only connections that are fully open.
             return connection.state is State.OPENED
         return True
 
-    def repeats(self, step: Step, before: Step | None) -> bool:
-        """Whether another placement does the same: to lose an answer is to lose the connection after the question.
+    def is_redundant_at(self, step: Step, before: Step | None) -> bool:
+        """Return whether a placement at `before`, the step before on the same connection, has the same effect.
 
-        `before` is the step before on the same connection.
+        Losing the connection before a reply arrives is the same as losing it after the request was handled.
         """
         return self.name == LOST_BEFORE and not step.is_from_client and before is not None and before.is_from_client
 
@@ -83,24 +83,29 @@ KINDS: Final = {
     for kind in (
         Kind(LOST_BEFORE, lambda: ResetPeer("before"), _lost_before),
         Kind(LOST_AFTER, LostAfter, _lost_after),
-        Kind(REDELIVERED, Redeliver, lambda step: "this is delivered, and once more, flagged as redelivered"),
-        Kind(OUT_OF_ORDER, OutOfOrder, lambda step: "this comes late, behind what follows it, flagged as redelivered"),
-        Kind(DUPLICATED, Duplicate, lambda step: "this is delivered, and a second copy of it, without a flag"),
+        Kind(REDELIVERED, Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"),
+        Kind(
+            OUT_OF_ORDER,
+            OutOfOrder,
+            lambda step: "this is overtaken by what follows it and comes late, flagged as redelivered",
+        ),
+        Kind(DUPLICATED, Duplicate, lambda step: "this is delivered twice, the second time without a flag"),
         Kind(RESTART_BEFORE, Restart, _restart_before),
     )
 }
-# After these a connection is no more.
+# The kinds that end the connection.
 ENDING: Final = (LOST_BEFORE, LOST_AFTER, RESTART_BEFORE)
-# A second copy without a flag is what a publisher makes that repeats itself; RabbitMQ alone never does.
+# Without "duplicated": RabbitMQ itself never delivers a second copy without a flag, but a publisher that retries can
+# cause one.
 DEFAULT: Final[tuple[FaultKind, ...]] = (LOST_BEFORE, LOST_AFTER, REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE)
 
 
 def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[str, Kind]:
-    """The kinds of these names, and of these faults, by name; ValueError and TypeError for what cannot be placed."""
+    """Return the kinds for these names and faults, by name. Raises ValueError or TypeError if one cannot be placed."""
     several = (faults,) if isinstance(faults, str | Fault) else faults
     kinds = [_kind_named(fault) if isinstance(fault, str) else _kind_of(fault) for fault in several]
     if not kinds:
-        raise ValueError("faults=() leaves nothing to explore")
+        raise ValueError("faults=() is empty; give at least one kind of fault, or leave it out for the default")
     return {kind.name: kind for kind in kinds}
 
 
@@ -113,11 +118,15 @@ def _kind_named(name: str) -> Kind:
 def _kind_of(fault: object) -> Kind:
     if not isinstance(fault, Fault):
         raise TypeError(
-            f"{fault!r} is neither the name of a kind nor a fault; give one, as in faults=[CloseChannel(404)]"
+            f"faults={fault!r} is neither the name of a kind nor a fault; give one, such as faults=[CloseChannel(404)]"
         )
     if isinstance(fault, Reorder):
-        raise ValueError(f"{fault.name} needs several deliveries; the kind 'out of order' is placed at one")
+        raise ValueError(
+            f"faults={fault!r} needs several deliveries and cannot be placed at one step; use the kind 'out of order'"
+        )
     if not set(WATCHED) & set(fault.points):
-        raise ValueError(f"{fault.name} acts on no method, answer or delivery, so it cannot be placed at one")
-    # Each run gets one that has not struck yet.
-    return Kind(fault.name, lambda: deepcopy(fault), lambda step: f"{fault!r} strikes here")
+        raise ValueError(
+            f"faults={fault!r} cannot be placed at a step; give a fault that applies to methods or deliveries"
+        )
+    # Each run gets a copy that has not applied yet.
+    return Kind(fault.name, lambda: deepcopy(fault), lambda step: f"{fault!r} applies here")

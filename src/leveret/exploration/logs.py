@@ -1,6 +1,6 @@
-"""What clients log while connections are lost: kept back, and shown for the one run that is reported.
+"""The log records of clients: held back during each run, and shown for the one run that is reported.
 
-A hundred runs of a client that reconnects are a thousand warnings, among which nobody finds the one that matters.
+A hundred runs of a client that reconnects log a thousand warnings, which would hide the one that matters.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Keeper(logging.Handler):
-    """This keeps records."""
+class LogBuffer(logging.Handler):
+    """A handler that stores records."""
 
     def __init__(self) -> None:
         super().__init__()
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one, in words: what it was about may be another by the time it is shown."""
+        """Store a record, formatted now because its arguments may change before it is shown."""
         record.msg, record.args = record.getMessage(), None
         if record.exc_info:
             record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
@@ -26,15 +26,15 @@ class Keeper(logging.Handler):
 
 
 @contextmanager
-def kept_logs(records: list[logging.LogRecord]) -> Iterator[None]:
-    """Put what the root logger would show into `records` instead."""
-    root, keeper = logging.getLogger(), Keeper()
-    before, root.handlers = root.handlers, [keeper]
+def buffered_logs(records: list[logging.LogRecord]) -> Iterator[None]:
+    """Collect in `records` what the root logger would show."""
+    root, buffer = logging.getLogger(), LogBuffer()
+    before, root.handlers = root.handlers, [buffer]
     try:
         yield
     finally:
         root.handlers = before
-        records += keeper.records
+        records += buffer.records
 
 
 def show_logs(records: list[logging.LogRecord]) -> None:

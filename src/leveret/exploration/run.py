@@ -1,7 +1,7 @@
-"""One run of a scenario under a schedule: a fresh broker, the scenario on a thread of its own, and what came of it.
+"""One run of a scenario under a schedule: a fresh broker, the scenario on a thread of its own, and the outcome.
 
-The thread is what lets a scenario that hangs end: its broker is stopped, so that clients give up, a coroutine is
-cancelled, and a thread that waits even so is left behind.
+The thread makes it possible to end a scenario that hangs: leveret stops its broker, so that clients give up, and
+cancels its coroutine. A thread that keeps waiting is left running.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.broker import Broker
 from leveret.engine.harness import Harness
-from leveret.exploration.judgement import confirmed_messages, lost_messages
 from leveret.exploration.kinds import Kind
-from leveret.exploration.logs import kept_logs
+from leveret.exploration.logs import buffered_logs
+from leveret.exploration.losses import confirmed_messages, lost_messages
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.step import Seen
 from leveret.exploration.watcher import Watcher
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 Scenario = Callable[[Broker], object]
 
-# How long a scenario that is told to end may take for it.
+# How long a scenario may take to end once its broker has stopped.
 _GRACE_S: Final = 2.0
 
 
 @dataclass(slots=True)
 class Run:
-    """This is what came of one run."""
+    """The outcome of one run."""
 
     schedule: Schedule
     seen: list[Seen] = field(default_factory=list)
@@ -48,37 +48,37 @@ class Run:
     missing: list[str] = field(default_factory=list)
     # What the scenario raised.
     error: BaseException | None = None
-    # Why it was ended: it hung.
+    # Where the scenario was waiting when it ran out of time.
     hang: str | None = None
-    # What the built-in judgement found.
+    # What the built-in check for lost messages found.
     losses: list[str] = field(default_factory=list)
-    # What ended other threads of the scenario.
+    # The exceptions that ended other threads of the scenario.
     thread_errors: list[str] = field(default_factory=list)
     logs: list[LogRecord] = field(default_factory=list)
     raw_events: list[RawEvent] = field(default_factory=list)
-    # The broker's state when a scenario hung.
+    # The broker's state when the scenario hung.
     state: str = ""
 
     @property
     def has_failed(self) -> bool:
-        """Whether the scenario, or the judgement, says that something is wrong."""
+        """Whether the scenario failed or hung, or messages were lost."""
         return self.error is not None or self.hang is not None or bool(self.losses)
 
-    def look_at(self, broker: Broker, watcher: Watcher) -> None:
-        """Take from a broker that has stopped what there is to know of the run."""
+    def collect(self, broker: Broker, watcher: Watcher) -> None:
+        """Collect the outcome from a broker that has stopped, and from its watcher."""
         engine = broker._engine
         self.seen, self.missing = watcher.seen, [str(placement) for placement in watcher.missing]
         self.raw_events = engine.recorder.raw()
         if engine.recorder.is_on and not engine.recorder.has_dropped:
-            confirmed = confirmed_messages(self.raw_events, watcher.untold)
+            confirmed = confirmed_messages(self.raw_events, watcher.undelivered)
             self.losses = lost_messages(self.raw_events, engine.node, confirmed)
         errors = Harness(broker).take_internal_errors()
         if errors and self.error is None:
             self.error = errors[0]
 
 
-class Stage:
-    """This runs a scenario under one schedule after the other."""
+class ScenarioRunner:
+    """A scenario that can be run under one schedule after another."""
 
     def __init__(self, scenario: Scenario, kinds: Mapping[str, Kind], *, limit: float, options: BrokerOptions) -> None:
         """`limit` is in seconds of real time for each run; `options` are the broker's."""
@@ -88,41 +88,41 @@ class Stage:
         self._options: Final = options
 
     def __call__(self, schedule: Schedule) -> Run:
-        """Run it once."""
+        """Run the scenario once under this schedule."""
         run = Run(schedule)
         broker = Broker(**self._options).start()
         try:
             watcher = Watcher(broker, schedule, self._kinds)
-            watcher.watch()
+            watcher.start()
             is_plain = not schedule.placements
             with nullcontext() if is_plain else _quiet(run):
                 self._play(broker, watcher, run)
         finally:
             broker.stop()
-        run.look_at(broker, watcher)
+        run.collect(broker, watcher)
         if is_plain and not run.has_failed:
             broker.check()
         return run
 
     def _play(self, broker: Broker, watcher: Watcher, run: Run) -> None:
-        actor = Actor(self._scenario, broker)
-        actor.start()
-        if not actor.wait(self._limit):
-            watcher.end()
-            run.hang = hang_text(actor.ident, self._limit)
+        thread = ScenarioThread(self._scenario, broker)
+        thread.start()
+        if not thread.wait(self._limit):
+            watcher.stop()
+            run.hang = hang_text(thread.ident, self._limit)
             run.state = Harness(broker).report()
             broker.stop()
-            actor.end()
-            if not actor.wait(_GRACE_S):
-                run.hang += "; it did not end when its broker stopped, and was left behind"
+            thread.cancel()
+            if not thread.wait(_GRACE_S):
+                run.hang += "; it did not end when its broker stopped either, so its thread is still running"
             return
-        run.error = actor.error
+        run.error = thread.error
         Harness(broker).settle()
-        watcher.end()
+        watcher.stop()
 
 
-class Actor:
-    """This is a scenario on a thread of its own."""
+class ScenarioThread:
+    """A scenario on a thread of its own."""
 
     def __init__(self, scenario: Scenario, broker: Broker) -> None:
         self._scenario: Final = scenario
@@ -131,27 +131,30 @@ class Actor:
         context = contextvars.copy_context()
         self._thread: Final = threading.Thread(target=context.run, args=(self._act,), daemon=True, name="scenario")
         self.error: BaseException | None = None
-        # What cancels a coroutine that runs.
+        # Cancels the scenario while it runs as a coroutine.
         self._cancel: Callable[[], object] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def ident(self) -> int:
-        """The thread's number."""
+        """The thread's identifier."""
         return self._thread.ident or 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is over, at most so long unless somebody debugs; whether it is over."""
+        """Wait for the scenario to end, and return whether it did.
+
+        Wait for at most `seconds`, but longer while a debugger is at its prompt.
+        """
         while not self._done.wait(seconds):
             if not is_at_prompt(self.ident):
                 return False
         return True
 
-    def end(self) -> None:
-        """Have a coroutine end; what blocks ends by its clients."""
+    def cancel(self) -> None:
+        """Cancel a coroutine. A function that blocks ends when its clients give up."""
         if self._cancel is not None:
             self._cancel()
 
@@ -162,7 +165,10 @@ class Actor:
             else:
                 outcome = self._scenario(self._broker)
                 if inspect.isawaitable(outcome):
-                    raise TypeError("the scenario returned something to await: give a coroutine function itself")
+                    raise TypeError(
+                        f"the scenario returned an awaitable, {outcome!r}, which was not awaited; "
+                        "pass the coroutine function itself"
+                    )
         except BaseException as error:
             self.error = error
         finally:
@@ -182,14 +188,14 @@ class Actor:
 
 
 def hang_text(thread: int, limit: float) -> str:
-    """That a scenario did not end within `limit` seconds, and where its thread stands."""
+    """Return the text for a scenario that did not end within `limit` seconds, with the line where its thread waits."""
     line = standing_line(thread)
-    return f"it did not end within {limit:g} s: it waited {'at ' + line if line else 'in no line of yours'}"
+    return f"it did not end within {limit:g} s: it was waiting {'at ' + line if line else 'outside your code'}"
 
 
 @contextmanager
 def _quiet(run: Run) -> Iterator[None]:
-    """Keep what is logged and what ends other threads: of interest is only what the reported run has to say."""
+    """Collect log records and exceptions of other threads in `run`. Only those of the reported run are shown."""
     before = threading.excepthook
 
     def keep(arguments: threading.ExceptHookArgs) -> None:
@@ -199,7 +205,7 @@ def _quiet(run: Run) -> Iterator[None]:
 
     threading.excepthook = keep
     try:
-        with kept_logs(run.logs):
+        with buffered_logs(run.logs):
             yield
     finally:
         if threading.excepthook is keep:

@@ -1,4 +1,4 @@
-"""A schedule: which faults strike at which steps, one after the other. The empty one is the plain run."""
+"""A schedule: which faults apply at which steps, in order. The empty schedule is the plain run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _THEN: Final = ", then "
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """This is one fault at one step, as `lost after conn 1 chan 1 client->server basic.ack #2`."""
+    """One fault at one step, such as `lost after conn 1 chan 1 client->server basic.ack #2`."""
 
     kind: str
     step: Step
 
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind]) -> Self:
-        """The placement of this name; ValueError for what is none."""
+        """Return the placement of this name. Raises ValueError if the text is not a placement."""
         match = re.fullmatch(r"(.+?) (conn .+)", text.strip())
         if match is None or match[1] not in kinds:
             names = ", ".join(map(repr, kinds))
-            raise ValueError(f"{text!r} does not begin with a kind of fault of this exploration: {names}")
+            raise ValueError(f"only={text!r} does not begin with a kind of fault; expected one of {names}")
         return cls(match[1], Step.parse(match[2]))
 
     def __str__(self) -> str:
@@ -38,13 +38,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """This is what goes wrong in one run."""
+    """All the faults of one run."""
 
     placements: tuple[Placement, ...] = ()
 
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind]) -> Self:
-        """The schedule of this name, as a report writes it; ValueError for what is none."""
+        """Return the schedule of this name, as a report writes it. Raises ValueError if the text is not a schedule."""
         return cls(tuple(Placement.parse(part, kinds) for part in text.split(_THEN.strip())))
 
     def __str__(self) -> str:

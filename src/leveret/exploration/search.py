@@ -1,8 +1,8 @@
-"""The search: which schedules are run, in which order, and when it ends.
+"""The search: which schedules are run, in which order, and when the search ends.
 
-First the plain run, which numbers the steps; then each fault at each step; then, if all of that went well and pairs are
-asked for, so many pairs of an earlier run's fault and one at a step that came after it. It stops at the first failure,
-unless it is to keep going: as every schedule before had at most as many faults, the first is a shortest.
+The plain run comes first and numbers the steps. Then each fault is run at each step. If all of these pass, pairs are
+run: a fault of an earlier run, and a second one at a step that came after it. The search stops at the first failure,
+unless it keeps going. No schedule before it had more faults, so the first failure is a shortest one.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 Execute = Callable[[Schedule], "Run"]
 
 _LOG: Final = logging.getLogger("leveret.exploration")
-# So many schedules are run between two lines of the log.
-_TOLD_EACH: Final = 20
+# The number of schedules between two lines of the log.
+_LOG_INTERVAL: Final = 20
 
 
 @dataclass(slots=True, repr=False)
 class Exploration:
-    """This is what an exploration found."""
+    """What an exploration found."""
 
     plain: Run
-    # How many schedules were run, the plain one not counted, and how many of them went well.
+    # How many schedules were run without the plain run, and how many of them passed.
     run_count: int = 0
     passed_count: int = 0
-    # Those that failed, shortest first.
+    # The runs that failed, shortest schedule first.
     failed_runs: list[Run] = field(default_factory=list)
-    # Those of which a step did not come again, so that their fault never happened.
+    # The runs in which a step did not occur again, so that a fault never applied.
     diverged_runs: list[Run] = field(default_factory=list)
 
     @property
@@ -51,25 +51,25 @@ class Exploration:
     def __str__(self) -> str:
         schedules, steps = count_text(self.run_count, "schedule"), count_text(len(self.steps), "step")
         if self.passed_count == self.run_count:
-            return f"All {schedules} over {steps} went well."
-        parts = [f"{self.passed_count} went well"] if self.passed_count else []
+            return f"All {schedules} over {steps} passed."
+        parts = [f"{self.passed_count} passed"] if self.passed_count else []
         parts += [f"{len(self.failed_runs)} failed"] if self.failed_runs else []
         parts += [f"{len(self.diverged_runs)} diverged"] if self.diverged_runs else []
         return f"Of {schedules} over {steps}, {', '.join(parts)}."
 
     @property
     def failed(self) -> list[str]:
-        """The schedules that failed, in the words that replay them."""
+        """The schedules that failed, as `only` takes them."""
         return [str(run.schedule) for run in self.failed_runs]
 
     @property
     def diverged(self) -> list[str]:
-        """The schedules of which a step did not come again."""
+        """The schedules of which a step did not occur again."""
         return [str(run.schedule) for run in self.diverged_runs]
 
 
 class Search:
-    """This runs schedules until it has found what there is to find."""
+    """The search for schedules that fail."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Search:
         seed: int,
         keep_going: bool,
     ) -> None:
-        """`on` are patterns for methods, or whole names of steps, at which faults are placed."""
+        """`on` is a pattern, or several, for the methods or the whole names of the steps at which faults are placed."""
         self._execute: Final = execute
         self._kinds: Final = kinds
         self._patterns: Final = (on,) if isinstance(on, str) else tuple(on)
@@ -90,7 +90,7 @@ class Search:
         self._keep_going: Final = keep_going
 
     def explore(self, plain: Run) -> Exploration:
-        """Run everything; `plain` went well."""
+        """Run all schedules. `plain` is the run without a fault, which has passed."""
         found = Exploration(plain)
         seconds: list[tuple[Placement, list[Placement]]] = []
         for placement in self._placements(plain.seen):
@@ -98,7 +98,7 @@ class Search:
             if found.failed_runs and not self._keep_going:
                 return found
             if not run.has_failed and not run.missing:
-                seconds.append((placement, list(self._placements(_after_strike(run.seen)))))
+                seconds.append((placement, list(self._placements(_after_faults(run.seen)))))
         if not found.failed_runs:
             self._explore_pairs(found, seconds)
         return found
@@ -119,7 +119,7 @@ class Search:
                     return
 
     def _shrink(self, found: Exploration, run: Run) -> None:
-        """See whether one of a pair's faults is enough, and report that then."""
+        """Run each fault of a failing pair alone. If one is enough, report that run instead."""
         for placement in run.schedule.placements:
             alone = self._execute(Schedule((placement,)))
             if alone.has_failed:
@@ -127,12 +127,12 @@ class Search:
                 return
 
     def _run(self, found: Exploration, schedule: Schedule) -> Run:
-        if found.run_count and found.run_count % _TOLD_EACH == 0:
+        if found.run_count and found.run_count % _LOG_INTERVAL == 0:
             step_count = count_text(len(found.plain.seen), "step")
             _LOG.info("%d schedules over %s run, now: %s", found.run_count, step_count, schedule)
         run = self._execute(schedule)
         if run.missing and not run.has_failed:
-            # Threads may have come in another order this once.
+            # The clients' threads may have run in a different order this time, so try once more.
             run = self._execute(schedule)
         found.run_count += 1
         if run.has_failed:
@@ -142,7 +142,7 @@ class Search:
         else:
             found.passed_count += 1
         if not run.has_failed:
-            # Of no more interest, and there may be thousands.
+            # Free the events: only failed runs are reported, and there may be thousands of runs.
             run.raw_events = []
         return run
 
@@ -156,7 +156,7 @@ class Search:
             if not self._is_wanted(step):
                 continue
             for name in seen.kinds:
-                # What comes last cannot be overtaken.
+                # The last delivery cannot be overtaken.
                 if name != OUT_OF_ORDER or last_delivery[step.connection, step.channel] != step:
                     yield Placement(name, step)
 
@@ -164,6 +164,6 @@ class Search:
         return any(fnmatchcase(step.method, it) or fnmatchcase(str(step), it) for it in self._patterns)
 
 
-def _after_strike(seen_steps: list[Seen]) -> list[Seen]:
-    at = max(index for index, seen in enumerate(seen_steps) if seen.struck is not None)
+def _after_faults(seen_steps: list[Seen]) -> list[Seen]:
+    at = max(index for index, seen in enumerate(seen_steps) if seen.applied is not None)
     return seen_steps[at + 1 :]

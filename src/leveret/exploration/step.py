@@ -1,7 +1,7 @@
-"""Steps: the methods that pass between clients and the broker, each named so that it means the same in the next run.
+"""Steps: the methods that clients and the broker send, each with a name that means the same in the next run.
 
-A step is named by what does not depend on time: the connection by the name its client gave it, else by its ordinal; the
-channel, who sent it, the method, and which of its kind it is there.
+The name contains nothing that depends on time: the connection's name or else its ordinal, the channel, the direction,
+the method, and its ordinal among the same methods there.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _TEXT: Final = re.compile(r"conn (.+?) chan (\d+) (client->server|server->client
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """This is one method on its way, as `conn 1 chan 1 client->server basic.ack #2`."""
+    """One method on its way, such as `conn 1 chan 1 client->server basic.ack #2`."""
 
-    # The connection's ordinal in its broker, from 1; or its name, with " (2)" for the second of that name.
+    # The connection's ordinal in its broker, from 1, or its name, with " (2)" for the second of that name.
     connection: int | str
     channel: int
     direction: str
     method: str
-    # Which of this method, this way, on this channel; from 1.
+    # The ordinal of this method in this direction on this channel, from 1.
     nth: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The step of this name; ValueError for what is none."""
+        """Return the step of this name. Raises ValueError if the text is not a step."""
         match = _TEXT.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is no step; one is 'conn 1 chan 1 client->server basic.ack #2'")
+            raise ValueError(f"{text!r} is not a step; write it as in 'conn 1 chan 1 client->server basic.ack #2'")
         connection, channel, direction, method, nth = match.groups()
         return cls(int(connection) if connection.isdecimal() else connection, int(channel), direction, method, int(nth))
 
@@ -48,14 +48,14 @@ class Step:
 
 @dataclass(slots=True)
 class Seen:
-    """This is a step that came in a run."""
+    """A step that occurred in a run."""
 
     step: Step
-    # What it was about, in a few words: a queue, a body.
+    # A short description: a queue, a body.
     about: str
     # The kinds of fault to place here.
     kinds: tuple[str, ...]
-    # The kind that struck here.
-    struck: str | None = None
-    # Whether its message had been delivered before.
+    # The kind of fault that applied here.
+    applied: str | None = None
+    # Whether the message was flagged as redelivered.
     is_redelivered: bool = False

@@ -1,4 +1,4 @@
-"""The watcher of one run: it numbers the steps that come, and has the faults of a schedule strike at theirs."""
+"""The watcher of one run: it numbers the steps and applies the faults of a schedule at theirs."""
 
 from __future__ import annotations
 
@@ -22,88 +22,88 @@ if TYPE_CHECKING:
 
 _THEN: Final = ", then "
 
-# Connection, channel, delivery tag, and whether it covers those before it.
+# Connection, channel, delivery tag, and whether it covers the tags before it.
 Confirm = tuple[int, int, int, bool]
 
 
 class Watcher:
-    """This watches one broker, from before its first client."""
+    """The watcher of one broker. It starts before the first client connects."""
 
     def __init__(self, broker: Broker, schedule: Schedule, kinds: Mapping[str, Kind]) -> None:
-        """`kinds` are those that may be placed; the schedule's are among them."""
+        """`kinds` are all kinds that can be placed. They include those of the schedule."""
         self.schedule: Final = schedule
-        # Every step that came, in order.
+        # Every step that occurred, in order.
         self.seen: Final[list[Seen]] = []
-        self.struck: Final[list[Placement]] = []
+        self.applied: Final[list[Placement]] = []
         # Confirms that never reached their publishers.
-        self.untold: Final[list[Confirm]] = []
+        self.undelivered: Final[list[Confirm]] = []
         self._engine: Final = broker._engine
         self._plan: Final = broker.faults
         self._kinds: Final = kinds
         self._counts: Final[dict[tuple[int, int, str, str], int]] = {}
-        # What connections are called in steps, by number, and how many there were of a name.
+        # The names of connections in steps, by number, and how many connections have had each name.
         self._names: Final[dict[int, str]] = {}
         self._name_counts: Final[dict[str, int]] = {}
         # Connections that a fault is about to end.
-        self._doomed: Final[list[Connection]] = []
+        self._ending: Final[list[Connection]] = []
         self._last_of: Final[dict[int, Step]] = {}
         self._faults: Final = {placement: kinds[placement.kind].new() for placement in schedule.placements}
 
-    def watch(self) -> None:
-        """Begin."""
+    def start(self) -> None:
+        """Start watching."""
         with self._engine.looking():
-            self._plan.watch(self._look)
+            self._plan.watch(self._on_occasion)
 
-    def end(self) -> None:
-        """Look no more: what comes now is not the scenario's."""
+    def stop(self) -> None:
+        """Stop watching, because what happens from now on is cleanup and not the scenario."""
         with self._engine.looking():
             self._plan.watch(None)
 
     @property
     def missing(self) -> list[Placement]:
-        """The faults whose step never came, or was none where they can act."""
-        return [placement for placement in self.schedule.placements if placement not in self.struck]
+        """The faults whose step never occurred, or could not have this fault."""
+        return [placement for placement in self.schedule.placements if placement not in self.applied]
 
-    def _look(self, occasion: Occasion) -> bool:
+    def _on_occasion(self, occasion: Occasion) -> bool:
         connection = occasion.connection
         if connection is None or not connection.is_client:
             return False
-        if occasion.point == "method" and self._are_confirms_its_end(occasion, connection):
+        if occasion.point == "method" and self._is_ended_by_confirms(occasion, connection):
             return True
         if _is_gone(connection):
-            # What is said to somebody who has gone is no step.
-            self._note_confirm(occasion)
+            # What the broker sends to a client that has gone is not a step.
+            self._note_lost_confirm(occasion)
             return False
-        if connection in self._doomed and connection.state is not State.CLOSING:
+        if connection in self._ending and connection.state is not State.CLOSING:
             self._lose(occasion, connection)
             return True
-        return self._pass(occasion, connection)
+        return self._take_step(occasion, connection)
 
-    def _pass(self, occasion: Occasion, connection: Connection) -> bool:
+    def _take_step(self, occasion: Occasion, connection: Connection) -> bool:
         unnamed = self._number(occasion, connection)
         step = replace(unnamed, connection=self._name_of(connection))
         before = self._last_of.get(connection.number)
         fitting = [name for name, kind in self._kinds.items() if kind.fits(occasion)]
-        telling = tuple(name for name in fitting if not self._kinds[name].repeats(step, before))
-        seen = Seen(step, about(occasion), telling, is_redelivered=occasion.is_redelivered)
+        distinct = tuple(name for name in fitting if not self._kinds[name].is_redundant_at(step, before))
+        seen = Seen(step, about(occasion), distinct, is_redelivered=occasion.is_redelivered)
         self.seen.append(seen)
         self._last_of[connection.number] = step
-        self._let_overtake(occasion)
+        self._note_overtaking(occasion)
         for placement, fault in self._faults.items():
-            if placement.step in (step, unnamed) and placement.kind in fitting and placement not in self.struck:
-                seen.struck = placement.kind
-                self.struck.append(placement)
+            if placement.step in (step, unnamed) and placement.kind in fitting and placement not in self.applied:
+                seen.applied = placement.kind
+                self.applied.append(placement)
                 if placement.kind in ENDING:
-                    self._doomed.append(connection)
+                    self._ending.append(connection)
                 if self._plan.apply(fault, occasion):
                     if placement.kind != LOST_AFTER:
-                        self._note_confirm(occasion)
+                        self._note_lost_confirm(occasion)
                     return True
         return False
 
     def _lose(self, occasion: Occasion, connection: Connection) -> None:
-        """The connection is about to end: what is said on it comes too late."""
-        self._note_confirm(occasion)
+        """Drop what comes too late on a connection that is about to end."""
+        self._note_lost_confirm(occasion)
         if occasion.point == "method":
             connection.reset()
         elif occasion.point == "deliver":
@@ -116,23 +116,26 @@ class Watcher:
         return Step(*place, nth)
 
     def _name_of(self, connection: Connection) -> int | str:
-        """The client's name for a connection, once it has told one: it does not depend on who connects first."""
+        """Return the name that the client gives the connection, or else its number.
+
+        Unlike the number, the name does not depend on which client connects first.
+        """
         name = self._names.get(connection.number)
         if name is None:
             field = connection.client_properties.get("connection_name")
-            told = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
-            # What is another one each time is no name to know a connection by again.
-            told = MADE_UP.sub("*", told)
-            if not told or told.isdecimal() or not told.isprintable() or _THEN in told:
+            given = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
+            # Parts that are different in each run, such as random ids, cannot identify a connection.
+            given = MADE_UP.sub("*", given)
+            if not given or given.isdecimal() or not given.isprintable() or _THEN in given:
                 return connection.number
-            count = self._name_counts[told] = self._name_counts.get(told, 0) + 1
-            name = self._names[connection.number] = told if count == 1 else f"{told} ({count})"
+            count = self._name_counts[given] = self._name_counts.get(given, 0) + 1
+            name = self._names[connection.number] = given if count == 1 else f"{given} ({count})"
         return name
 
-    def _are_confirms_its_end(self, occasion: Occasion, connection: Connection) -> bool:
-        """Tell publishers now what they are owed, so that no confirm depends on how the octets came.
+    def _is_ended_by_confirms(self, occasion: Occasion, connection: Connection) -> bool:
+        """Send the confirms that are owed, so that they do not depend on how the bytes arrived in pieces.
 
-        True where a fault at a confirm has ended the connection: then what is at hand never arrived.
+        Return True if a fault at a confirm has ended the connection, so that this method never arrived.
         """
         for channel in list(connection.confirming):
             if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
@@ -141,16 +144,16 @@ class Watcher:
             occasion.node.run_work()
         return connection.state is State.ENDING
 
-    def _let_overtake(self, occasion: Occasion) -> None:
+    def _note_overtaking(self, occasion: Occasion) -> None:
         if occasion.point == "deliver":
             for placement, fault in self._faults.items():
                 if placement.kind == OUT_OF_ORDER and isinstance(fault, OutOfOrder):
-                    fault.passed_by(occasion)
+                    fault.note_delivery(occasion)
 
-    def _note_confirm(self, occasion: Occasion) -> None:
+    def _note_lost_confirm(self, occasion: Occasion) -> None:
         method, connection = occasion.method, occasion.connection
         if isinstance(method, BasicAck) and occasion.point == "reply" and connection is not None:
-            self.untold.append(
+            self.undelivered.append(
                 (connection.number, occasion.channel_number or 0, method.delivery_tag, bool(method.multiple))
             )
 
@@ -161,7 +164,7 @@ def _is_gone(connection: Connection) -> bool:
 
 
 def about(occasion: Occasion) -> str:
-    """What is at hand, in a few words: a message, else a queue or an exchange."""
+    """Return a short description of the occasion: its message, or else its exchange and queue."""
     message, method = occasion.message, occasion.method
     if message is not None:
         text = preview(message.body)

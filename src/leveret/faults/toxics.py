@@ -203,7 +203,7 @@ class _Throttle(Effect):
         return piece
 
     def _allowed(self, waiting: bytes, free_at: int, resume: Callable[[], None]) -> tuple[bytes, int]:
-        """Return what may pass now, and when more may. `resume` is called at that time."""
+        """Return what may pass now, and when more may. `resume` runs at that time."""
         now = self.node.now
         if not self._rate or not waiting or free_at > now:
             return b"", free_at

@@ -1,4 +1,4 @@
-"""The fault that ends a connection after something has passed: what follows on it, either way, no longer does."""
+"""The fault that ends a connection after a step: what follows on it, in either direction, no longer arrives."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from leveret.faults import Occasion, ResetPeer
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
-# A client may take so long to read what it was sent, on the broker's clock: a reset would throw that away.
+# How long the client may take to read what it was sent, on the broker's clock. A reset would discard it.
 _READ_US: Final = 100_000
 
 
 class LostAfter(ResetPeer):
-    """The connection is lost once the broker has handled a method, or once the client has read one."""
+    """A connection that is lost once the broker has handled a method, or once the client has read one."""
 
     def __init__(self) -> None:
         super().__init__("after")
 
     def apply(self, occasion: Occasion) -> bool:
-        """Reset the connection, at the latest when the client has had time to read; see `Watcher` for what follows."""
+        """Reset the connection, at the latest when the client has had time to read. `Watcher` drops what follows."""
         if occasion.point == "method":
             return super().apply(occasion)
         occasion.proceed()

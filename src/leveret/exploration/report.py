@@ -1,6 +1,6 @@
-"""What exploration tells of a schedule that failed: what happened in order, what was lost or done twice, how to replay.
+"""The report of a schedule that failed: what happened in order, what was lost or done twice, and how to replay it.
 
-Pure functions over runs, for somebody who reads them tired.
+Pure functions over runs.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ _LISTED: Final = 10
 _ERROR_LINES: Final = 4
 _TIMES: Final = ("never", "once", "twice")
 
-# What may differ from the plain run, and how that is said.
+# The events whose counts are compared with the plain run, and their verbs.
 _COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered", events.ACKED: "acknowledged"}
 
 
 def failure_text(found: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
-    """All there is to say about an exploration that failed; its first failed run is told in full."""
+    """Return the report of an exploration that failed. It describes the first failed run in full."""
     run = found.failed_runs[0]
     parts = [
         _title(run),
         _section("What happened:", _story(run, kinds)),
         _section("Unlike the run without a fault:", _differences(run, found.plain)),
         _section("Confirmed and lost:", run.losses),
-        _section("What ended meanwhile:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
-        _section("So the scenario failed:", _verdict(run)),
+        _section("Errors in other threads:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
+        _section("How the scenario failed:", _outcome(run)),
         _section("Replay it:", [replay]),
         str(found),
         _section("Also failed:", _some(found.failed[1:])),
-        _section("Diverged, as a step did not come again:", _some(found.diverged)),
+        _section("Diverged, because a step did not occur again:", _some(found.diverged)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def plain_hang_text(run: Run) -> str:
-    """What to say about a scenario that hangs without a fault."""
+    """Return the report of a scenario that hangs without a fault."""
     return f"the plain run, without a fault, failed: {run.hang}\n{run.state}"
 
 
 def divergence_text(found: Exploration) -> str:
-    """What to say about schedules that diverged."""
+    """Return the report of the schedules that diverged."""
     count = len(found.diverged_runs)
     lines = [_missing(run) for run in found.diverged_runs]
     return _section(
-        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not come again, in two tries:",
+        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not occur again in two runs:",
         _some(lines),
     )
 
@@ -70,7 +70,7 @@ def _missing(run: Run) -> str:
 
 def _title(run: Run) -> str:
     if run.missing:
-        return f"fails by itself now and then: {run.missing[0]} never came, so this was a run without that fault"
+        return f"flaky without this fault: {run.missing[0]} never occurred, so it did not cause the failure"
     count = len(run.schedule.placements)
     return f"{'one fault is' if count == 1 else f'{count} faults are'} enough: {run.schedule}"
 
@@ -86,20 +86,20 @@ def _some(lines: list[str]) -> list[str]:
 
 
 def _story(run: Run, kinds: Mapping[str, Kind]) -> list[str]:
-    """The steps around the faults, and what the faults did there."""
-    told = [seen for seen in run.seen if seen.struck is not None or _is_telling(seen)]
-    struck = [index for index, seen in enumerate(told) if seen.struck is not None]
-    first, last = (struck[0], struck[-1]) if struck else (len(told), len(told))
+    """Return lines for the steps around the faults, and for what the faults did there."""
+    shown = [seen for seen in run.seen if seen.applied is not None or _is_relevant(seen)]
+    faulty = [index for index, seen in enumerate(shown) if seen.applied is not None]
+    first, last = (faulty[0], faulty[-1]) if faulty else (len(shown), len(shown))
     start, end = max(0, first - _BEFORE), last + 1 + _AFTER
     lines = [f"... {count_text(start, 'step')} before"] if start else []
-    for seen in told[start:end]:
+    for seen in shown[start:end]:
         lines += _lines_of(seen, kinds)
-    rest = len(told) - end
+    rest = len(shown) - end
     return lines + ([f"... {count_text(rest, 'step')} more"] if rest > 0 else [])
 
 
-def _is_telling(seen: Seen) -> bool:
-    """Whether a step is worth a line: not the answers that say yes, nor how conversations begin."""
+def _is_relevant(seen: Seen) -> bool:
+    """Return whether a step is worth a line. Replies that only say ok and the handshake are not."""
     step = seen.step
     if step.method.startswith("connection."):
         return step.method in ("connection.open", "connection.close")
@@ -109,12 +109,12 @@ def _is_telling(seen: Seen) -> bool:
 def _lines_of(seen: Seen, kinds: Mapping[str, Kind]) -> Iterator[str]:
     about = f"  {seen.about}" if seen.about else ""
     yield f"{seen.step}{about}{' (redelivered)' if seen.is_redelivered else ''}"
-    if seen.struck is not None:
-        yield f"    *** {kinds[seen.struck].words(seen.step)} ***"
+    if seen.applied is not None:
+        yield f"    *** {kinds[seen.applied].describe(seen.step)} ***"
 
 
 def _differences(run: Run, plain: Run) -> list[str]:
-    """What was done more or less often than in the plain run."""
+    """Return lines for what happened more or less often than in the plain run."""
     now, before = _counts(run), _counts(plain)
     return _some(
         [
@@ -149,18 +149,18 @@ def _times(count: int) -> str:
     return _TIMES[count] if count < len(_TIMES) else f"{count} times"
 
 
-def _verdict(run: Run) -> list[str]:
+def _outcome(run: Run) -> list[str]:
     if run.hang is not None:
         return [run.hang, *run.state.splitlines()]
     if run.error is not None:
         text = f"{type(run.error).__name__}: {run.error}".rstrip(": ")
-        # All of it is told by the error itself, which is the cause of the one with this text.
+        # A few lines are enough: the error with this text is raised from the scenario's error, which has all of them.
         lines = text.splitlines()
         return lines[:_ERROR_LINES] + (["..."] if len(lines) > _ERROR_LINES else [])
     return []
 
 
 def replay_line(name: str, placements: Iterable[Placement], schedule: str, known: Mapping[str, object]) -> str:
-    """The line that runs one schedule again."""
+    """Return the line of code that runs one schedule again."""
     own = "" if all(placement.kind in known for placement in placements) else "faults=[...], "
     return f'leveret.explore({name}, {own}only="{schedule}")'

@@ -1,8 +1,8 @@
-"""The judgement that needs no assert of a scenario: what the broker confirmed is still there, or accounted for.
+"""The built-in check for lost messages: a message that the broker confirmed is still in a queue, or accounted for.
 
-Accounted for is what was acknowledged, dead-lettered, expired, purged, gone with its queue, or dropped by a rule of its
-queue. Not accounted for is what a fault swallowed, or a restart because it was not persistent. Judged from the trace of
-a run that has ended.
+A message is accounted for if it was acknowledged, dead-lettered, expired or purged, if its queue was deleted, or if a
+limit of its queue dropped it. It is lost if a fault dropped it, or if a restart dropped it because it was not
+persistent. The check reads the trace of a run that has ended.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from leveret.exploration.watcher import Confirm
     from leveret.trace.events import RawEvent
 
-# Why a message was dropped though nobody asked for it.
+# The reasons for which a dropped message counts as lost.
 _LOST_BY: Final = {
-    "fault": "the fault swallowed it",
-    "restart": "the restart took it, as it was not persistent; publish it with delivery_mode=2",
+    "fault": "the fault dropped it",
+    "restart": "the restart dropped it because it was not persistent; publish it with delivery_mode=2",
 }
 
 
 def lost_messages(raw_events: Sequence[RawEvent], node: Node, safe: Mapping[int, Event]) -> list[str]:
-    """The messages among the `safe` ones that are nowhere; a sentence each."""
+    """Return a line for each lost message of `safe`, which maps message ids to the events that made them safe."""
     present = set(_present(node))
     waiting: dict[int, Event] = {}
     lost: dict[int, str] = {}
@@ -42,21 +42,23 @@ def lost_messages(raw_events: Sequence[RawEvent], node: Node, safe: Mapping[int,
                 lost.setdefault(event.message.id, _LOST_BY[event.reason])
     for copy, event in waiting.items():
         if copy not in present:
-            lost.setdefault(event.message.id, f"it was in {event.queue} and is there no more")
+            lost.setdefault(event.message.id, f"it was in {event.queue} and is no longer there")
     return [_sentence(safe[number], why) for number, why in lost.items() if number in safe]
 
 
 def persistent_messages(raw_events: Iterable[RawEvent]) -> dict[int, Event]:
-    """The persistent messages that the test itself published, by number: it needs no confirm to count on them."""
+    """Return the persistent messages that the test itself published, by id. They are safe without a confirm."""
     published = (Event(raw) for raw in raw_events if raw[0] == events.PUBLISHED)
     own = (event for event in published if event.conn is None)
     return {event.message.id: event for event in own if cast("Message", event.message).is_persistent}
 
 
-def confirmed_messages(raw_events: Iterable[RawEvent], untold: Sequence[Confirm] = ()) -> dict[int, Event]:
-    """What publishers were told is safe, by number; `untold` are confirms that they never got."""
-    told = (Event(raw) for raw in raw_events if raw[0] == events.CONFIRMED)
-    return {event.message.id: event for event in told if not any(_covers(confirm, event) for confirm in untold)}
+def confirmed_messages(raw_events: Iterable[RawEvent], undelivered: Sequence[Confirm] = ()) -> dict[int, Event]:
+    """Return the confirmed messages, by id, without those whose confirms are `undelivered`."""
+    confirmed = (Event(raw) for raw in raw_events if raw[0] == events.CONFIRMED)
+    return {
+        event.message.id: event for event in confirmed if not any(_covers(confirm, event) for confirm in undelivered)
+    }
 
 
 def _covers(confirm: Confirm, event: Event) -> bool:
@@ -67,7 +69,7 @@ def _covers(confirm: Confirm, event: Event) -> bool:
 
 
 def _present(node: Node) -> Iterable[int]:
-    """The copies that are in a queue now."""
+    """Yield the copies that are in a queue now, ready or unacked."""
     for vhost in node.vhosts.values():
         for queue in vhost.queues.values():
             yield from (entry.copy for entry in queue.ready)
