@@ -21,7 +21,7 @@ from leveret.observe.checks.facade import CheckedAssertions
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_queue, find_vhost
-from leveret.scripted.acting import Backdoor
+from leveret.scripted.actions import BrokerActions
 from leveret.scripted.peers import Peers
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _PERMIT: Final = "deprecated_features.permit."
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
 
-class Broker(Backdoor, Peers, CheckedAssertions, Hinting):
+class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     """This is an AMQP 0-9-1 broker inside this process, empty when it starts.
 
     Used as a context manager, plain or async, it starts, stops, and raises what went wrong inside it.

@@ -32,7 +32,7 @@ def test_a_request_gets_its_reply_with_its_correlation_id(broker, make_asker, is
         (lambda request: KeyError, b'{"error": {"type": "KeyError", "message": ""}}', "application/json"),
     ],
 )
-def test_an_answer_may_be_of_many_kinds(broker, asker, answer, body, content_type):
+def test_an_answer_can_be_of_many_types(broker, asker, answer, body, content_type):
     broker.respond("prices", answer)
 
     asker.ask("prices", b"?")
@@ -52,7 +52,7 @@ def test_an_error_reply_is_marked_as_one(broker, asker):
     assert (properties.type, properties.headers) == ("error", {"error": "ValueError"})
 
 
-def test_a_sequence_is_answered_once_each_in_order(broker, asker):
+def test_a_sequence_gives_each_answer_once_in_order(broker, asker):
     responder = broker.respond("prices", ["1", "2", "3"])
     for _ in range(4):
         asker.ask("prices")
@@ -108,7 +108,7 @@ def test_a_removed_responder_leaves_requests_in_their_queue(broker, asker):
     assert responder.count == 1
 
 
-def test_a_request_that_wants_no_reply_is_taken_all_the_same(broker):
+def test_a_request_without_reply_to_is_still_taken(broker):
     responder = broker.respond("prices", "1")
 
     broker.publish("", "prices", "?")
@@ -125,7 +125,7 @@ def test_a_reply_that_comes_too_late_is_returned_to_the_test(broker):
     broker.assert_returned("", routing_key="gone", body="1")
 
 
-def test_a_reply_is_the_tests_own_and_names_its_line(broker, asker):
+def test_a_reply_is_an_event_of_the_test_and_names_its_line(broker, asker):
     broker.respond("prices", "1")
     asker.answer("prices")
 
@@ -134,10 +134,10 @@ def test_a_reply_is_the_tests_own_and_names_its_line(broker, asker):
     ]
     (reply,) = broker.events.query("published", conn=None)
     assert reply.message.body == b"1"
-    assert "test_a_reply_is_the_tests_own" in call.caller
+    assert "test_a_reply_is_an_event_of_the_test" in call.caller
 
 
-def test_an_answering_function_may_ask_the_broker_itself(broker, asker):
+def test_an_answering_function_can_call_the_broker(broker, asker):
     broker.declare_queue("audit")
 
     def answer(request):
@@ -150,7 +150,7 @@ def test_an_answering_function_may_ask_the_broker_itself(broker, asker):
     broker.assert_published("", routing_key="audit", body="?")
 
 
-def test_functions_answer_one_after_the_other(broker, asker):
+def test_answering_functions_run_one_after_another(broker, asker):
     seen = []
     broker.respond("prices", lambda request: seen.append(request.body) or request.body)
     for number in range(20):
@@ -171,12 +171,12 @@ def test_an_exception_in_an_answering_function_reaches_the_test(broker, asker):
         broker.check()
 
 
-def test_a_responder_needs_an_answer_or_says_that_it_has_none(broker):
-    with pytest.raises(TypeError, match="timeout=True for none"):
+def test_a_responder_needs_an_answer_or_timeout(broker):
+    with pytest.raises(TypeError, match="either with_=, the answer, or timeout=True"):
         broker.respond("prices")
     with pytest.raises(TypeError, match="with_="):
         broker.respond("prices", "1", timeout=True)
-    with pytest.raises(ValueError, match="no answer in an empty sequence"):
+    with pytest.raises(ValueError, match=r"with_=\[\] is empty; give at least one answer"):
         broker.respond("prices", [])
     with pytest.raises(ValueError, match="times=0"):
         broker.respond("prices", "1", times=0)

@@ -1,5 +1,5 @@
-"""Scripted peers: what a test puts in the place of the other side, a consumer in its own hand or a canned responder.
+"""Scripted peers: consumers and responders that a test controls itself, in place of the other side.
 
-They are consumers of the model like any client's, without a socket: they take their turn, have a prefetch and a
-priority, and hold what they have not settled. The trace tells what they do as the test's own doing.
+They are consumers of the model like any client's, but without a socket. They take turns with other consumers, have a
+prefetch and a priority, and hold the messages they have not settled. The trace records their actions as the test's own.
 """

@@ -1,7 +1,7 @@
-"""The consumer in a test's own hand: messages come to it as to any client, and it settles them when the test says so.
+"""The scripted consumer: it gets messages as any client's consumer does, and the test settles them.
 
-To the queue it is one consumer among others. What is a client's right stays a client's: an unknown delivery tag is
-refused, a restart ends it, what it held when it was closed goes back.
+To the queue it is one consumer among others. The same rules apply to it: an unknown delivery tag is refused, a restart
+ends it, and messages it holds when it is closed return to the queue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AckMode = Literal["manual", "auto"]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a consumer asks for."""
+    """The options of a consumer."""
 
     queue: str
     vhost: str = "/"
@@ -46,7 +46,7 @@ class Subscription:
     tag: str = ""
 
     def subscribe(self, node: Node, channel: OwnChannel) -> str:
-        """Consume as a client would; raises AmqpError where RabbitMQ refuses. Returns the consumer tag."""
+        """Consume as a client does and return the consumer tag. Raises AmqpError if RabbitMQ would refuse."""
         tag = self.tag or f"test-{-channel.connection.number}"
         arguments = Table.from_python(self.arguments) if self.arguments else Table.EMPTY
         if self.priority is not None:
@@ -58,7 +58,7 @@ class Subscription:
 
 
 class Delivered(MessageView):
-    """This is a message that came to a scripted consumer, and can be settled."""
+    """A message that a scripted consumer received and can settle."""
 
     __slots__ = ("_consumer", "delivery_tag")
 
@@ -66,30 +66,30 @@ class Delivered(MessageView):
     _consumer: ScriptedConsumer
 
     def ack(self) -> None:
-        """Acknowledge it."""
+        """Acknowledge the message."""
         self._consumer.ack(self)
 
     def nack(self, *, requeue: bool = True) -> None:
-        """Refuse it by basic.nack, which is no failure of delivery to a quorum queue of RabbitMQ 4."""
+        """Refuse the message by basic.nack, which a quorum queue of RabbitMQ 4 does not count as a failed delivery."""
         self._consumer.nack(self, requeue=requeue)
 
     def reject(self, *, requeue: bool = True) -> None:
-        """Refuse it by basic.reject."""
+        """Refuse the message by basic.reject."""
         self._consumer.reject(self, requeue=requeue)
 
 
 class ScriptedConsumer:
-    """This is what `broker.consume` returns."""
+    """A consumer that a test controls, as `broker.consume` returns it."""
 
     def __init__(self, engine: Engine, subscription: Subscription) -> None:
-        """Subscribe; raises RefusedError where RabbitMQ refuses."""
+        """Subscribe. Raises RefusedError if RabbitMQ would refuse."""
         if subscription.ack not in ("manual", "auto"):
-            raise ValueError(f"ack={subscription.ack!r} is neither 'manual' nor 'auto'")
+            raise ValueError(f"ack={subscription.ack!r} is unknown; expected 'manual' or 'auto'")
         self._engine = engine
         self._subscription = subscription
         self._received: list[Delivered] = []
         self._taken_count = 0
-        # What `ack()` without a message means.
+        # The message that `ack()` settles by default.
         self._last: Delivered | None = None
         with engine.acting() as node:
             vhost = find_vhost(node, subscription.vhost)
@@ -103,41 +103,45 @@ class ScriptedConsumer:
 
     @property
     def queue(self) -> str:
-        """The queue it consumes from."""
+        """The name of the queue it consumes from."""
         return self._subscription.queue
 
     @property
     def messages(self) -> list[Delivered]:
-        """Everything that came to it so far, oldest first."""
+        """All messages it has received, oldest first."""
         with self._engine.looking():
             return list(self._received)
 
     @property
     def unacked(self) -> list[Delivered]:
-        """What it holds: delivered, and not settled."""
+        """The messages it has received and not settled."""
         with self._engine.looking():
             held = self._channel.unacked
             return [message for message in self._received if message.delivery_tag in held]
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nothing more comes to it: it was cancelled, by the test or by the broker, or closed."""
+        """Whether it was cancelled, by the test or by the broker, or closed. It then gets no more messages."""
         with self._engine.looking():
             return self.tag not in self._channel.consumers
 
     @property
     def aio(self) -> AioConsumer:
-        """The awaitable twin, for use on a running event loop."""
+        """The same consumer with a `next` to await, for use on a running event loop."""
         return AioConsumer(self)
 
     def next(self, timeout: float = 5) -> Delivered:
-        """The next message that came to it, waited for if none is there; WaitTimeoutError says how things stand."""
+        """Return the next message, and wait for it if necessary.
+
+        Raises WaitTimeoutError if none comes within `timeout` seconds; the error shows the state of the broker. Raises
+        BrokerError if the consumer was cancelled or closed.
+        """
         __tracebackhide__ = True
         self._engine.sync()
         if not self._has_more() and timeout > 0:
             if is_in_event_loop():
                 raise BrokerError(
-                    "consumer.next(...) would block the event loop that the publisher may need; "
+                    "consumer.next(...) would block the event loop, which the publisher may need; "
                     "use: await consumer.aio.next(...)"
                 )
             self._engine.wait_until(lambda: self._has_more() or self._has_ended(), timeout)
@@ -147,13 +151,13 @@ class ScriptedConsumer:
                 self._taken_count += 1
                 return self._last
         if self._has_ended():
-            raise BrokerError(f"no more messages come to {self.tag} on {self.queue!r}: {self._why_ended()}")
+            raise BrokerError(f"{self.tag} on {self.queue!r} gets no more messages: {self._end_reason()}")
         raise WaitTimeoutError(
-            f"no message came to {self.tag} on {self.queue!r} within {timeout:g} s\n{self._engine.report()}"
+            f"{self.tag} on {self.queue!r} got no message within {timeout:g} s\n{self._engine.report()}"
         )
 
     def ack(self, message: Delivered | None = None, *, multiple: bool = False) -> None:
-        """Acknowledge a message, by default the last one that `next` returned; `multiple`: and all before it."""
+        """Acknowledge a message, by default the last one that `next` returned, and with `multiple` all before it."""
         tag = self._tag_of(message)
         self._settle(lambda channel: handlers.basic.ack(channel, BasicAck(tag, multiple)))
 
@@ -168,12 +172,12 @@ class ScriptedConsumer:
         self._settle(lambda channel: handlers.basic.reject(channel, BasicReject(tag, requeue)))
 
     def cancel(self) -> None:
-        """Let nothing more come; what it holds can still be settled."""
+        """Cancel the consumer. The messages it holds can still be settled."""
         with self._acting():
             handlers.basic.cancel(self._channel, BasicCancel(self.tag, False))
 
     def close(self) -> None:
-        """End it as a client's channel ends: what it holds goes back to the queue. Closing twice is fine."""
+        """Close the consumer and return the messages it holds to the queue. Closing twice is fine."""
         with self._engine.acting():
             self._connection.end(None)
 
@@ -201,13 +205,13 @@ class ScriptedConsumer:
     def _has_ended(self) -> bool:
         return self.tag not in self._channel.consumers
 
-    def _why_ended(self) -> str:
-        return self._connection.end_reason or "the test has cancelled it"
+    def _end_reason(self) -> str:
+        return self._connection.end_reason or "the test cancelled or closed it"
 
     def _tag_of(self, message: Delivered | None) -> int:
         chosen = self._last if message is None else message
         if chosen is None:
-            raise BrokerError(f"{self.tag} on {self.queue!r} has no message to settle yet: take one with next()")
+            raise BrokerError(f"{self.tag} on {self.queue!r} has no message to settle yet; take one with next()")
         return chosen.delivery_tag
 
     def _settle(self, settle: Callable[[OwnChannel], None]) -> None:
@@ -220,11 +224,11 @@ class ScriptedConsumer:
     def _acting(self) -> Iterator[Node]:
         with self._engine.acting() as node:
             if not self._channel.connection.channels:
-                raise BrokerError(f"the consumer {self.tag} on {self.queue!r} was closed: {self._why_ended()}")
+                raise BrokerError(f"the consumer {self.tag} on {self.queue!r} was closed: {self._end_reason()}")
             yield node
 
 
 class AioConsumer(Twins, called="ScriptedConsumer.aio"):
-    """The awaitable twins of a scripted consumer: `consumer.aio`."""
+    """The awaitable form of a scripted consumer, `consumer.aio`."""
 
     next = twin(ScriptedConsumer.next)

@@ -1,7 +1,8 @@
-"""A connection of the test itself: no socket, and one channel that hands messages over instead of sending them.
+"""A connection of the test itself: it has no socket, and one channel that passes messages to a callback.
 
-It stands among the node's connections, under a negative number, so that a restart ends it and its queues take back
-what it held; views show clients only and leave it out. Its events name no connection: they are the test's own.
+It is one of the node's connections and has a negative number. So a restart ends it, and its queues take back the
+messages it holds. Views leave it out, because they show only clients. Its events have no connection number, because
+they are the test's own.
 """
 
 from __future__ import annotations
@@ -31,88 +32,88 @@ OnMessage = Callable[[int, MessageView], None]
 
 
 class OwnConnection(Connection):
-    """This is the connection of one scripted peer."""
+    """The connection of one scripted peer."""
 
     is_client = False
 
     def __init__(self, node: Node, vhost: VirtualHost, *, is_waited_for: bool) -> None:
-        """`is_waited_for` says whether what it holds will be settled without the test's doing."""
+        """`is_waited_for`: whether its messages get settled without the test, so that `wait_idle` waits for that."""
         super().__init__(node, number=_free_number(node), peer=("", 0), local=("", 0), dirty=[])
         self._liveness.stop()
         self.vhost = vhost
         self.state = State.OPENED
         self.opened_at = node.now
         self.is_waited_for = is_waited_for
-        # Why it was ended, if not by the test.
+        # Why it ended, unless the test ended it.
         self.end_reason: str | None = None
         node.connections[self.number] = self
 
     @property
     def client_name(self) -> str:
-        """Who holds what this holds."""
+        """The name of the holder of its messages, for reports."""
         return "the test"
 
     def send(self, octets: bytes) -> None:
-        """There is nobody to send to."""
+        """Send nothing, because there is no client."""
 
     def mark_dirty(self) -> None:
-        """There is nothing to send."""
+        """Do nothing, because there is no output."""
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
-        """End: whatever ends a client's channel or connection ends this."""
+        """End the connection. Every refusal that closes a client's channel or connection does."""
         self.end(error.reply_text)
 
     def close(self, error: AmqpError) -> None:
-        """End: an operator or a shutdown closes it."""
+        """End the connection, which an operator or a shutdown closes."""
         self.end(error.reply_text)
 
     def shut_down(self, error: AmqpError) -> None:
-        """End at once."""
+        """End the connection at once."""
         self.end(error.reply_text)
 
     def end(self, reason: str | None) -> None:
-        """Give back what it holds."""
+        """End the connection and return the messages it holds to their queues."""
         if self.state is State.OPENED:
             self.state = State.ENDING
             self.end_reason = reason
             self._end(reason)
 
     def _tap(self, kind: str, *fields: object) -> None:
-        """Its opening and closing are no events: it is no client."""
+        """Record nothing, because only connections of clients are events."""
 
 
 class OwnChannel(Channel):
-    """This is its channel: the subscriber of one consumer."""
+    """The channel of a connection of the test: the subscriber of one consumer."""
 
     __slots__ = ("_on_message", "room")
 
     def __init__(self, connection: OwnConnection, on_message: OnMessage) -> None:
-        """`on_message` gets the delivery tag and the message, with the broker's lock held."""
+        """`on_message` gets the delivery tag and the message, while the broker's lock is held."""
         super().__init__(connection, 1)
         connection.channels[1] = self
         self._on_message = on_message
-        # How many more it takes; None is any number.
+        # How many more messages it takes; None means any number.
         self.room: int | None = None
         self.is_limited = True
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
-        """The test may do everything."""
+        """Permit everything to the test."""
 
     def send(self, method: Encodable) -> None:
-        """There is nobody to send to."""
+        """Send nothing, because there is no client."""
 
     def tap(self, kind: str, *fields: object) -> None:
-        """Record something the test did."""
+        """Record an event of the test itself."""
         tap = self.node.hooks.tap
         if tap is not None:
             tap((kind, self.node.now, self.vhost.name, None, None, *fields))
 
     def has_room(self) -> bool:
-        """Whether it takes another one."""
+        """Return whether it takes another message."""
         return self.room is None or self.room > 0
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
-        """Hand one entry over."""
+        """Pass one entry to the callback."""
         node, message, queue = self.node, entry.message, consumer.queue
         tag = self.last_tag = self.last_tag + 1
         if self.room is not None:
@@ -147,13 +148,13 @@ class OwnChannel(Channel):
         self._on_message(tag, view)
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
-        """The broker has cancelled its consumer."""
+        """Note that the broker has cancelled the consumer."""
         super().cancelled(consumer, reason)
         assert isinstance(self.connection, OwnConnection)
         self.connection.end_reason = f"cancelled by the broker: {reason}"
 
     def can_be_cancelled(self) -> bool:
-        """It hears of everything."""
+        """Return whether a consumer timeout cancels the consumer instead of closing the channel."""
         return self.node.compat.consumer_timeout_is_quorum_only
 
 
@@ -162,7 +163,7 @@ def _free_number(node: Node) -> int:
 
 
 def _as_delivered(message: Message, octets: bytes | None) -> Message:
-    """The message with the properties that its queue delivers instead of its own."""
+    """Return the message with the properties that its queue delivers, which may differ from its own."""
     if octets is None:
         return message
     return Message(

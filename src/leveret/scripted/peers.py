@@ -1,6 +1,6 @@
-"""The peers of a broker that a test plays itself: consumers in its hand, and responders.
+"""The methods of `Broker` that start scripted peers: consumers and responders.
 
-What they are made of is imported when the first one is asked for: most tests need none.
+Their modules are imported with the first peer, because most tests need none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MISSING: Final = object()
 
 
 class Peers:
-    """Playing the other side, without a client."""
+    """The methods of `Broker` that start scripted consumers and responders."""
 
     _engine: Engine
 
@@ -33,10 +33,11 @@ class Peers:
         tag: str = "",
         vhost: str = "/",
     ) -> ScriptedConsumer:
-        """Consume from a queue in the test's own hand; see `ScriptedConsumer`.
+        """Consume from a queue and return the consumer, whose messages the test takes and settles.
 
-        It takes part in what RabbitMQ does with consumers: its turn, `prefetch` (0: unlimited), priority, exclusive
-        use, single active consumer. As a context manager it is closed at the end.
+        RabbitMQ's rules for consumers apply to it: turns, `prefetch` (0 means unlimited), priority, exclusive use,
+        single active consumer. Used as a context manager, it is closed at the end. Raises RefusedError if RabbitMQ
+        would refuse.
         """
         from leveret.scripted.consumer import ScriptedConsumer, Subscription
 
@@ -53,17 +54,19 @@ class Peers:
         timeout: bool = False,
         vhost: str = "/",
     ) -> Responder:
-        """Answer the requests in a queue, to their `reply_to` and with their `correlation_id`; see `Responder`.
+        """Answer the requests in a queue, and return the responder.
 
-        `with_` is the answer: bytes, text, a `Reply`, an exception (an error reply), any other value (JSON), or a
-        function of the request that returns one of these; None is no answer. A list or tuple is one after the other.
-        `times` is how many requests are taken, `delay` seconds of the broker's clock pass before each reply, and
-        with `timeout` requests are taken and never answered. The queue is declared, durable, if it is not there.
+        A reply goes to the `reply_to` of its request and has its `correlation_id`. `with_` is the answer: bytes, text,
+        a `Reply`, an exception (sent as an error reply), any other value (sent as JSON), or a function that takes the
+        request and returns one of these. None means no reply. A list or a tuple gives one answer after another.
+
+        `times` is how many requests to take. `delay` is the seconds of the broker's clock before each reply. With
+        `timeout`, requests are taken and never answered. A missing queue is declared as durable.
         """
         from leveret.scripted.responder import Responder, Script
 
         if timeout == (with_ is not _MISSING):
-            raise TypeError("respond() takes with_=, the answer, or timeout=True for none")
+            raise TypeError("respond(): give either with_=, the answer, or timeout=True for no answer")
         return Responder(
             self._engine,
             queue,

@@ -1,4 +1,4 @@
-"""What a responder answers: a reply in full, and what plain values mean as one."""
+"""The replies of a responder: a reply in full, and the conversion of plain values to one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = object()
 
-# What a test may give as an answer; None is none at all.
+# What a test can give as an answer; None means no reply.
 Answer = object
 Answerer = Callable[["MessageView"], Answer]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reply:
-    """This is an answer with headers and properties of its own."""
+    """A reply with its own headers and properties."""
 
     body: bytes
     properties: Mapping[str, object] = field(default_factory=dict)
@@ -33,11 +33,11 @@ class Reply:
         headers: Mapping[str, object] | None = None,
         **properties: Unpack[BasicProperties],
     ) -> None:
-        """A body may be text, or be given as `json=`, which sets the content type; keywords are basic properties."""
+        """The body can be text, or a value for `json=`, which sets the content type. Keywords are basic properties."""
         values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if body:
-                raise TypeError("a Reply takes a body or json=, not both")
+                raise TypeError("Reply(): body and json= were both given; give one of them")
             body = json_format.dumps(json)
             values = {"content_type": "application/json", "content_encoding": "utf-8", **values}
         elif isinstance(body, str):
@@ -49,7 +49,7 @@ class Reply:
 
 
 def reply_of(answer: Answer) -> Reply | None:
-    """The reply that an answer means: bytes and text are bodies, an exception an error, anything else is JSON."""
+    """Return the reply for an answer: bytes and text are bodies, an exception is an error, anything else is JSON."""
     if answer is None or isinstance(answer, Reply):
         return answer
     if isinstance(answer, bytes | bytearray | str):
@@ -62,6 +62,6 @@ def reply_of(answer: Answer) -> Reply | None:
 
 
 def error_reply(error: BaseException) -> Reply:
-    """The reply that stands for an error: of type "error", with its name and text as JSON."""
+    """Return the reply for an error: its type is "error", and its body has the error's name and text as JSON."""
     name = type(error).__name__
     return Reply(json={"error": {"type": name, "message": str(error)}}, headers={"error": name}, type="error")

@@ -1,8 +1,8 @@
-"""The responder: a consumer that answers requests with what a test has laid ready.
+"""The responder: a consumer that answers requests with the answers of a test.
 
-What needs no code of the test's is answered within the broker's own turn, so it is there in no time and in order; a
-delay goes by the broker's clock. A function of the test is called on a thread of its own, one request after the other,
-because it may itself ask the broker or a client; until it has answered, its request counts as under way.
+An answer that is not a function is sent in the broker's own turn, so it arrives at once and in order. A delay goes by
+the broker's clock. A function of the test runs on a thread of its own, one request after another, because it may itself
+call the broker or a client. Until it returns, the broker is not idle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from leveret.engine.engine import refusal
 from leveret.observe.callers import calling_line
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
-from leveret.scripted.acting import OwnPublisher, encoded
+from leveret.scripted.actions import OwnPublisher, encoded
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.reply import Answer, Answerer, Reply, error_reply, reply_of
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 
 
 class Script:
-    """This is what a responder answers, in order, and how often."""
+    """The answers of a responder, in order, and how many there are."""
 
     def __init__(self, with_: Answer, times: int | None) -> None:
-        """A list or tuple is one answer after the other; the last is repeated where `times` asks for more."""
+        """A list or a tuple gives one answer after another. If `times` exceeds its length, the last one is repeated."""
         self._answers: list[Answer] = list(with_) if isinstance(with_, list | tuple) else [with_]
         if not self._answers:
-            raise ValueError("there is no answer in an empty sequence")
+            raise ValueError(f"with_={with_!r} is empty; give at least one answer, or timeout=True for none")
         if times is None and isinstance(with_, list | tuple):
             times = len(self._answers)
         if times is not None and times < 1:
-            raise ValueError(f"times={times} answers nothing")
-        # None is any number.
+            raise ValueError(f"times={times} must be 1 or more, or None for any number of requests")
+        # None means any number.
         self.left = times
 
     def next(self) -> Answer:
-        """The answer to the next request."""
+        """Return the answer to the next request."""
         if self.left is not None:
             self.left -= 1
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
 class Responder:
-    """This is what `broker.respond` returns."""
+    """A consumer that answers requests, as `broker.respond` returns it."""
 
     def __init__(
         self,
@@ -67,16 +67,19 @@ class Responder:
         vhost: str,
         errors: list[BaseException],
     ) -> None:
-        """Consume from the queue, declared durable if it is not there. `errors` takes what the test's code raises."""
+        """Consume from the queue, and declare it as durable if it is missing.
+
+        `errors` collects exceptions of the test's functions, and the errors of replies that cannot be sent.
+        """
         self.queue = queue
         self._engine = engine
         self._script = script
         self._delay_us = delay_us
         self._errors = errors
-        # The line that put the responder there, told before each of its replies.
+        # The line of the test that started the responder, recorded before each reply.
         self._caller = calling_line()[1]
         self._requests: list[MessageView] = []
-        # Requests for the test's own code, with their delivery tags, and whether a thread is at them.
+        # Requests that wait for a function of the test, with their delivery tags, and whether a thread works on them.
         self._pending: list[tuple[int, MessageView, Answerer]] = []
         self._is_working = False
         with engine.acting() as node:
@@ -94,17 +97,17 @@ class Responder:
 
     @property
     def requests(self) -> list[MessageView]:
-        """The requests it took, oldest first."""
+        """The requests it has taken, oldest first."""
         with self._engine.looking():
             return list(self._requests)
 
     @property
     def count(self) -> int:
-        """How many requests it took."""
+        """The number of requests it has taken."""
         return len(self.requests)
 
     def remove(self) -> None:
-        """Answer nothing more, also not what waits for its delay. Removing twice is fine."""
+        """Stop answering, and drop the replies that wait for their delay. Removing it twice is fine."""
         with self._engine.acting():
             self._pending.clear()
             self._connection.end(None)
@@ -122,16 +125,16 @@ class Responder:
         return f"<Responder on {self.queue!r}: {len(self._requests)} requests{left}>"
 
     @property
-    def _is_there(self) -> bool:
+    def _is_open(self) -> bool:
         return bool(self._connection.channels)
 
     def _take(self, tag: int, request: MessageView) -> None:
-        """A request was delivered; it is answered once the queue has finished handing out."""
+        """Take a request, and answer it once the queue has finished delivering."""
         self._requests.append(request)
-        self._connection.node.work.append(partial(self._treat, tag, request, self._script.next()))
+        self._connection.node.work.append(partial(self._answer, tag, request, self._script.next()))
 
-    def _treat(self, tag: int, request: MessageView, answer: Answer) -> None:
-        if not self._is_there:
+    def _answer(self, tag: int, request: MessageView, answer: Answer) -> None:
+        if not self._is_open:
             return
         if self._script.left == 0:
             handlers.basic.cancel(self._channel, BasicCancel(self._tag, True))
@@ -155,7 +158,7 @@ class Responder:
             self._send(request, reply)
 
     def _send(self, request: MessageView, reply: Reply) -> None:
-        if not self._is_there or request.reply_to is None:
+        if not self._is_open or request.reply_to is None:
             return
         node = self._connection.node
         values = dict(reply.properties)
@@ -163,8 +166,8 @@ class Responder:
             values.setdefault("correlation_id", request.correlation_id)
         if node.hooks.tap is not None:
             node.hooks.tap((events.CALLED, node.now, "respond", self._caller))
-        # A requester that has given up loses nothing: a reply to it is returned, not lost. A direct reply always
-        # counts as routed, and before 4.3 a mandatory one would come back although it arrived.
+        # A reply to a requester that has given up is returned and so does not count as lost. A direct reply always
+        # counts as routed, and before 4.3 a mandatory one would be returned although it arrived.
         is_mandatory = node.reply_queues.find(request.reply_to) is None
         try:
             octets = encoded("respond()", "", request.reply_to, reply.body, values)
@@ -175,7 +178,7 @@ class Responder:
             self._errors.append(error)
 
     def _work(self) -> None:
-        """Let the test's code answer what is pending; on a thread of its own."""
+        """Call the test's functions for the pending requests. This runs on a thread of its own."""
         while (job := self._next_job()) is not None:
             tag, request, answerer = job
             try:
@@ -183,21 +186,21 @@ class Responder:
             except BaseException as error:
                 self._errors.append(error)
                 reply = error_reply(error)
-            with _acting_quietly(self._engine):
-                if self._is_there:
+            with _acting_unrecorded(self._engine):
+                if self._is_open:
                     self._settle(tag, request, reply)
 
     def _next_job(self) -> tuple[int, MessageView, Answerer] | None:
         with self._engine.lock:
-            if self._pending and self._is_there:
+            if self._pending and self._is_open:
                 return self._pending.pop(0)
             self._is_working = False
             return None
 
 
 @contextmanager
-def _acting_quietly(engine: Engine) -> Iterator[Node]:
-    """Act, as the engine lets one, where no line of the test has called."""
+def _acting_unrecorded(engine: Engine) -> Iterator[Node]:
+    """Act on the node as `Engine.acting` does, but without recording a call, because no line of the test made one."""
     with engine.lock:
         node = engine.node
         node.advance(engine.clock.now(), engine.wall.now())

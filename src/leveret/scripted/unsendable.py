@@ -1,6 +1,6 @@
-"""Why a call that publishes cannot be sent: which of its arguments is wrong, and what to write instead.
+"""The error for a publish that cannot be encoded: which argument is wrong, and what to write instead.
 
-It is imported only once encoding has failed, and then tries each argument by itself.
+This module is imported only once encoding has failed. It then tries each argument by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import unknown_keyword
 
 _LONGEST: Final = 255
-# What a property takes, where it is not text.
+# The valid values of the properties that are not text.
 _NUMBERS: Final = {
     "delivery_mode": "a number from 0 to 255",
     "priority": "a number from 0 to 255",
@@ -30,7 +30,7 @@ _shortened.maxstring = _shortened.maxother = 60
 def unsendable(
     call: str, exchange: object, routing_key: object, body: bytes, properties: Mapping[str, object]
 ) -> TypeError | ValueError:
-    """Return what to raise for arguments that cannot be encoded."""
+    """Return the error for arguments that cannot be encoded."""
     wrong = _wrong_text("exchange", exchange)
     if wrong is None:
         wrong = _wrong_text("routing_key", routing_key)
@@ -75,7 +75,7 @@ def _wrong_header(name: str, value: object) -> TypeError | ValueError | None:
     try:
         Table.from_python({name: value}).encode()
     except RecursionError:
-        return ValueError(f"{place} is nested too deep")
+        return ValueError(f"{place} is nested too deeply; use fewer levels")
     except UnicodeEncodeError as error:
         return ValueError(f"{place} has a lone surrogate, which UTF-8 cannot encode: {_shortened.repr(error.object)}")
     except ShortStringTooLong:
@@ -88,7 +88,7 @@ def _wrong_header(name: str, value: object) -> TypeError | ValueError | None:
 
 
 def _wrong_text(name: str, value: object) -> TypeError | ValueError | None:
-    """Return what is wrong with a value that travels as a short string, None if nothing is."""
+    """Return the error for a value that cannot be encoded as a short string, or None if it can."""
     shown = _shortened.repr(value)
     if not isinstance(value, str):
         return TypeError(f"{name} must be text, not {shown}")
@@ -103,7 +103,7 @@ def _wrong_text(name: str, value: object) -> TypeError | ValueError | None:
 
 
 def _with_key(exchange: object, routing_key: object) -> str:
-    """Return what to write instead of a body where the routing key belongs."""
+    """Return the correct call for one that has a body in place of the routing key."""
     is_body = isinstance(routing_key, bytes | bytearray | memoryview)
     call = f"publish({_shortened.repr(exchange)}, 'key', {'' if is_body else 'json='}{_shortened.repr(routing_key)})"
     return f"the body comes after the routing key: {call if chr(34) in call else call.replace(chr(39), chr(34))}"

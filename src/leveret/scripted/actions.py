@@ -1,9 +1,8 @@
-"""The backdoor: what a test does to a broker without a client.
+"""The actions of a test on a broker without a client: publish, declare, bind, delete.
 
-The names and defaults are those of the protocol's methods, the objects those a client would have made, the refusals
-those a client would have been sent; but they are raised here, at the line that asked. There are no permissions and no
-connection behind it, so nothing here is exclusive. `durable` is True unless said otherwise: a queue a test makes should
-not be one that RabbitMQ 4.3 denies.
+Names and defaults are those of the protocol's methods. What RabbitMQ would refuse to a client raises at the test's own
+line. There is no user, so permissions do not apply. There is no connection, so nothing can be exclusive. `durable`
+defaults to True, because RabbitMQ 4.3 denies transient queues that are not exclusive.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 _NOTHING: Final = object()
 
 
-class Backdoor:
-    """Publishing and declaring without a client."""
+class BrokerActions:
+    """The methods of `Broker` that publish, declare and delete without a client."""
 
     _engine: Engine
 
@@ -55,19 +54,20 @@ class Backdoor:
         vhost: str = "/",
         **properties: Unpack[BasicProperties],
     ) -> bool:
-        """Publish a message and say whether any queue got it.
+        """Publish a message and return whether it reached a queue.
 
-        A body may be text, or be given as `json=`, which sets the content type too. Further keywords are basic
-        properties (`delivery_mode=2`, `expiration="1000"`, `correlation_id=...`). With `mandatory`, a message that
-        reaches no queue raises BrokerError. What RabbitMQ would refuse to a client raises RefusedError, except that
-        the test may do what needs a right, publish with any user_id, and publish during an alarm. TypeError or
-        ValueError for a value that cannot be sent.
+        The body can be text, or a value for `json=`, which also sets the content type. Further keywords are basic
+        properties, such as `delivery_mode=2`, `expiration="1000"` or `correlation_id="1"`. The test needs no
+        permissions, can publish with any user_id, and can publish during an alarm.
+
+        Raises BrokerError if the message is `mandatory` and reaches no queue, RefusedError if RabbitMQ would refuse
+        the publish, and TypeError or ValueError if a value cannot be sent.
         """
         octets = _octets(body)
         values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if octets:
-                raise TypeError("publish() takes a body or json=, not both")
+                raise TypeError("publish(): body and json= were both given; give one of them")
             octets = _json_octets(json)
             values.setdefault("content_type", "application/json")
         if headers is not None:
@@ -91,7 +91,7 @@ class Backdoor:
         arguments: Mapping[str, object] | None = None,
         vhost: str = "/",
     ) -> QueueView:
-        """Declare a queue, one with a name of the broker's choice when none is given."""
+        """Declare a queue and return its view. Without a name, the broker generates one."""
         from leveret.observe.views import QueueView
 
         with self._engine.acting() as node:
@@ -111,7 +111,7 @@ class Backdoor:
         arguments: Mapping[str, object] | None = None,
         vhost: str = "/",
     ) -> ExchangeView:
-        """Declare an exchange."""
+        """Declare an exchange and return its view."""
         from leveret.observe.views import ExchangeView
 
         with self._engine.acting() as node:
@@ -157,7 +157,7 @@ class Backdoor:
         arguments: Mapping[str, object] | None = None,
         vhost: str = "/",
     ) -> None:
-        """Remove a binding of a queue; none there is fine."""
+        """Remove a binding of a queue. A missing binding is fine."""
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
             host.unbind(host.exchange(exchange), host.queue(queue), routing_key, _table(arguments))
@@ -171,18 +171,18 @@ class Backdoor:
         arguments: Mapping[str, object] | None = None,
         vhost: str = "/",
     ) -> None:
-        """Remove a binding between exchanges; none there is fine."""
+        """Remove a binding between exchanges. A missing binding is fine."""
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
             host.unbind(host.exchange(source), host.exchange(destination), routing_key, _table(arguments))
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
-        """Delete a queue and return how many ready messages went with it; a missing one is fine."""
+        """Delete a queue and return how many ready messages it had. A missing queue is fine."""
         with self._engine.acting() as node:
             return find_vhost(node, vhost).delete_queue(name, if_unused=if_unused, if_empty=if_empty)
 
     def delete_exchange(self, name: str, *, if_unused: bool = False, vhost: str = "/") -> None:
-        """Delete an exchange; a missing one is fine."""
+        """Delete an exchange. A missing exchange is fine."""
         with self._engine.acting() as node:
             find_vhost(node, vhost).delete_exchange(name, if_unused=if_unused)
 
@@ -193,7 +193,7 @@ class Backdoor:
 
 
 class OwnPublisher:
-    """The test as a publisher: without a user whose rights are asked, a connection, direct replies and confirms."""
+    """The test as a publisher: it has all permissions, but no connection, direct replies or confirms."""
 
     confirms: Confirms | None = None
     transaction: Transaction | None = None
@@ -208,7 +208,10 @@ class OwnPublisher:
     def publish(
         self, exchange: str, routing_key: str, body: bytes, properties_octets: bytes, *, is_mandatory: bool
     ) -> bool:
-        """Publish as a client does, and return whether any queue got it; raises AmqpError where RabbitMQ refuses."""
+        """Publish as a client does, and return whether the message reached a queue.
+
+        Raises AmqpError if RabbitMQ would refuse the publish.
+        """
         method = BasicPublish(exchange, routing_key, is_mandatory, False)
         message = publishing.checked(self, method, Content(properties_octets, body, b""))
         published = publishing.publish(self, message, is_mandatory=is_mandatory)
@@ -216,39 +219,39 @@ class OwnPublisher:
         return published.is_routed
 
     def tap(self, kind: str, *fields: object) -> None:
-        """Record what the test did: no connection, no channel."""
+        """Record an event of the test itself, which has no connection and no channel."""
         tap = self.node.hooks.tap
         if tap is not None:
             tap((kind, self.node.now, self.vhost.name, None, None, *fields))
 
     def send_message(self, method: Encodable, message: Message) -> None:
-        """Send nothing: that a message was returned is recorded, and the call says so."""
+        """Send nothing. The trace records that the message was returned, and the call of the test reports it."""
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
-        """Owe nothing: the test is not in confirm mode."""
+        """Owe nothing, because the test is not in confirm mode."""
 
 
 class _EveryRight:
-    """The rights of a test: all of them."""
+    """The permissions of a test, which can do everything."""
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Permit it."""
+        """Permit everything."""
 
     def require_topic(self, right: TopicRight, exchange_name: str, routing_keys: tuple[str, ...]) -> None:
-        """Permit it."""
+        """Permit everything."""
 
     def refuse_false_user_id(self, user_id: str) -> None:
-        """Permit it: a test may stand for any user."""
+        """Permit every user_id."""
 
 
 def encoded(call: str, exchange: str, routing_key: str, body: bytes, properties: Mapping[str, object]) -> bytes:
-    """Return properties as bytes; raises TypeError or ValueError that names `call` and what cannot be sent."""
+    """Return the properties as bytes. Raises TypeError or ValueError, naming `call`, if an argument cannot be sent."""
     try:
         encode_short_string(exchange)
         encode_short_string(routing_key)
         return Properties.from_python(properties).encode()
     except (AttributeError, TypeError, ValueError, OverflowError, StructError, WireError, RecursionError):
-        # Imported here because only a mistake needs it.
+        # Imported here because only an invalid call needs it.
         from leveret.scripted.unsendable import unsendable
 
         raise unsendable(call, exchange, routing_key, body, properties) from None
@@ -275,7 +278,7 @@ def _octets(body: object) -> bytes:
         try:
             return body.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"publish(): body {body!r} is not UTF-8 text; give bytes instead") from None
+            raise ValueError(f"publish(): body {body!r} cannot be encoded as UTF-8; give bytes instead") from None
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise TypeError(f"publish(): body must be bytes or text, not {type(body).__name__}; for JSON use json=")
