@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures, the marker, ini options and the report.
+"""The pytest plugin of leveret: fixtures, markers, options and reports.
 
 `MakeLeveret` is the type of the fixture `make_leveret`. The fixtures `leveret` and `leveret_session` are brokers.
 """
@@ -14,7 +14,7 @@ __all__ = ["MakeLeveret"]
 
 
 class MakeLeveret(Protocol):
-    """A function that starts another broker each time it is called, with the keywords of `leveret.Broker`."""
+    """A function that starts another broker with each call and takes the keywords of `leveret.Broker`."""
 
     def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
-        """Start a broker; what is left out comes from marker, command line, environment or ini file."""
+        """Start a broker. Missing keywords come from the marker, the command line, the environment or the ini file."""

@@ -1,6 +1,6 @@
-"""The brokers of a run: which were started for which test, and what is still to be said about them.
+"""The brokers of a run: which test started which, and what is still to be raised or reported about them.
 
-Everything of leveret is imported when the first broker is started, so a run without one pays nothing.
+leveret is imported when the first broker starts, so a run without one pays nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PASSED: Final = pytest.StashKey[bool]()
 
 
 def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
-    """A running broker; what it refuses of the settings fails the test and names the place they come from."""
+    """Return a running broker. A setting that it refuses fails the test, and the error names where it was set."""
     from leveret import Broker
 
     options = {word: setting.value for word, setting in settings.items()} | overrides
@@ -45,7 +45,7 @@ def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
 
 
 def refuse_unusable(config: pytest.Config) -> None:
-    """Raise UsageError at once for options of the whole run that cannot be read, or that no broker takes."""
+    """Raise UsageError for options of the whole run that cannot be read or that a broker refuses."""
     settings = read_general_settings(config)
     if not settings:
         return
@@ -73,7 +73,7 @@ def _refuse_host(setting: Setting) -> None:
 
 
 def _refuse_directory(setting: Setting) -> None:
-    """Only trying tells whether a directory takes files; one that is not there yet is made where its parent does."""
+    """Raise UsageError if no file can be created in a directory, or in the nearest parent that exists."""
     place = setting.value
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -81,7 +81,7 @@ def _refuse_directory(setting: Setting) -> None:
         TemporaryFile(dir=place).close()
     except OSError as error:
         reason = error.strerror or error
-        raise pytest.UsageError(f"{setting.origin}: no file can be written to {setting.value!r}: {reason}") from None
+        raise pytest.UsageError(f"{setting.origin}: cannot write a file to {setting.value!r}: {reason}") from None
 
 
 def add_to_test(item: pytest.Item, broker: Broker) -> None:
@@ -95,33 +95,33 @@ def add_to_test(item: pytest.Item, broker: Broker) -> None:
 
 
 def add_to_session(session: pytest.Session, broker: Broker) -> None:
-    """Note the broker that serves many tests."""
+    """Note the broker of the session."""
     session.stash[_SESSION] = broker
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
 
 
 def remove_from_session(session: pytest.Session) -> None:
-    """Forget the broker that served many tests."""
+    """Forget the broker of the session."""
     del session.stash[_SESSION]
 
 
 def brokers_of(item: pytest.Item) -> list[Broker]:
-    """The brokers a test used: its own, and the session's if it asked for that."""
+    """Return the brokers of a test: its own, and the session's if the test uses that."""
     started = item.stash.get(_STARTED, [])
     shared = session_broker(item)
     return [*started, shared] if shared is not None else started
 
 
 def session_broker(item: pytest.Item) -> Broker | None:
-    """The broker that serves many tests, if this test asked for it and it was started."""
+    """Return the broker of the session if this test uses it and it was started."""
     if "leveret_session" not in getattr(item, "fixturenames", ()):
         return None
     return item.session.stash.get(_SESSION, None)
 
 
 def note_start(item: pytest.Item) -> None:
-    """Write into the session's trace that a test begins; a test's own broker is told when it starts."""
+    """Record in the trace of the session's broker that a test begins. A test's own broker records it when it starts."""
     item.session.stash[_CURRENT] = item.nodeid
     shared = session_broker(item)
     if shared is not None:
@@ -130,7 +130,7 @@ def note_start(item: pytest.Item) -> None:
 
 
 def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Write into the traces how a test ended, and remember it."""
+    """Record in the traces of a test's brokers how the test ended, and remember that."""
     item.stash[_PASSED] = report.passed
     for broker in brokers_of(item):
         from leveret.engine.harness import Harness
@@ -139,18 +139,18 @@ def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def has_passed(item: pytest.Item) -> bool:
-    """Whether the test itself went well; before and without it, nothing has."""
+    """Return whether the test's call phase has passed. Until then, it has not."""
     return item.stash.get(_PASSED, False)
 
 
 def begin_again(item: pytest.Item) -> None:
-    """Forget the brokers of a test that is run once more."""
+    """Forget the brokers of a test that runs again."""
     item.stash[_STARTED] = []
     item.stash[_PASSED] = False
 
 
 def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:
-    """Stop brokers, then raise what went wrong inside them, then what strict checks find in a test that passed."""
+    """Stop brokers, raise their internal errors, and then apply strict checks if `is_judged`."""
     stopped = list(brokers)
     for broker in stopped:
         from leveret.engine.harness import Harness
@@ -163,7 +163,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
 
 
 def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
-    """Warn of what strict checks find, at the test's own line, and raise what they take for an error."""
+    """Apply strict checks: warn at the test's own line, and raise findings whose level is error."""
     from leveret.engine.harness import Harness
 
     for verdict in [Harness(broker).judge() for broker in brokers]:
@@ -171,7 +171,7 @@ def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
 
 
 def excuse(brokers: Iterable[Broker]) -> None:
-    """Let strict checks forget what they have found: the test has failed anyway."""
+    """Discard the findings of strict checks for a test that has failed anyway."""
     from leveret.engine.harness import Harness
 
     for broker in brokers:
@@ -179,7 +179,7 @@ def excuse(brokers: Iterable[Broker]) -> None:
 
 
 def check(brokers: Iterable[Broker]) -> None:
-    """Raise what went wrong inside brokers, each error once."""
+    """Raise the internal errors of brokers, each error once."""
     from leveret.engine.harness import Harness
 
     errors = [error for broker in brokers for error in Harness(broker).take_internal_errors()]

@@ -1,8 +1,8 @@
-"""Changes: what would be different on a newer version, by cause.
+"""The changes on a newer version, by cause.
 
-One cause is one entry, however many tests meet it: the same denied feature at the same line, the same refusal, the same
-failing line, or the same difference between two fingerprints. Tests that fail on every version are no findings; those
-that fail on the oldest and pass on a newer one are told apart, by the versions they pass on.
+Each cause is one entry, for any number of tests: the same denied feature at the same line, the same refusal, the same
+failing line, or the same difference between two fingerprints. Tests that fail on every version are not reported as
+changes. Tests that fail on the oldest version and pass on a newer one are listed by the versions on which they pass.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pytest_leveret.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
 class Run:
     """One test on one version."""
 
-    # "passed", "failed", or "skipped" for whatever says nothing.
+    # "passed", "failed", or "skipped" for every other outcome.
     outcome: str = "skipped"
-    # Where it failed and with what, when it did.
+    # The line and the message of its failure.
     place: str = ""
     message: str = ""
     facts: Counter[Fact] = field(default_factory=Counter)
@@ -39,15 +39,15 @@ class Change:
     """One cause, and the tests that met it."""
 
     lines: list[str]
-    # Test names by what became of them, each once.
+    # The names of tests that fail, and of those that pass.
     failing: dict[str, None] = field(default_factory=dict)
     passing: dict[str, None] = field(default_factory=dict)
 
 
-# Why a client finds another x-death (docs/broker.md, Looking).
-_COUNTED_ANEW: Final = [
-    "RabbitMQ counts deaths anew from 4.0 on when a client publishes a message with its x-death, and up to 3.13 goes",
-    "on from it. A way out: let the client count in a header of its own",
+# Why x-death differs (docs/broker.md).
+_COUNT_RESTARTS: Final = [
+    "From 4.0 on, RabbitMQ restarts the count when a client publishes a message with an x-death header. Up to 3.13, it",
+    "continues the count. A way out: let the client count in a header of its own",
 ]
 
 # From one version to a newer one.
@@ -55,7 +55,7 @@ Step = tuple[str, str]
 
 
 def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[Step, list[Change]]:
-    """What would change from version to version, for runs by test and version."""
+    """Return the changes by step between versions, for runs by test and version."""
     found: dict[Step, dict[tuple[str, ...], Change]] = {}
     for test, by_version in runs.items():
         for older, newer in _steps(by_version, versions):
@@ -66,7 +66,7 @@ def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> d
 
 
 def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
-    """The tests that fail on the oldest version and pass on a newer one, by the versions they pass on."""
+    """Return the tests that fail on the oldest version and pass on a newer one, by the versions they pass on."""
     found: dict[tuple[str, ...], list[str]] = {}
     for test, by_version in runs.items():
         outcomes = {version: by_version[version].outcome for version in versions if version in by_version}
@@ -78,33 +78,33 @@ def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
 
 
 def _steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:
-    """The steps from a version on which a test passes to the next on which it says anything."""
-    telling = [version for version in versions if version in by_version and by_version[version].outcome != "skipped"]
-    return ((older, newer) for older, newer in pairwise(telling) if by_version[older].outcome == "passed")
+    """Return the steps from each version on which a test passes to the next on which it passes or fails."""
+    decided = [version for version in versions if version in by_version and by_version[version].outcome != "skipped"]
+    return ((older, newer) for older, newer in pairwise(decided) if by_version[older].outcome == "passed")
 
 
 def _compare(test: str, before: Run, after: Run, step: Step, causes: dict[tuple[str, ...], Change]) -> None:
     new_refusals = _missing(after.refusals, before.refusals)
-    told = [_refused(refusal) for refusal in new_refusals]
+    entries = [_refused(refusal) for refusal in new_refusals]
     if after.outcome == "failed":
-        told = told or [_failed(after, _differences(before, after, step))]
+        entries = entries or [_failed(after, _differences(before, after, step))]
     else:
-        told += [((line,), [line, *more]) for line, *more in _differences(before, after, step)]
-        told += [_not_refused(refusal, step) for refusal in _missing(before.refusals, after.refusals)]
-    for key, lines in told:
+        entries += [((line,), [line, *more]) for line, *more in _differences(before, after, step)]
+        entries += [_not_refused(refusal, step) for refusal in _missing(before.refusals, after.refusals)]
+    for key, lines in entries:
         change = causes.setdefault(key, Change(lines))
         (change.failing if after.outcome == "failed" else change.passing)[test] = None
 
 
 def _missing(refusals: list[Refusal], others: list[Refusal]) -> list[Refusal]:
-    """The refusals that are not among the others, wherever they were."""
+    """Return the refusals that are not among the others, regardless of their lines."""
     known = {(refusal.client, refusal.code, refusal.text) for refusal in others}
     return [refusal for refusal in refusals if (refusal.client, refusal.code, refusal.text) not in known]
 
 
 def _refused(refusal: Refusal) -> tuple[tuple[str, ...], list[str]]:
     summary = refusal.text.partition("\n")[0]
-    # Which test called the line is said by the names of the tests.
+    # The entry lists the tests, so the line that called this one is left out.
     line = refusal.line.partition(", called from ")[0]
     lines = [f"{refusal.client} is refused: {refusal.code} {summary}", *([f"  {line}"] if line else [])]
     feature = denied_feature(refusal.text)
@@ -116,12 +116,12 @@ def _refused(refusal: Refusal) -> tuple[tuple[str, ...], list[str]]:
 def _not_refused(refusal: Refusal, step: Step) -> tuple[tuple[str, ...], list[str]]:
     older, newer = step
     summary = refusal.text.partition("\n")[0]
-    line = f"on {newer} {refusal.client} is not refused any more; on {older} {refusal.code} {summary}"
+    line = f"on {newer} {refusal.client} is no longer refused; on {older} {refusal.code} {summary}"
     return (line,), [line]
 
 
 def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], list[str]]:
-    """A failure that no refusal explains; the test's own call may have been refused."""
+    """Return the entry for a failure without a refused client. A call of the test itself may have been refused."""
     summary = run.message.strip().partition("\n")[0]
     feature = denied_feature(run.message)
     if feature is not None:
@@ -133,7 +133,7 @@ def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], li
 
 
 def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
-    """Where two fingerprints differ, each in a sentence and what else is to be said of it."""
+    """Return the differences between two fingerprints, each as a sentence and lines that explain it."""
     subjects = dict.fromkeys((fact.what, fact.where) for fact in (*before.facts, *after.facts))
     are_complete = before.is_complete and after.is_complete
     are_countable = are_complete and before.published_count == after.published_count
@@ -146,9 +146,9 @@ def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
         elif _look_different(old, new, are_complete=are_complete):
             sentence = f"on {step[1]} {_looks(what, where, new)}; on {step[0]} {_shown(old, short=True)}"
             is_denied = SHARED in old and SHARED not in new
-            reasons = ways_out("global_qos") if is_denied else _COUNTED_ANEW if what == X_DEATH else []
+            reasons = ways_out("global_qos") if is_denied else _COUNT_RESTARTS if what == X_DEATH else []
             found.append([sentence, *_indented(reasons)])
-    # What has a reason explains the rest more often than the other way round.
+    # A difference with an explanation is more likely to be the cause of the others, so it comes first.
     return sorted(found, key=len, reverse=True)
 
 
@@ -160,7 +160,7 @@ def _look_different(old: Counter[str], new: Counter[str], *, are_complete: bool)
     if not old or not new:
         return False
     if not are_complete or old.total() != new.total():
-        # Some may not have been looked at in one of the two.
+        # Some facts may be missing in one of the two.
         return not set(old) & set(new)
     return old != new
 

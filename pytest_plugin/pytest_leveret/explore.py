@@ -1,7 +1,7 @@
-"""The marker `leveret_explore`: a test is run once plainly, then once for each fault at each step of its broker.
+"""The marker `leveret_explore`: run a test once without a fault, then once for each fault at each step of its broker.
 
-Each run has its own fixtures of function scope, a fresh broker among them, and goes through all of pytest's hooks but
-the one that reports it. What is reported is one run: the plain one when all went well, else the shortest that failed.
+Each run has its own function-scoped fixtures, including a fresh broker, and runs all of pytest's hooks except the one
+that reports it. Only one run is reported: the plain one if all passed, or else the shortest that failed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 NAME: Final = "leveret_explore"
 LINE: Final = (
     "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0): run "
-    "the test once plainly, then once for each fault at each step of the broker of the fixture `leveret`, in the words "
-    "of `leveret.explore`."
+    "the test once without a fault, then once for each fault at each step of the broker of the fixture `leveret`; it "
+    "takes the keywords of `leveret.explore`."
 )
 WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed")
 _ONLY: Final = "leveret_explore_only"
@@ -40,7 +40,7 @@ _GRACE_S: Final = 2.0
 
 @dataclass(slots=True)
 class Play:
-    """This is one run of a test: what goes wrong in it, and what pytest had to say of it."""
+    """One run of a test: its schedule and outcome, and pytest's reports of it."""
 
     run: Run
     settings: Settings
@@ -53,19 +53,19 @@ _PLAY: Final = pytest.StashKey[Play]()
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Tell pytest of the option that replays one schedule."""
+    """Add the option that replays one schedule."""
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
     group.addoption(
         "--leveret-explore-only",
         dest=_ONLY,
         metavar="SCHEDULE",
         default=None,
-        help="the one schedule that tests marked leveret_explore are run under, as their report names it",
+        help="run tests marked leveret_explore under this schedule only, as their report names it",
     )
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
-    """End a test whose marker cannot be meant, with the place of the test."""
+    """Fail a test whose marker is invalid, with the place of the test."""
     if item.get_closest_marker(NAME) is None or item.stash.get(_PLAY, None) is not None:
         return
     try:
@@ -87,19 +87,19 @@ def _settings_of(item: pytest.Item) -> Settings:
                 raise unknown_keyword("the marker leveret_explore", word, WORDS)
         words |= mark.kwargs
     if "leveret" not in getattr(item, "fixturenames", ()):
-        raise TypeError("the test does not use the fixture leveret, so there is no broker to explore")
+        raise TypeError("the test does not use the fixture leveret; exploration needs the broker of that fixture")
     only = item.config.getoption(_ONLY)
     return Settings(**words | ({"only": only} if only is not None else {}))
 
 
 def is_faulty(item: pytest.Item) -> bool:
-    """Whether this run of a test has a fault in it, so that its broker is not to be judged."""
+    """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
     play = item.stash.get(_PLAY, None)
     return play is not None and bool(play.run.schedule.placements)
 
 
 def watch(item: pytest.Item, broker: Broker) -> None:
-    """Number the steps of a test's broker, if it is explored."""
+    """Watch the steps of a test's broker, if the test is explored."""
     play = item.stash.get(_PLAY, None)
     if play is not None:
         from leveret.exploration.watcher import Watcher
@@ -109,24 +109,24 @@ def watch(item: pytest.Item, broker: Broker) -> None:
 
 
 def end_watch(item: pytest.Item) -> None:
-    """Number no more: what comes now is not the test's, but its fixtures' end."""
+    """Stop watching, because what happens from now on is the teardown of fixtures."""
     play = item.stash.get(_PLAY, None)
     if play is not None and play.watcher is not None and play.broker is not None:
         play.watcher.stop()
 
 
 def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Keep what a run of an explored test raised first."""
+    """Keep the first exception of a run of an explored test."""
     play = item.stash.get(_PLAY, None)
     if play is not None and call.excinfo is not None and play.run.error is None:
         play.run.error = call.excinfo.value
 
 
 class Explorer:
-    """This runs tests that are to be explored."""
+    """The part of the plugin that runs explored tests."""
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Under -v show how far an exploration has come, for it may take a minute."""
+        """Show the progress of explorations under -v, because one can take a minute."""
         if config.option.verbose > 0:
             progress, logger = Progress(config), logging.getLogger("leveret.exploration")
             config.add_cleanup(partial(logger.removeHandler, progress))
@@ -136,19 +136,19 @@ class Explorer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run a marked test under one schedule after the other, and report one run."""
+        """Run a marked test under one schedule after another, and report one run."""
         if item.get_closest_marker(NAME) is None:
             return None
         try:
             settings = _settings_of(item)
         except (TypeError, ValueError):
-            # Told when the test is set up.
+            # Raised when the test is set up.
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         began = perf_counter()
-        reports = Playing(item, settings).explore()
-        told = next((report for report in reports if report.when == "call"), reports[-1])
-        told.duration = perf_counter() - began
+        reports = ExploredTest(item, settings).explore()
+        main_report = next((report for report in reports if report.when == "call"), reports[-1])
+        main_report.duration = perf_counter() - began
         reports += _last_teardown(item, nextitem)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
@@ -157,14 +157,14 @@ class Explorer:
 
 
 class Progress(logging.Handler):
-    """This shows what exploration logs while it runs, in the terminal and past whatever captures output."""
+    """A handler that shows the log of an exploration in the terminal, even while pytest captures output."""
 
     def __init__(self, config: pytest.Config) -> None:
         super().__init__(logging.INFO)
         self._plugins: Final = config.pluginmanager
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; in a worker of xdist there is nowhere to write it."""
+        """Write a line, except in a worker of xdist, which has no terminal."""
         reporter, capture = self._plugins.get_plugin("terminalreporter"), self._plugins.get_plugin("capturemanager")
         if reporter is not None:
             with nullcontext() if capture is None else capture.global_and_fixture_disabled():
@@ -173,7 +173,7 @@ class Progress(logging.Handler):
 
 
 def _last_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """End what the next test does not need; between the runs of a test all but its own fixtures has stayed."""
+    """Tear down what the next test does not need. Between runs, only the test's own fixtures were torn down."""
     del item.stash[_PLAY]
     call = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), when="teardown")
     if call.excinfo is None:
@@ -182,8 +182,8 @@ def _last_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pyte
     return [report]
 
 
-class Playing:
-    """This explores one test."""
+class ExploredTest:
+    """One test that is explored."""
 
     def __init__(self, item: pytest.Item, settings: Settings) -> None:
         self._item: Final = item
@@ -191,7 +191,7 @@ class Playing:
         self._failed: Final[list[Play]] = []
 
     def explore(self) -> list[pytest.TestReport]:
-        """The reports of the run that is to be told."""
+        """Run all schedules and return the reports of the run to show."""
         from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
         from leveret.exploration.report import divergence_text
@@ -215,10 +215,10 @@ class Playing:
 
         play = self._item.stash[_PLAY] = Play(Run(schedule), self._settings)
         brokers.begin_again(self._item)
-        # What a run before has logged and printed.
+        # Drop what an earlier run logged and printed.
         self._item._report_sections.clear()
         with Watchdog(self._item, play):
-            # The parent of a test needs all that its neighbours do.
+            # With the test's parent as the next item, only the fixtures of the test itself are torn down.
             play.reports = runtestprotocol(self._item, log=False, nextitem=self._item.parent)  # type: ignore[arg-type]
         if play.broker is not None and play.watcher is not None:
             play.run.collect(play.broker, play.watcher)
@@ -231,19 +231,19 @@ class Playing:
             return plain.reports
         from leveret.exploration.report import plain_hang_text
 
-        return self._ended(plain, plain_hang_text(plain.run))
+        return self._with_text(plain, plain_hang_text(plain.run))
 
     def _reports_of(self, found: Exploration) -> list[pytest.TestReport]:
-        """Those of the first run that failed, with what exploration has to say of it."""
+        """Return the reports of the first run that failed, with the report of the exploration."""
         from leveret.exploration.report import failure_text
 
         run = found.failed_runs[0]
         play = next(play for play in self._failed if play.run is run)
         line = f"pytest '{self._item.nodeid}' --leveret-explore-only='{run.schedule}'"
-        return self._ended(play, failure_text(found, self._settings.kinds, line))
+        return self._with_text(play, failure_text(found, self._settings.kinds, line))
 
-    def _ended(self, play: Play, text: str) -> list[pytest.TestReport]:
-        """The reports of a run that failed, of which one says so."""
+    def _with_text(self, play: Play, text: str) -> list[pytest.TestReport]:
+        """Add a text to the reports of a run that failed, and return them."""
         failed = next((report for report in play.reports if report.failed), None)
         if failed is None:
             return _with_failure(play.reports or [_report(self._item)], text)
@@ -260,19 +260,22 @@ def _have_passed(reports: list[pytest.TestReport]) -> bool:
 
 
 def _with_failure(reports: list[pytest.TestReport], text: str) -> list[pytest.TestReport]:
-    """Let a test fail that has not failed by itself."""
+    """Turn the reports of a run that passed into those of a failure."""
     report = next((report for report in reports if report.when == "call"), reports[0])
     report.outcome, report.longrepr = "failed", text
     return reports
 
 
 def _report(item: pytest.Item) -> pytest.TestReport:
-    """The report of a test that was interrupted, for which pytest makes none."""
+    """Return a report for a test that was interrupted, because pytest makes none."""
     return pytest.TestReport(item.nodeid, item.location, dict(item.keywords), "failed", None, "call")
 
 
 class Watchdog:
-    """This ends a run that takes too long: its broker stops, so that clients give up; then it is interrupted."""
+    """A watchdog that ends a run that takes too long.
+
+    It first stops the broker, so that clients give up. If the run goes on, it interrupts the thread of the test.
+    """
 
     def __init__(self, item: pytest.Item, play: Play) -> None:
         self._item: Final = item
@@ -290,7 +293,7 @@ class Watchdog:
             self._over.set()
         if not (self._has_interrupted and isinstance(error, KeyboardInterrupt)):
             return False
-        # What pytest does at the end of a test that is not interrupted.
+        # Do what pytest does at the end of a test that is not interrupted.
         self._item.session._setupstate.teardown_exact(self._item.parent)  # type: ignore[arg-type]
         if isinstance(self._item, pytest.Function):
             self._item._request = False  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The marker `leveret_fault`: what should go wrong in the broker of one test, as `broker.faults.add` takes it."""
+"""The marker `leveret_fault`: a fault for the broker of one test, with the keywords of `broker.faults.add`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ if TYPE_CHECKING:
 
 NAME: Final = "leveret_fault"
 LINE: Final = (
-    "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): what should go wrong in the broker "
-    "of the fixture `leveret`, in the words of `leveret.faults.add`; several markers are several rules, those of the "
-    "module first."
+    "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): add a fault to the broker of the fixture "
+    "`leveret`, with the keywords of `broker.faults.add`; each marker adds a rule, those of the module first."
 )
 
 
 def set_faults(item: pytest.Item, broker: Broker) -> None:
-    """Add the rules that a test is marked with; one that cannot be meant fails the test before it runs."""
+    """Add the rules of a test's markers. An invalid marker fails the test before it runs."""
     for mark in reversed(list(item.iter_markers(NAME))):
         try:
             if mark.args:
@@ -31,18 +30,18 @@ def set_faults(item: pytest.Item, broker: Broker) -> None:
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
-    """End a test that is marked and has no broker to go wrong; one that asks for fixtures as it runs may get one."""
+    """Fail a marked test without a broker, unless it uses `request` and so can still get one while it runs."""
     fixtures = getattr(item, "fixturenames", ())
     if "leveret" in fixtures or all(mark.name != NAME for mark in item.own_markers):
         return
     if "make_leveret" in fixtures:
         raise _wrong_marker(
             item,
-            "the marker is for the broker of the fixture leveret, which the test does not use; "
-            "a broker of make_leveret is told by broker.faults.add(...), with the same words",
+            "the marker applies to the broker of the fixture leveret, which the test does not use; for a broker of "
+            "make_leveret, call broker.faults.add(...) with the same keywords",
         )
     if "request" not in fixtures or "leveret_session" in fixtures:
-        raise _wrong_marker(item, "the test does not use the fixture leveret, so there is no broker to go wrong")
+        raise _wrong_marker(item, "the test does not use the fixture leveret; use it, or remove the marker")
 
 
 def _wrong_marker(item: pytest.Item, text: str) -> BaseException:

@@ -1,8 +1,9 @@
-"""The fingerprint of a test: what a client could tell of how the broker treated its messages, as counted facts.
+"""The fingerprint of a test: what clients could observe of how the broker treated their messages, as counted facts.
 
-What depends on chance or on who is quicker is left out or made equal: names that broker and clients make up, the number
-of deliveries (a consumer may be sent more than it will ever look at), and what a client leaves behind that hangs up. It
-imports nothing of pytest, and is made of plain values to pass between processes.
+Everything that depends on chance or timing is left out or normalised: names that the broker and clients generate, the
+number of deliveries (a prefetching consumer may get messages that it never looks at), and the messages that a client
+leaves behind when it disconnects. The module does not import pytest. A fingerprint consists of plain values, so that it
+can pass between processes.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from leveret.trace.events import Event
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
 
-# What a shared prefetch limit is called; RabbitMQ denies it as global_qos.
+# A shared prefetch limit, which RabbitMQ denies as global_qos.
 SHARED: Final = "for the whole channel"
 _SINGLE: Final = "for each consumer"
-# The header, and the fact of one that a client had published; from 4.0 on RabbitMQ counts that anew.
+# The header, and the fact about one that a client published. From 4.0 on, RabbitMQ restarts its count.
 X_DEATH: Final = "x-death"
 
-# Why a message goes back to its queue while nobody hangs up on it.
+# The reasons for a requeue other than a channel or a connection that ends.
 _ON_PURPOSE: Final = ("nacked", "rejected", "recovered", "consumer_timeout")
 
 _MADE_UP: Final = (
-    # Names of the broker, and what clients make after their pattern.
+    # Names that the broker generates, and those that clients generate after the same pattern.
     (re.compile(r"\b(amq\.gen|amq\.ctag|amq\.rabbitmq\.reply-to)[-.][\w=+/-]+"), r"\1-*"),
     # The version a test runs on, which may stand in a name made from the test's.
     (re.compile(r"rabbitmq-\d+\.\d+"), "rabbitmq-*"),
@@ -41,17 +42,17 @@ _MADE_UP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something seen: `what` happened `where`, and for what is there on every version, how it looked."""
+    """A fact: `what` happened `where`, and for what happens on every version, its `value`."""
 
     what: str
     where: str
-    # Empty for what can only be counted.
+    # Empty for facts that can only be counted.
     value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A client was refused, by name, and the line that was in the call or that opened the connection."""
+    """A refused client, by name, and the line that was in the call or that opened the connection."""
 
     client: str
     code: int
@@ -60,22 +61,23 @@ class Refusal:
 
 
 class Fingerprint:
-    """What the brokers of one test showed."""
+    """The counted facts and refusals of one test's brokers."""
 
     def __init__(self) -> None:
         self.facts: Counter[Fact] = Counter()
         self.refusals: dict[Refusal, None] = {}
-        # False when no broker had a record to show.
+        # False if no broker recorded a trace.
         self.is_recorded = False
-        # False when something was under way, cut short, or forgotten: then a count says nothing.
+        # False if something was still under way, was cut short, or was dropped from the trace: then counts are not
+        # comparable.
         self.is_complete = True
-        # How much clients sent of themselves: where that differs, so may everything that follows.
+        # How many messages were published. If that differs between versions, all counts may.
         self.published_count = 0
         # The line that called the broker last.
         self.last_call = ""
 
     def add(self, trace: Iterable[Event], *, is_complete: bool) -> None:
-        """Add what one broker's trace says."""
+        """Add the trace of one broker."""
         self.is_complete = self.is_complete and is_complete
         view = _View()
         for event in trace:
@@ -91,7 +93,7 @@ class Fingerprint:
                 self.is_complete = False
 
     def plain(self) -> dict[str, object]:
-        """The same in plain values."""
+        """Return the fingerprint as plain values."""
         return {
             "facts": [(fact.what, fact.where, fact.value, count) for fact, count in self.facts.items()],
             "refusals": [asdict(refusal) for refusal in self.refusals],
@@ -103,14 +105,14 @@ class Fingerprint:
 
 
 class _View:
-    """What has to be remembered of a trace to say what its next event means."""
+    """The state of a trace that is needed to interpret its next event."""
 
     def __init__(self) -> None:
         self._clients: dict[int | None, str] = {}
-        # Copies that came from another queue, and those that went to one.
+        # Copies that were dead-lettered from another queue, and those already delivered once.
         self._arrived: set[object] = set()
         self._seen: set[object] = set()
-        # Messages that a client published with an x-death of its own, until they are handed out as dead letters.
+        # Messages that a client published with an x-death header, until they are delivered as dead letters.
         self._republished: set[object] = set()
 
     def facts(self, event: Event) -> list[Fact]:
@@ -141,21 +143,23 @@ class _View:
         return []
 
     def _delivered(self, event: Event) -> list[Fact]:
-        """How a message looked when it was first handed out; later it is redelivered on every version."""
+        """Return the facts about a copy's first delivery. Later deliveries are redelivered on every version."""
         if event.copy in self._seen:
             return []
         self._seen.add(event.copy)
         is_letter = event.copy in self._arrived
         facts = [Fact("dead letter" if is_letter else "message", _place(event), f"redelivered={event.redelivered}")]
         if is_letter and event.message.id in self._republished:
-            # Later deaths count on from this one on every version.
+            # On every version, later deaths continue the count from here.
             self._republished.discard(event.message.id)
-            facts.append(Fact(X_DEATH, f"{_place(event)} of what a client published with one", _deaths(event)))
+            facts.append(
+                Fact(X_DEATH, f"{_place(event)} of a message that a client published with one", _deaths(event))
+            )
         return facts
 
 
 def normal(text: str) -> str:
-    """A name or text without what is made up anew in each run."""
+    """Return a name or a text with the generated parts replaced, which differ in each run."""
     for pattern, replacement in _MADE_UP:
         text = pattern.sub(replacement, text)
     return text

@@ -1,7 +1,7 @@
-"""The fixtures: a fresh broker for each test, one for many tests, and a factory for any number.
+"""The fixtures: a fresh broker for each test, one for the session, and a factory for any number.
 
-They are plain functions, so they serve synchronous and asynchronous tests of every framework alike: a broker runs on a
-thread of its own and belongs to no event loop.
+They are plain functions, so they work in synchronous and asynchronous tests of every framework. A broker runs on a
+thread of its own and does not belong to an event loop.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", name=rehearsal.PARAMETER)
 def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
-    """The version of RabbitMQ whose turn it is in the rehearsal of an upgrade."""
+    """Return the RabbitMQ version of this test in the rehearsal of an upgrade; None without a rehearsal."""
     version: str | None = getattr(request, "param", None)
     return version
 
 
 @pytest.fixture
 def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[MakeLeveret]:
-    """A function that starts another broker each time it is called, as `make_leveret(rabbitmq="4.0")`.
+    """Return a function that starts another broker with each call, such as `make_leveret(rabbitmq="4.0")`.
 
-    It takes what `leveret.Broker` takes; what is left out comes from marker, command line, environment or ini file.
-    At the end of the test all are stopped, and what went wrong inside one of them fails the test.
+    It takes the keywords of `leveret.Broker`. Missing keywords come from the marker, the command line, the environment
+    or the ini file. At the end of the test all brokers stop, and an internal error of one of them fails the test.
     """
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
@@ -53,16 +53,16 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     yield make
     is_faulty = explore.is_faulty(request.node)
     if not is_faulty:
-        rehearsal.look_at(request.node, started)
+        rehearsal.note_traces(request.node, started)
     is_judged = brokers.has_passed(request.node) and not is_faulty
     brokers.stop_and_check(started, is_judged=is_judged, item=request.node)
 
 
 @pytest.fixture(name="leveret")
 def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> Broker:
-    """An AMQP broker of this test's own, empty, at `leveret.url`.
+    """Return a fresh, empty AMQP broker for this test, at `leveret.url`.
 
-    Each test has another port, so a client that a test leaves behind cannot come back into the next.
+    Each test has a different port, so a client that one test leaves running cannot reconnect to the next one's broker.
     """
     broker = make_leveret()
     if real.server_of(request.config) is not None:
@@ -74,10 +74,9 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
 
 @pytest.fixture(scope="session")
 def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Broker]:
-    """One AMQP broker for all tests of the run, for what is started once and needs a URL that stays.
+    """Return one AMQP broker for all tests of the run, for applications that start once and need a fixed URL.
 
-    Nothing is forgotten between tests unless somebody calls `leveret_session.reset()`, which also closes every
-    connection.
+    It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
     server = real.server_of(request.config)

@@ -1,4 +1,4 @@
-"""RabbitMQ's management API, as far as a run of tests on a real server needs it."""
+"""A client for the part of RabbitMQ's management API that a run of tests on a real server needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 TIMEOUT_S = 10
-# Where RabbitMQ serves it, counted from the AMQP port: 15672 beside 5672.
+# The distance from the AMQP port to the management port: 15672 for 5672.
 PORT_DISTANCE = 10_000
 
 
 class ManagementError(Exception):
-    """What the server answered when it refused, or why it could not be asked; `status` is HTTP's, 0 without."""
+    """A refusal by the server, or the reason why it cannot be reached. `status` is the HTTP status, 0 without one."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -21,25 +21,28 @@ class ManagementError(Exception):
 
 
 def url_beside(amqp_url: str) -> str:
-    """Where the management API of a server is found if nobody says otherwise."""
+    """Return the default URL of the management API for a server's AMQP URL."""
     parts = urlsplit(amqp_url)
     port = (parts.port or 5672) + PORT_DISTANCE
     return urlunsplit(("http", f"{parts.netloc.rpartition('@')[0]}@{parts.hostname}:{port}", "", "", ""))
 
 
 class Management:
-    """This asks one server; each call raises ManagementError when it cannot, or the server refuses."""
+    """The management API of one server. Calls raise ManagementError if the server refuses or cannot be reached."""
 
     def __init__(self, url: str) -> None:
-        """The user and the password stand in the URL; guest when there are none."""
+        """`url` has the user name and the password; both default to guest."""
         parts = urlsplit(url)
         user, password = parts.username or "guest", parts.password or "guest"
         self._authorization = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         self.url = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
     def ask(self, method: str, *path: str, body: object = None) -> Any:
-        """Its answer from JSON; None for an empty one. `path` is what follows /api, in parts that may hold anything."""
-        # Only a run on a real server needs HTTP.
+        """Send a request and return its parsed JSON response; None for an empty one.
+
+        `path` is what follows /api, in parts that may contain any character.
+        """
+        # Imported here because only a run on a real server needs HTTP.
         from urllib.error import HTTPError, URLError
         from urllib.request import Request, urlopen
 
@@ -60,7 +63,7 @@ class Management:
 
 def _reason(octets: bytes) -> str:
     try:
-        told = json.loads(octets)
+        answer = json.loads(octets)
     except ValueError:
         return octets.decode("utf-8", "replace").strip()
-    return str(told.get("reason") or told.get("error") or told) if isinstance(told, dict) else str(told)
+    return str(answer.get("reason") or answer.get("error") or answer) if isinstance(answer, dict) else str(answer)

@@ -1,7 +1,7 @@
-"""The marker `leveret`: what one test, class or module asks of its broker.
+"""The marker `leveret`: the broker settings of one test, class or module.
 
-Markers of module, class, test and parameter are merged word by word, the closest wins. A word or value that nobody
-knows ends the test before it starts: a slip of the pen must not run a test on another broker than it asks for.
+Markers of module, class, test and parameter are merged keyword by keyword; the closest wins. An unknown keyword or an
+invalid value fails the test before it starts, so that a typo never runs a test on the wrong broker.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ NAME: Final = "leveret"
 LINE: Final = (
     "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', trace_dir='traces', "
     "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', host='127.0.0.1'): "
-    "which broker the fixtures `leveret` and `make_leveret` give this test; every word may be left out, "
-    "those of test, class and module are merged and the closest wins."
+    "settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every keyword is optional, "
+    "and those of test, class and module are merged: the closest wins."
 )
 _ORIGIN: Final = "marker leveret"
 
 
 class WrongMarker(Exception):
-    """The marker says something that cannot be meant."""
+    """An invalid marker."""
 
 
 def marked_settings(item: pytest.Item) -> dict[str, Setting]:
-    """What the markers of a test say, by word; WrongMarker for what cannot be meant."""
+    """Return the settings of a test's markers, by keyword. Raises WrongMarker if one is invalid."""
     settings: dict[str, Setting] = {}
     for mark in _closest_first(item):
         if mark.args:
@@ -41,11 +41,14 @@ def marked_settings(item: pytest.Item) -> dict[str, Setting]:
 
 
 def merged(word: str, setting: Setting, closer: Setting | None) -> Setting:
-    """What counts when a closer place says the same word: it alone, but of levels of checks each the closest."""
+    """Return the setting that applies if a closer place sets the same keyword.
+
+    The closer one replaces the other, except that levels of checks are merged and redacted headers are added up.
+    """
     if closer is None:
         return setting
     if word == "trace_redact":
-        # What is hidden for all tests is hidden for this one.
+        # Headers that are redacted for all tests stay redacted for this one.
         return Setting({*setting.value, *closer.value}, f"{setting.origin}, {closer.origin}")
     if word != "checks":
         return closer
@@ -53,18 +56,18 @@ def merged(word: str, setting: Setting, closer: Setting | None) -> Setting:
 
 
 def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
-    """What is said for all tests, and what the markers of one say."""
+    """Return the settings of all tests merged with those of one test's markers."""
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
 
 
 def place_of(item: pytest.Item) -> str:
-    """The file and line of a test."""
+    """Return the file and the line of a test."""
     path, line, _ = item.location
     return f"{path}:{(line or 0) + 1}"
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
-    """End a test whose marker cannot be meant, with the place of the test."""
+    """Fail a test whose marker is invalid, with the place of the test."""
     try:
         settings = marked_settings(item)
     except WrongMarker as error:
@@ -76,23 +79,23 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
             "use the fixture leveret, or set the option for all tests",
             pytrace=False,
         )
-    # A marker of the module or the class may be for its other tests; who asks for fixtures as it runs may get a broker.
+    # A marker of the module or the class may apply to its other tests only, and `request` can still give a broker.
     is_marked = any(mark.name == NAME for mark in item.own_markers)
     if is_marked and not {"leveret", "make_leveret", "request"} & set(fixtures):
         pytest.fail(
-            f"{place_of(item)}: marker leveret: the test uses neither the fixture leveret nor make_leveret, "
-            "so there is no broker to be marked",
+            f"{place_of(item)}: marker leveret: the test uses neither the fixture leveret nor make_leveret; "
+            "use one of them, or remove the marker",
             pytrace=False,
         )
 
 
 def checked_names(value: object) -> object:
-    """Names given as one text or as several; a text is not taken for its letters."""
+    """Return names given as one text or as several, so that a text does not count as a collection of letters."""
     return read_names(value) if isinstance(value, str) else value
 
 
 def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
-    # pytest puts the marks of a parameter behind those of its function, though they are closer.
+    # pytest puts the marks of a parameter behind those of its function, although they are closer.
     callspec = getattr(item, "callspec", None)
     if callspec is not None:
         yield from (mark for mark in callspec.marks if mark.name == NAME)
@@ -107,7 +110,7 @@ def _checked(word: str, value: object) -> object:
     if word in ("permit", "trace_redact"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-            raise WrongMarker(f"{word}={value!r} is not a set of names")
+            raise WrongMarker(f"{word}={value!r} must be one or more names, such as {word}={{'name'}}")
         return names
     if word == "checks":
         try:
@@ -118,7 +121,7 @@ def _checked(word: str, value: object) -> object:
         value = os.fspath(value)
     if word == "rabbitmq" and isinstance(value, int | float):
         raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")
-    wanted = {"seed": int, "trace_bodies": bool}.get(word, str)
-    if not isinstance(value, wanted):
-        raise WrongMarker(f"{word}={value!r} is no {wanted.__name__}")
+    kind, text = {"seed": (int, "a whole number"), "trace_bodies": (bool, "True or False")}.get(word, (str, "a string"))
+    if not isinstance(value, kind):
+        raise WrongMarker(f"{word}={value!r} must be {text}")
     return value

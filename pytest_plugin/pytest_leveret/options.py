@@ -1,8 +1,8 @@
-"""The options: one row for each word that says which broker a test gets, and where a value comes from.
+"""The options of the plugin: one row for each broker setting, and where its value comes from.
 
-A word is the same as a marker's keyword, on the command line, in the environment and in the ini file. The marker wins,
-then `--leveret-WORD`, then `LEVERET_WORD`, then `leveret_WORD`, then the broker's own default. Texts are read here and
-judged by the broker itself.
+A setting has the same name in the marker, on the command line, in the environment and in the ini file. The marker wins,
+then `--leveret-WORD`, then `LEVERET_WORD`, then `leveret_WORD`, then the broker's own default. Texts are parsed here
+and validated by the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One word: how it is shown, what it means, and how its text is read."""
+    """One setting: how the help shows it, what it means, and how its text is parsed."""
 
     word: str
     metavar: str
@@ -42,9 +42,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value, and the place it was given at."""
+    """A value, and where it was set."""
 
-    # As the broker takes it, which judges it.
+    # In the form that the broker takes. The broker validates it.
     value: Any
     origin: str
 
@@ -55,30 +55,30 @@ _GENERAL: Final = pytest.StashKey[dict[str, Setting]]()
 
 
 def read_names(text: str) -> frozenset[str]:
-    """The names in a text, parted by commas or white space."""
+    """Return the names in a text, separated by commas or white space."""
     return frozenset(text.replace(",", " ").split())
 
 
 def read_number(text: str) -> int:
-    """The whole number in a text."""
+    """Return the whole number in a text."""
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
 def read_levels(value: object) -> str:
-    """Levels of strict checks as one text, in which what comes later wins."""
+    """Return levels of strict checks as one text, in which later levels win."""
     if isinstance(value, Mapping):
         value = [f"{name}={level}" for name, level in value.items()]
     words = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(words, Iterable) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{value!r} are no levels of checks, as in 'unroutable=error'")
+        raise ValueError(f"{value!r} is not a list of levels; write it as in 'unroutable=error'")
     return " ".join(words)
 
 
 def read_versions(text: str) -> str | tuple[str, ...]:
-    """The version in a text, or several, oldest first."""
+    """Return the version in a text, or several versions, oldest first."""
     names = sorted(read_names(text), key=_age)
     return tuple(names) if len(names) > 1 else "".join(names)
 
@@ -88,9 +88,9 @@ def _age(version: str) -> list[int]:
 
 
 def read_switch(text: str) -> bool:
-    """Whether a text says yes."""
+    """Return whether a text means yes."""
     if text.lower() not in _SWITCHES:
-        raise ValueError(f"{text!r} is neither yes nor no")
+        raise ValueError(f"{text!r} is unknown; expected yes or no")
     return _SWITCHES[text.lower()]
 
 
@@ -99,30 +99,32 @@ _SWITCHES: Final = {
     **dict.fromkeys(("no", "false", "off", "0"), False),
 }
 _VERSIONS: Final = (
-    "the RabbitMQ version the broker behaves as (default: 4.3); several, as in 3.13,4.3, rehearse an upgrade"
+    "the RabbitMQ version that the broker behaves as (default: 4.3); several, such as 3.13,4.3, rehearse an upgrade"
 )
 
 OPTIONS: Final = (
     Option("rabbitmq", "VERSIONS", _VERSIONS, read_versions),
-    Option("permit", "FEATURES", "deprecated features to allow though that version denies them", read_names),
-    Option("seed", "NUMBER", "the seed of what the broker leaves to chance (default: 0)", read_number),
-    Option("record", "LEVEL", "what is recorded for assertions and reports: ring or off (default: ring)", str),
+    Option("permit", "FEATURES", "deprecated features to permit although that version denies them", read_names),
+    Option("seed", "NUMBER", "the seed of the broker's random choices (default: 0)", read_number),
+    Option("record", "LEVEL", "what to record for assertions and reports: ring or off (default: ring)", str),
     Option(
         "trace_dir",
         "DIR",
-        "write everything that happens to a trace file in this directory; empty: do not",
+        "write every event to a trace file in this directory; an empty value writes none",
         os.path.abspath,
     ),
-    Option("trace_bodies", "YES_OR_NO", "write the bodies of messages to it too (default: no)", read_switch),
-    Option("trace_redact", "NAMES", "further headers whose values are not written to it", read_names),
-    Option("checks", "LEVELS", "levels of strict checks, as unroutable=error or expired_into_nothing=off", read_levels),
-    Option("host", "ADDRESS", "the address the broker listens on (default: 127.0.0.1)", str),
+    Option("trace_bodies", "YES_OR_NO", "also write message bodies to the trace file (default: no)", read_switch),
+    Option("trace_redact", "NAMES", "more headers whose values are left out of the trace file", read_names),
+    Option(
+        "checks", "LEVELS", "levels of strict checks, such as unroutable=error or expired_into_nothing=off", read_levels
+    ),
+    Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),
 )
 WORDS: Final = tuple(option.word for option in OPTIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Tell pytest of every option."""
+    """Add every option to pytest."""
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
     for option in OPTIONS:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
@@ -130,12 +132,12 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def general_settings(config: pytest.Config) -> dict[str, Setting]:
-    """What command line, environment and ini file said when the run began, by word."""
+    """Return the settings of command line, environment and ini file, as they were when the run began."""
     return config.stash[_GENERAL]
 
 
 def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
-    """Read command line, environment and ini file; UsageError for a text that cannot be read."""
+    """Read command line, environment and ini file. Raises UsageError if a text cannot be parsed."""
     settings = config.stash[_GENERAL] = dict[str, Setting]()
     for option in OPTIONS:
         found = _text_of(option, config)
@@ -147,7 +149,7 @@ def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     text = config.getoption(option.ini)
     if text is not None:
-        # In no directory nothing is written, whatever environment and ini file say.
+        # An empty directory on the command line switches the trace off, even if environment or ini file set one.
         return (str(text), option.flag) if text or option.word != "trace_dir" else None
     text = os.environ.get(option.variable)
     if text:

@@ -1,6 +1,6 @@
-"""The plugin: what pytest calls.
+"""The plugin: the hooks that pytest calls.
 
-Nothing of `leveret` is imported here or by what is imported here: a run that uses no broker pays nothing for this.
+Neither this module nor the modules it imports import `leveret`, so a run without a broker pays nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options of every word; the first hook there is, so before any conftest."""
+    """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
     explore.add_option(parser)
@@ -26,8 +26,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
     """Keep pytest from rewriting the asserts of the broker.
 
-    It does so for all of a distribution with a plugin in it, which doubles the time of the first import and slows what
-    the broker asserts on its hot path. pytest has no public way to ask for less; without this one things still work.
+    pytest rewrites all modules of a distribution that contains a plugin. That doubles the time of the first import and
+    slows the asserts on the broker's hot path. pytest has no public way to prevent it. If this one stops working, only
+    speed is lost.
     """
     marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
     if isinstance(marked, set):
@@ -35,7 +36,7 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse options that no broker takes."""
+    """Register the markers, and refuse invalid options."""
     config.addinivalue_line("markers", markers.LINE)
     config.addinivalue_line("markers", faults.LINE)
     config.addinivalue_line("markers", explore.LINE)
@@ -50,11 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Name what differs from the defaults."""
+    """Return a line with the settings that differ from the defaults."""
     settings = options.general_settings(config)
-    told = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
-    told = [f"on {place}", *told] if (place := real.place(config)) else told
-    return f"leveret: {', '.join(told)}" if told else None
+    parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
+    parts = [f"on {place}", *parts] if (place := real.place(config)) else parts
+    return f"leveret: {', '.join(parts)}" if parts else None
 
 
 def _shown(value: object) -> str:
@@ -63,25 +64,25 @@ def _shown(value: object) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each version of a rehearsal; the version stands last in its id."""
+    """Run a test once for each version of a rehearsal. The version comes last in its id."""
     rehearsal.multiply(metafunc)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
-    """Do the same for classes of unittest."""
+    """Run classes of unittest once for each version as well."""
     return rehearsal.with_copies((yield), collector.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a rehearsal does not need, before anybody selects or sorts."""
+    """Deselect tests that a rehearsal does not need, before other plugins select or sort."""
     items[:] = rehearsal.without_spares(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a marker that cannot be meant before anything of the test runs."""
+    """Refuse an invalid marker before anything of the test runs."""
     recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
     faults.refuse_wrong_marker(item)
@@ -92,7 +93,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Show what the brokers of a test were waiting for when somebody has lost patience."""
+    """Show the brokers of a test when the user interrupts it."""
     try:
         return (yield)
     except KeyboardInterrupt:
@@ -102,11 +103,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Raise what went wrong inside the session's broker in the test in which it did."""
+    """Raise an internal error of the session's broker in the test in which it happened."""
     explore.end_watch(item)
     shared = brokers.session_broker(item)
     if shared is not None:
-        rehearsal.look_at(item, [shared])
+        rehearsal.note_traces(item, [shared])
     try:
         return (yield)
     finally:
@@ -123,12 +124,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the brokers of a test that failed."""
+    """Add the brokers to the report of a test that failed."""
     result = yield
     if result.failed:
         report.add_sections(item, result, call)
         explore.note_failure(item, call)
     if result.when == "call":
         brokers.note_end(item, result)
-    rehearsal.tell(item, result)
+    rehearsal.add_to_report(item, result)
     return result

@@ -1,7 +1,7 @@
-"""The same tests on a real RabbitMQ: `--leveret-real amqp://...`.
+"""A run of the same tests on a real RabbitMQ: `--leveret-real amqp://...`.
 
-Each broker of a test is a virtual host of its own there, made and deleted through the management API. What a real
-server can do, a `RealBroker` does; a test that asks for more is skipped, and the reason names what it asked for.
+Each broker of a test is a virtual host of that server, created and deleted through the management API. A `RealBroker`
+offers what a real server can do. A test that uses anything else is skipped, and the reason names what it used.
 """
 
 from __future__ import annotations
@@ -28,85 +28,85 @@ _FLAG: Final = "--leveret-real"
 _MANAGEMENT_FLAG: Final = "--leveret-real-management"
 _SERVER: Final = pytest.StashKey["Server"]()
 _PEEKED: Final = 100_000
-# What decides how leveret behaves and is settled by the server here, or concerns leveret's own records.
+# Options that only concern leveret's own behaviour and records, and have no meaning for a real server.
 _IGNORED: Final = frozenset(
     {"seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "permit", "plugins", "host", "port"}
 )
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Tell pytest of the server to run on."""
+    """Add the options that name the server."""
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
     group.addoption(
         _FLAG,
         dest="leveret_real",
         metavar="URL",
         default=os.environ.get("LEVERET_REAL"),
-        help="run on this RabbitMQ, amqp://user:password@host:port, each test in a virtual host of its own",
+        help="run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
     )
     group.addoption(
         _MANAGEMENT_FLAG,
         dest="leveret_real_management",
         metavar="URL",
         default=os.environ.get("LEVERET_REAL_MANAGEMENT"),
-        help="where its management API is (default: the same host and user, at the AMQP port + 10000)",
+        help="the URL of its management API (default: the same host and user, at the AMQP port + 10000)",
     )
 
 
 class Server:
-    """This is the RabbitMQ that the run was given."""
+    """The RabbitMQ server of a run."""
 
     def __init__(self, amqp_url: str, management_url: str | None) -> None:
-        """ManagementError when it cannot be asked or is no RabbitMQ."""
+        """Raises ManagementError if the server cannot be reached or is not a RabbitMQ."""
         self.parts = urlsplit(amqp_url)
         if self.parts.scheme not in ("amqp", "amqps") or not self.parts.hostname:
-            raise ManagementError(f"{amqp_url!r} is no URL of a RabbitMQ, as amqp://guest:guest@localhost:5672")
+            raise ManagementError(f"{amqp_url!r} is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672")
         self.management = Management(management_url or url_beside(amqp_url))
         self.user = self.parts.username or "guest"
         self.version = str(self.management.ask("GET", "overview")["rabbitmq_version"])
 
     def url_for(self, vhost: str) -> str:
-        """The URL of a virtual host."""
+        """Return the URL of a virtual host."""
         return urlunsplit((self.parts.scheme, self.parts.netloc, f"/{quote(vhost, safe='')}", "", ""))
 
 
 def prepare(config: pytest.Config) -> None:
-    """Find the server that was asked for; UsageError when it cannot be used."""
+    """Connect to the server of the run, if any. Raises UsageError if it cannot be used."""
     url, management_url = config.getoption("leveret_real"), config.getoption("leveret_real_management")
     if url is None:
         if management_url is not None:
-            raise pytest.UsageError(f"{_MANAGEMENT_FLAG} says nothing without {_FLAG}")
+            raise pytest.UsageError(f"{_MANAGEMENT_FLAG} has no effect without {_FLAG}; give both or neither")
         return
     try:
         config.stash[_SERVER] = Server(url, management_url)
     except ManagementError as error:
-        hint = f"enable the management plugin there, or name its place with {_MANAGEMENT_FLAG}"
+        hint = f"enable its management plugin, or give its URL with {_MANAGEMENT_FLAG}"
         raise pytest.UsageError(f"{_FLAG}: {error}; {hint}") from None
 
 
 def server_of(config: pytest.Config) -> Server | None:
-    """The server this run is on; None for a run on leveret."""
+    """Return the server of this run; None for a run on leveret."""
     return config.stash.get(_SERVER, None)
 
 
 def place(config: pytest.Config) -> str | None:
-    """What the header of a run says of its server."""
+    """Return the description of the server for the header of the run; None for a run on leveret."""
     server = server_of(config)
     return None if server is None else f"a real RabbitMQ {server.version} at {server.parts.hostname}"
 
 
 def skip_marked(item: pytest.Item) -> None:
-    """Skip a test whose marker asks for what only leveret can do."""
+    """Skip a test with a marker that only leveret supports."""
     if server_of(item.config) is None:
         return
-    for name, power in (("leveret_fault", "faults"), ("leveret_explore", "exploration")):
+    for name, feature in (("leveret_fault", "faults"), ("leveret_explore", "exploration")):
         if item.get_closest_marker(name) is not None:
-            _skip(power)
+            _skip(feature)
 
 
 @contextmanager
 def virtual_hosts(server: Server, settings: Settings) -> Iterator[Callable[..., RealBroker]]:
-    """A function that makes a virtual host for each broker; all are deleted at the end."""
+    """Yield a function that creates a virtual host for each broker, and delete all of them at the end."""
     made: list[RealBroker] = []
 
     def make(**overrides: Any) -> RealBroker:
@@ -122,29 +122,29 @@ def virtual_hosts(server: Server, settings: Settings) -> Iterator[Callable[..., 
 
 
 def _skip_impossible(server: Server, options: Mapping[str, Any]) -> None:
-    """Skip a test whose options no real server can follow."""
+    """Skip a test with options that this server cannot satisfy."""
     wanted = options.get("rabbitmq")
     if wanted is not None and server.version.split(".")[:2] != str(wanted).split(".")[:2]:
-        pytest.skip(f"this test is about RabbitMQ {wanted}; the server is {server.version}")
+        pytest.skip(f"needs RabbitMQ {wanted}; the server is {server.version}")
     for word, value in options.items():
         if word not in _IGNORED and word != "rabbitmq" and value:
             _skip(f"{word}={value!r}")
 
 
-def _skip(power: str) -> NoReturn:
-    pytest.skip(f"needs leveret: {power} is nothing a test can ask of a real RabbitMQ")
+def _skip(feature: str) -> NoReturn:
+    pytest.skip(f"needs leveret: a real RabbitMQ does not support {feature}")
 
 
 class RealQueue:
-    """This is what can be seen of a queue on a real server."""
+    """A view of a queue on a real server."""
 
-    def __init__(self, told: Mapping[str, Any], ready: tuple[MessageView, ...]) -> None:
-        self.name: str = told["name"]
-        self.durable: bool = told["durable"]
-        self.auto_delete: bool = told["auto_delete"]
-        self.arguments: dict[str, object] = told["arguments"]
-        self.type: str = told.get("type", "classic")
-        # Peeked at: taken, and put back in their places.
+    def __init__(self, answer: Mapping[str, Any], ready: tuple[MessageView, ...]) -> None:
+        self.name: str = answer["name"]
+        self.durable: bool = answer["durable"]
+        self.auto_delete: bool = answer["auto_delete"]
+        self.arguments: dict[str, object] = answer["arguments"]
+        self.type: str = answer.get("type", "classic")
+        # Taken and requeued, which leaves them in their positions.
         self.ready = ready
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -155,9 +155,9 @@ class RealQueue:
 
 
 class RealBroker:
-    """This stands for `leveret.Broker` in a run on a real server: one virtual host there, with the same names.
+    """The counterpart of `leveret.Broker` on a real server: one virtual host, with the same method names.
 
-    Whatever a real server cannot tell or do skips the test that asks.
+    A test that uses a method of `Broker` which a real server does not support is skipped.
     """
 
     def __init__(self, server: Server, vhost: str) -> None:
@@ -171,7 +171,7 @@ class RealBroker:
 
     @property
     def rabbitmq(self) -> str:
-        """The version of the server without its last part, as `Broker.rabbitmq` has it."""
+        """The version of the server without its last part, as in `Broker.rabbitmq`."""
         return ".".join(self._server.version.split(".")[:2])
 
     @property
@@ -180,13 +180,13 @@ class RealBroker:
         return self._server.url_for(self._vhost)
 
     def url_for(self, vhost: str = "/", **options: Any) -> str:
-        """The same, for the virtual host that stands for "/"; others are leveret's own."""
+        """Return the URL of this test's virtual host, which stands for "/". Skip the test for any other."""
         if vhost != "/" or options:
             _skip("url_for() another virtual host or user")
         return self.url
 
     def stop(self) -> None:
-        """Delete the virtual host and all that is in it; connections to it are closed by the server."""
+        """Delete the virtual host with all its contents. The server closes the connections to it."""
         with suppress(ManagementError):
             self._server.management.ask("DELETE", "vhosts", self._vhost)
 
@@ -200,7 +200,7 @@ class RealBroker:
         vhost: str = "/",
         **properties: Any,
     ) -> bool:
-        """As `Broker.publish`."""
+        """Publish a message, as `Broker.publish` does."""
         from leveret import BrokerError
 
         self._refuse_other(vhost)
@@ -221,7 +221,7 @@ class RealBroker:
         return is_routed
 
     def declare_queue(self, name: str, *, arguments: Mapping[str, Any] | None = None, **flags: Any) -> RealQueue:
-        """As `Broker.declare_queue`, with a name."""
+        """Declare a queue, as `Broker.declare_queue` does. The name is required."""
         self._refuse_other(flags.pop("vhost", "/"))
         wanted = {"durable": True, **flags, "arguments": dict(arguments or {})}
         self._ask("PUT", "queues", self._vhost, name, body=wanted)
@@ -230,7 +230,7 @@ class RealBroker:
     def declare_exchange(
         self, name: str, type: str = "direct", *, arguments: Mapping[str, Any] | None = None, **flags: Any
     ) -> None:
-        """As `Broker.declare_exchange`."""
+        """Declare an exchange, as `Broker.declare_exchange` does."""
         self._refuse_other(flags.pop("vhost", "/"))
         wanted = {"type": type, "durable": True, **flags, "arguments": dict(arguments or {})}
         self._ask("PUT", "exchanges", self._vhost, name, body=wanted)
@@ -244,7 +244,7 @@ class RealBroker:
         arguments: Mapping[str, Any] | None = None,
         vhost: str = "/",
     ) -> None:
-        """As `Broker.bind_queue`."""
+        """Bind a queue to an exchange, as `Broker.bind_queue` does."""
         self._bind("q", queue, exchange, routing_key, arguments, vhost)
 
     def bind_exchange(
@@ -256,32 +256,32 @@ class RealBroker:
         arguments: Mapping[str, Any] | None = None,
         vhost: str = "/",
     ) -> None:
-        """As `Broker.bind_exchange`."""
+        """Bind an exchange to another exchange, as `Broker.bind_exchange` does."""
         self._bind("e", destination, source, routing_key, arguments, vhost)
 
     def delete_queue(self, name: str, *, vhost: str = "/") -> None:
-        """As `Broker.delete_queue`, without the count."""
+        """Delete a queue, as `Broker.delete_queue` does, but without returning a count."""
         self._refuse_other(vhost)
         self._ask("DELETE", "queues", self._vhost, name, missing_is_fine=True)
 
     def delete_exchange(self, name: str, *, vhost: str = "/") -> None:
-        """As `Broker.delete_exchange`."""
+        """Delete an exchange, as `Broker.delete_exchange` does."""
         self._refuse_other(vhost)
         self._ask("DELETE", "exchanges", self._vhost, name, missing_is_fine=True)
 
     def purge_queue(self, queue: str, *, vhost: str = "/") -> None:
-        """As `Broker.purge_queue`, without the count."""
+        """Purge a queue, as `Broker.purge_queue` does, but without returning a count."""
         self._refuse_other(vhost)
         self._ask("DELETE", "queues", self._vhost, queue, "contents")
 
     def queue(self, name: str, *, vhost: str = "/") -> RealQueue:
-        """What can be seen of a queue. Its ready messages are peeked at, which marks them redelivered."""
+        """Return a view of a queue. Reading its ready messages marks them as redelivered on the server."""
         self._refuse_other(vhost)
-        told = self._ask("GET", "queues", self._vhost, name)
-        return RealQueue(told, tuple(map(_view, self._peek(name))))
+        answer = self._ask("GET", "queues", self._vhost, name)
+        return RealQueue(answer, tuple(map(_view, self._peek(name))))
 
     def assert_empty(self, queue: str, *, timeout: float = 0, vhost: str = "/") -> None:
-        """Fail while messages are ready in a queue, for at most `timeout` seconds; a server reports no others."""
+        """Fail if messages are still ready in a queue after `timeout` seconds. Unacked messages are not seen."""
         __tracebackhide__ = True
         end = monotonic() + timeout
         while waiting := self.queue(queue, vhost=vhost).ready:
@@ -303,8 +303,8 @@ class RealBroker:
 
     def _peek(self, queue: str) -> list[dict[str, Any]]:
         wanted = {"count": _PEEKED, "ackmode": "ack_requeue_true", "encoding": "base64"}
-        told: list[dict[str, Any]] = self._ask("POST", "queues", self._vhost, queue, "get", body=wanted)
-        return told
+        messages: list[dict[str, Any]] = self._ask("POST", "queues", self._vhost, queue, "get", body=wanted)
+        return messages
 
     def _refuse_other(self, vhost: str) -> None:
         if vhost != "/":
@@ -331,16 +331,18 @@ def _names_of(module: str, name: str) -> frozenset[str]:
 def _refuse(what: str, name: str, known: frozenset[str]) -> NoReturn:
     if name in known and not name.startswith("_"):
         _skip(what)
-    raise AttributeError(f"{what}: there is no such name, on leveret or on a real RabbitMQ")
+    from leveret.errors import did_you_mean
+
+    raise AttributeError(f"{what} does not exist, neither on leveret nor on a real RabbitMQ{did_you_mean(name, known)}")
 
 
-def _view(told: Mapping[str, Any]) -> MessageView:
+def _view(answer: Mapping[str, Any]) -> MessageView:
     from leveret.core.model.message import Message
     from leveret.core.wire.properties import Properties
     from leveret.observe.message_view import MessageView
 
-    # An empty list is how the API tells that there are none.
-    properties = Properties.from_python(dict(told["properties"] or {}))
-    body = told["payload"].encode() if told["payload_encoding"] == "string" else b64decode(told["payload"])
-    key = told["routing_key"]
-    return MessageView(Message(0, told["exchange"], key, properties, properties.encode(), body, (key,)))
+    # Without properties, the API returns an empty list instead of an object.
+    properties = Properties.from_python(dict(answer["properties"] or {}))
+    body = answer["payload"].encode() if answer["payload_encoding"] == "string" else b64decode(answer["payload"])
+    key = answer["routing_key"]
+    return MessageView(Message(0, answer["exchange"], key, properties, properties.encode(), body, (key,)))

@@ -1,8 +1,8 @@
-"""Recording a run: what its trace file says of the tests, and when the file ends.
+"""The recording of a run: when a test begins and ends in a trace file, and when the file is complete.
 
-A test is written down when its first broker is there, once for each time it is tried; a test without a broker is not.
-How it ended is known after its teardown, where strict checks may still fail it. Nothing of leveret is imported here
-before a broker was.
+A test is recorded when its first broker starts, once for each attempt. A test without a broker is not recorded. The
+outcome is written after the teardown, in which strict checks can still fail the test. This module imports leveret only
+after a broker has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attempt:
-    """A test that runs, its brokers, and the files that say so."""
+    """One attempt of a test: its brokers, the trace files that record it, and its reports."""
 
     brokers: list[Broker] = field(default_factory=list)
     files: list[TraceFile] = field(default_factory=list)
@@ -31,30 +31,30 @@ class Attempt:
 
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
 _RUNNING: Final = pytest.StashKey[pytest.Item]()
-# Of the run: every file that was written to.
+# Every file that the run has written to.
 _FILES: Final = pytest.StashKey["list[TraceFile]"]()
 
 
 def begin_attempt(item: pytest.Item) -> None:
-    """A test begins, or is tried once more."""
+    """Note that a test begins, or runs again."""
     item.stash[_ATTEMPT] = Attempt()
     item.session.stash[_RUNNING] = item
 
 
 def running(session: pytest.Session) -> pytest.Item | None:
-    """The test that runs, or ends."""
+    """Return the test that is running or ending."""
     return session.stash.get(_RUNNING, None)
 
 
 def begin_with_session(session: pytest.Session, broker: Broker) -> None:
-    """The session's broker was started, for the test that runs."""
+    """Note that the session's broker was started, in the test that is running."""
     item = running(session)
     if item is not None:
         begin(item, broker)
 
 
 def begin(item: pytest.Item, broker: Broker) -> None:
-    """A broker serves a test: write that the test runs, where the broker writes a trace and nobody has said so."""
+    """Note that a broker serves a test, and record the test in the broker's trace file unless it has it already."""
     from leveret.engine.harness import Harness
 
     attempt = item.stash.setdefault(_ATTEMPT, Attempt())
@@ -70,11 +70,11 @@ def begin(item: pytest.Item, broker: Broker) -> None:
 
 
 class Recording:
-    """This is the part of the plugin that pytest calls."""
+    """The part of the plugin that records a run."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Write how a test ended, once that is known."""
+        """Record how a test ended, once its teardown has run."""
         result = yield
         attempt = item.stash.get(_ATTEMPT, None)
         if attempt is not None:
@@ -84,12 +84,12 @@ class Recording:
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """No test will run: the files are complete."""
+        """Close the files, because no more tests will run."""
         for file in session.config.stash.get(_FILES, []):
             file.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where the files are; those of the workers lie beside each other."""
+        """Name the files, or with workers of xdist the directory that has their files."""
         config = terminalreporter.config
         paths = [file.path for file in config.stash.get(_FILES, [])]
         setting = general_settings(config).get("trace_dir")
@@ -105,7 +105,7 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
     from leveret.engine.harness import Harness
 
     for broker in attempt.brokers:
-        # What it has not written yet comes before the end.
+        # Reading this property makes the broker write its pending events, which come before the end of the test.
         _ = Harness(broker).trace_file
     phase, outcome = _ending(attempt.reports)
     duration = round(sum(report.duration for report in attempt.reports), 6)
@@ -114,7 +114,7 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
 
 
 def _ending(reports: list[pytest.TestReport]) -> tuple[str, str]:
-    """The phase that decided how a test ended, and how: passed, failed, error, skipped, xfailed or xpassed."""
+    """Return the phase that decided the outcome, and passed, failed, error, skipped, xfailed or xpassed."""
     for report in reports:
         if report.failed:
             return report.when, "failed" if report.when == "call" else "error"

@@ -1,9 +1,9 @@
-"""The rehearsal of an upgrade: every test with a broker runs once for each version asked for.
+"""The rehearsal of an upgrade: every test with a broker runs once for each given version.
 
-A version is a parameter of a fixture behind ours, so test ids show it, and its scope is the session, so pytest runs
-all tests of one version before those of the next and `leveret_session` stays while it can. Methods of unittest classes
-cannot have parameters and are copied instead. What the traces of a test say travels on its reports, from the workers of
-xdist too; `upgrade_report` compares it.
+The version is a parameter of a fixture that ours depend on, so test ids show it. The scope of that fixture is the
+session, so pytest runs all tests of one version before those of the next, and `leveret_session` lives as long as
+possible. Methods of unittest classes cannot have parameters, so these classes are copied instead. The fingerprint of a
+test is attached to its reports, which also come from workers of xdist. `upgrade_report` compares the fingerprints.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 # The fixture that has the version as its parameter.
 PARAMETER: Final = "_leveret_rabbitmq"
-# The attribute of a test's reports that says what was rehearsed.
+# The attribute of a test's reports that holds its version and fingerprint.
 ATTRIBUTE: Final = "leveret_rehearsal"
 _COPIED: Final = pytest.StashKey[str]()
-_SEEN: Final[pytest.StashKey[Fingerprint]] = pytest.StashKey()
+_FINGERPRINT: Final[pytest.StashKey[Fingerprint]] = pytest.StashKey()
 
 
 def versions(config: pytest.Config) -> tuple[str, ...]:
-    """The versions to rehearse, oldest first; none when only one was asked for."""
+    """Return the versions to rehearse, oldest first; none if only one was given."""
     setting = general_settings(config).get("rabbitmq")
     return setting.value if setting is not None and isinstance(setting.value, tuple) else ()
 
 
 def settings_for(config: pytest.Config, version: str | None) -> dict[str, Setting]:
-    """The settings of the whole run, for one version of a rehearsal; for the last one when that is not known."""
+    """Return the settings of the whole run for one version of a rehearsal, by default the newest."""
     settings = dict(general_settings(config))
     rehearsed = versions(config)
     if rehearsed:
@@ -46,7 +46,7 @@ def settings_for(config: pytest.Config, version: str | None) -> dict[str, Settin
 
 
 def version_of(item: pytest.Item) -> str | None:
-    """The version a test is to run on; None when it was not multiplied."""
+    """Return the version of a test in the rehearsal; None if the test runs only once."""
     callspec = getattr(item, "callspec", None)
     version = callspec.params.get(PARAMETER) if callspec is not None else None
     if isinstance(version, str) or item.parent is None:
@@ -63,7 +63,7 @@ def multiply(metafunc: pytest.Metafunc) -> None:
 
 
 def with_copies(collected: object, config: pytest.Config) -> object:
-    """What was collected, and behind each class of unittest, whose methods cannot have parameters, its copies."""
+    """Return what was collected, with a copy of each unittest class for each version behind the class."""
     if not versions(config) or collected is None:
         return collected
     nodes = collected if isinstance(collected, list) else [collected]
@@ -76,8 +76,8 @@ def _copies(node: object, rehearsed: tuple[str, ...]) -> Iterator[pytest.Class]:
     assert node.parent is not None
     for version in rehearsed:
         copy = type(node).from_parent(node.parent, name=f"{node.name}[rabbitmq-{version}]")
-        # Nothing of this name is in the module, so what pytest would have taken from there is given. It is a class of
-        # its own, because pytest before 8.2 looks for the fixtures of a class once.
+        # The module has no class of this name, so set what pytest would have taken from there. It is a subclass
+        # because pytest before 8.2 looks up the fixtures of a class only once.
         copy.obj = type(
             node.obj.__name__, (node.obj,), {"__module__": node.obj.__module__, "__doc__": node.obj.__doc__}
         )
@@ -88,7 +88,7 @@ def _copies(node: object, rehearsed: tuple[str, ...]) -> Iterator[pytest.Class]:
 
 
 def without_spares(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests that are to run: each for every version, or once if it has no broker or names its version."""
+    """Return the tests to run: each for every version, or once if it has no broker or its marker names a version."""
     rehearsed = versions(config)
     if not rehearsed:
         return items
@@ -98,11 +98,11 @@ def without_spares(config: pytest.Config, items: list[pytest.Item]) -> list[pyte
 def _is_wanted(item: pytest.Item, last: str) -> bool:
     version = version_of(item)
     if isinstance(item, pytest.Function) and item.cls is not None and _is_of_unittest(item.cls):
-        # Without parameters there is no telling when the broker of the session has to be another.
+        # Without parameters, pytest would not replace the broker of the session for the next version.
         names = set(item.fixturenames)
         is_for_each = PARAMETER in names and "leveret_session" not in names and not _has_own_version(item)
         return is_for_each == (version is not None)
-    # A parameter may have a marker, which nobody had seen when there were to be versions of the test.
+    # A parameter can have a marker that names a version, which `multiply` could not see.
     return version in (None, last) or not _has_own_version(item)
 
 
@@ -118,33 +118,33 @@ def _has_own_version(item: pytest.Item) -> bool:
         return False
 
 
-def look_at(item: pytest.Item, brokers: Iterable[Broker]) -> None:
-    """Note what the traces of these brokers say of a test, before they are stopped."""
+def note_traces(item: pytest.Item, brokers: Iterable[Broker]) -> None:
+    """Add the traces of these brokers to the fingerprint of a test, before they are stopped."""
     if version_of(item) is None:
         return
     from leveret.engine.harness import Harness
     from pytest_leveret.fingerprint import Fingerprint
 
-    seen = item.stash.setdefault(_SEEN, Fingerprint())
+    fingerprint = item.stash.setdefault(_FINGERPRINT, Fingerprint())
     for broker in brokers:
         harness = Harness(broker)
         harness.settle()
-        seen.add(harness.events_of(item.nodeid), is_complete=harness.is_complete)
+        fingerprint.add(harness.events_of(item.nodeid), is_complete=harness.is_complete)
 
 
-def tell(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Write on a test's report which version it ran on, and on its last one what was seen."""
+def add_to_report(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Attach the version to each report of a test, and the fingerprint to the last one."""
     version = version_of(item)
     if version is None:
         return
-    told: dict[str, object] = {"test": _name_without(version, item.nodeid), "version": version}
-    seen = item.stash.get(_SEEN, None)
-    if report.when == "teardown" and seen is not None:
-        told |= seen.plain()
-    vars(report)[ATTRIBUTE] = told
+    attached: dict[str, object] = {"test": _name_without(version, item.nodeid), "version": version}
+    fingerprint = item.stash.get(_FINGERPRINT, None)
+    if report.when == "teardown" and fingerprint is not None:
+        attached |= fingerprint.plain()
+    vars(report)[ATTRIBUTE] = attached
 
 
 def _name_without(version: str, node_id: str) -> str:
-    """The name that a test has on every version; xdist may have put the name of a group behind it."""
+    """Return the name that a test has on every version. xdist may have appended the name of a group."""
     own = rf"rabbitmq-{re.escape(version)}\](?=$|@|::)"
     return re.sub(rf"-{own}", "]", re.sub(rf"\[{own}", "", node_id))

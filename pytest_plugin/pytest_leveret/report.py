@@ -1,4 +1,4 @@
-"""The report: what pytest shows of the brokers of a test that failed."""
+"""The report of a test that failed: the sections about its brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_sections(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Add a section for each broker of a failed test, unless it has one and the error shows that already."""
+    """Add a section for each broker of a failed test, unless there is only one and the error already shows it."""
     brokers = brokers_of(item)
     if len(brokers) == 1 and call.excinfo is not None:
         from leveret.observe.report import is_shown_by

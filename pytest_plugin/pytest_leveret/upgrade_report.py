@@ -1,6 +1,6 @@
-"""The upgrade report: what pytest says at the end of a rehearsal.
+"""The upgrade report: the section that pytest shows at the end of a rehearsal.
 
-It hears the reports of every test, from workers too, and adds a section to the summary. The exit code is pytest's.
+It receives the reports of every test, also from workers of xdist. It does not change pytest's exit code.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _LISTED: Final = 10
 
 
 def plan(config: pytest.Config, versions: Sequence[str]) -> None:
-    """Have the tests of a rehearsal compared at its end, in the process that hears of all of them."""
+    """Compare the tests of a rehearsal at its end, in the process that receives all reports."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(UpgradeReport(versions), "leveret-upgrade-report")
 
 
 class UpgradeReport:
-    """This plugin compares the runs of each test and tells what would change."""
+    """A pytest plugin that compares the runs of each test and reports what would change."""
 
     def __init__(self, versions: Sequence[str]) -> None:
         self._versions = versions
         self._runs: dict[str, dict[str, Run]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in how one phase of a test went."""
-        told = vars(report).get(ATTRIBUTE)
-        if told is None:
+        """Add the report of one phase of a test."""
+        attached = vars(report).get(ATTRIBUTE)
+        if attached is None:
             return
-        by_version = self._runs.setdefault(told["test"], {})
+        by_version = self._runs.setdefault(attached["test"], {})
         if report.when == "setup":
-            # A test that is run again is judged by its last run.
-            by_version[told["version"]] = Run()
-        _take(by_version.setdefault(told["version"], Run()), report, told)
+            # If a test runs again, only its last run counts.
+            by_version[attached["version"]] = Run()
+        _take(by_version.setdefault(attached["version"], Run()), report, attached)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the section."""
@@ -52,21 +52,21 @@ class UpgradeReport:
             terminalreporter.write_line(line)
 
 
-def _take(run: Run, report: pytest.TestReport, told: Mapping[str, Any]) -> None:
+def _take(run: Run, report: pytest.TestReport, attached: Mapping[str, Any]) -> None:
     if report.failed:
         run.outcome = "failed"
         run.place, run.message = _crash(report)
     elif report.passed and report.when == "call" and not hasattr(report, "wasxfail"):
         run.outcome = "passed"
-    if "facts" in told:
-        run.facts = Counter({Fact(what, where, value): count for what, where, value, count in told["facts"]})
-        run.refusals = [Refusal(**refusal) for refusal in told["refusals"]]
-        run.is_recorded, run.is_complete, run.last_call = told["is_recorded"], told["is_complete"], told["last_call"]
-        run.published_count = told["published_count"]
+    if "facts" in attached:
+        run.facts = Counter({Fact(what, where, value): count for what, where, value, count in attached["facts"]})
+        run.refusals = [Refusal(**refusal) for refusal in attached["refusals"]]
+        run.is_recorded, run.is_complete = attached["is_recorded"], attached["is_complete"]
+        run.last_call, run.published_count = attached["last_call"], attached["published_count"]
 
 
 def _crash(report: pytest.TestReport) -> tuple[str, str]:
-    """Where a test failed, and with what."""
+    """Return the place and the message of a test's failure."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
         return report.nodeid, report.longreprtext.strip().rpartition("\n")[2]
@@ -78,7 +78,7 @@ def _short(path: str) -> str:
 
 
 def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
-    """The section for these runs, by test and version."""
+    """Return the lines of the section for these runs, by test and version."""
     head = [f"{_count(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
     head += _unrecorded(runs, versions)
     lines: list[str] = []
@@ -89,25 +89,25 @@ def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str])
     for passing, tests in late_passes(runs, versions).items():
         lines += ["", f"passes only on {', '.join(passing)}:", *_names("", tests)]
     lines = lines or ["no test would notice an upgrade"]
-    hopeless = sum(_fails_everywhere(by_version) for by_version in runs.values())
-    if hopeless:
-        fails, says = ("fails", "says") if hopeless == 1 else ("fail", "say")
-        lines += ["", f"{_count(hopeless, 'test')} {fails} on every version and {says} nothing of an upgrade"]
+    failing = sum(_fails_everywhere(by_version) for by_version in runs.values())
+    if failing:
+        fails, shows = ("fails", "shows") if failing == 1 else ("fail", "show")
+        lines += ["", f"{_count(failing, 'test')} {fails} on every version and {shows} nothing about an upgrade"]
     return head + lines
 
 
 def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
-    """What could not be compared, by version."""
+    """Return lines about what could not be compared, by version."""
     lines = []
     for version in versions:
-        told = [run for by_version in runs.values() if (run := by_version.get(version)) and run.outcome != "skipped"]
-        blind = sum(not run.is_recorded for run in told)
-        if not told:
-            lines.append(f"no test ran to its end on {version}")
-        elif blind == len(told):
-            lines.append(f"nothing was recorded on {version}: only what fails is compared with it")
-        elif blind:
-            lines.append(f"nothing was recorded of {_count(blind, 'test')} on {version}: only what fails is compared")
+        decided = [run for by_version in runs.values() if (run := by_version.get(version)) and run.outcome != "skipped"]
+        count = sum(not run.is_recorded for run in decided)
+        if not decided:
+            lines.append(f"no test passed or failed on {version}")
+        elif count == len(decided):
+            lines.append(f"no trace was recorded on {version}: only failures are compared with it")
+        elif count:
+            lines.append(f"no trace was recorded of {_count(count, 'test')} on {version}: only failures are compared")
     return lines
 
 

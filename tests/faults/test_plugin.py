@@ -118,9 +118,9 @@ def test_an_invalid_marker_fails_before_the_test_runs(run):
 @pytest.mark.parametrize(
     ("fixture", "text"),
     [
-        ("", "the test does not use the fixture leveret, so there is no broker to go wrong"),
-        ("leveret_session", "the test does not use the fixture leveret, so there is no broker to go wrong"),
-        ("make_leveret", "*a broker of make_leveret is told by broker.faults.add(*"),
+        ("", "the test does not use the fixture leveret; use it, or remove the marker"),
+        ("leveret_session", "the test does not use the fixture leveret; use it, or remove the marker"),
+        ("make_leveret", "*for a broker of make_leveret, call broker.faults.add(*"),
     ],
 )
 def test_a_marker_on_a_test_without_a_broker_fails_the_test(run, fixture, text):

@@ -17,7 +17,7 @@ def test_a_test_gets_an_empty_broker_that_clients_reach_by_its_url(run):
     result.assert_outcomes(passed=1)
 
 
-def test_a_client_left_behind_does_not_reach_the_broker_of_the_next_test(run):
+def test_a_client_that_a_test_leaves_running_does_not_reach_the_next_broker(run):
     result = run("""
         import pytest
         from pika.exceptions import AMQPConnectionError
@@ -37,7 +37,7 @@ def test_a_client_left_behind_does_not_reach_the_broker_of_the_next_test(run):
     result.assert_outcomes(passed=2)
 
 
-def test_a_broker_named_by_two_fixtures_is_one(run):
+def test_two_fixtures_that_use_leveret_get_the_same_broker(run):
     result = run("""
         import pytest
 
@@ -72,7 +72,7 @@ def test_a_factory_starts_any_number_of_brokers_and_stops_them_all(run):
     result.assert_outcomes(passed=3)
 
 
-def test_a_factory_takes_one_feature_to_permit_as_a_text(run):
+def test_the_factory_takes_one_permitted_feature_as_a_string(run):
     result = run("""
         from client import connect
 
@@ -85,7 +85,7 @@ def test_a_factory_takes_one_feature_to_permit_as_a_text(run):
     result.assert_outcomes(passed=1)
 
 
-def test_the_broker_of_the_session_stays_and_keeps_what_it_holds(run):
+def test_the_session_broker_keeps_its_state_between_tests(run):
     result = run("""
         def test_first(leveret_session):
             leveret_session.declare_queue("orders")
@@ -126,7 +126,7 @@ def test_assertions_on_the_broker_of_the_session_count_from_the_beginning_of_the
     result.assert_outcomes(passed=2, warnings=2)
 
 
-def test_what_an_earlier_test_did_on_the_broker_of_the_session_is_told_with_its_name(run):
+def test_failures_on_the_session_broker_name_the_test_of_earlier_events(run):
     result = run("""
         def test_a(leveret_session):
             leveret_session.declare_queue("orders")
@@ -209,7 +209,7 @@ def test_a_unittest_class_may_ask_for_a_broker_by_name_only(run):
     result.assert_outcomes(passed=1)
 
 
-def test_a_worker_that_outlives_its_test_is_told_whose_broker_has_ended(run):
+def test_a_worker_that_outlives_its_test_is_refused_with_the_name_of_the_test(run):
     result = run("""
         import pika
         import pytest
@@ -232,7 +232,7 @@ def test_a_worker_that_outlives_its_test_is_told_whose_broker_has_ended(run):
     result.assert_outcomes(passed=2)
 
 
-def test_the_factory_takes_keywords_and_says_so(run):
+def test_the_factory_refuses_positional_arguments(run):
     result = run("""
         def test_it(make_leveret):
             make_leveret("4.0")

@@ -46,7 +46,7 @@ def test_a_run_without_a_broker_imports_nothing_of_leveret(run_apart):
     result.assert_outcomes(passed=2, failed=1)
 
 
-def test_a_run_with_a_broker_does_not_import_what_is_only_asked_for_later(run_apart):
+def test_starting_a_broker_does_not_import_modules_that_are_needed_later(run_apart):
     result = run_apart("""
         import sys
 
@@ -58,7 +58,7 @@ def test_a_run_with_a_broker_does_not_import_what_is_only_asked_for_later(run_ap
     result.assert_outcomes(passed=1)
 
 
-def test_pytest_finds_the_plugin_by_itself_and_no_fixture_has_a_name_but_ours(pytester):
+def test_pytest_finds_the_plugin_and_exactly_its_fixtures(pytester):
     result = pytester.runpytest_subprocess("--fixtures", "-v", "-p", "no:cacheprovider", *NO_STRANGERS)
 
     ours = [line.split()[0] for line in result.outlines if "pytest_leveret" in line and " -- " in line]

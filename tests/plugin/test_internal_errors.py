@@ -32,7 +32,7 @@ def test_an_internal_error_fails_the_test_with_its_own_traceback(run):
     )
 
 
-def test_an_internal_error_stands_in_the_report_of_a_test_that_failed_anyway(run):
+def test_an_internal_error_is_reported_with_a_test_that_failed_anyway(run):
     result = run(
         BREAK
         + """
@@ -89,7 +89,7 @@ def test_an_internal_error_of_the_session_fails_the_test_in_which_it_happened_an
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_broken*"])
 
 
-def test_an_internal_error_can_be_asked_for(run):
+def test_broker_check_raises_an_internal_error(run):
     result = run(
         BREAK
         + """

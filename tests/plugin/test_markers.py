@@ -45,7 +45,7 @@ def test_a_parameter_is_closer_than_its_test(run):
     result.assert_outcomes(passed=2)
 
 
-def test_the_marker_is_known_with_all_its_words(run):
+def test_the_marker_is_registered_with_all_its_keywords(run):
     result = run("def test_it(): pass", "--markers")
 
     result.stdout.fnmatch_lines(
@@ -60,12 +60,12 @@ def test_the_marker_is_known_with_all_its_words(run):
         ("permits='x'", "unknown keyword 'permits'; did you mean 'permit'?"),
         ("zzz=1", "unknown keyword 'zzz'; expected one of rabbitmq, permit, seed, record, trace_dir, *"),
         ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
-        ("seed='7'", "seed='7' is no int"),
+        ("seed='7'", "seed='7' must be a whole number"),
         ("rabbitmq=4.3", "rabbitmq=4.3 is a number; write the version as a string: rabbitmq='4.3'"),
-        ("permit=7", "permit=7 is not a set of names"),
+        ("permit=7", "permit=7 must be one or more names, such as permit={'name'}"),
     ],
 )
-def test_a_marker_that_cannot_be_meant_ends_its_test_before_it_starts(run, marker, said):
+def test_an_invalid_marker_fails_its_test_before_it_starts(run, marker, said):
     result = run(f"""
         import pytest
 
@@ -81,7 +81,7 @@ def test_a_marker_that_cannot_be_meant_ends_its_test_before_it_starts(run, marke
     result.stdout.fnmatch_lines([f"*.py:3: {said}".replace("[", "[[]")])
 
 
-def test_a_wrong_marker_is_refused_though_the_test_uses_no_broker(run):
+def test_an_invalid_marker_fails_a_test_without_a_broker(run):
     result = run("""
         import pytest
 
@@ -103,7 +103,7 @@ def test_a_wrong_marker_is_refused_though_the_test_uses_no_broker(run):
         ),
     ],
 )
-def test_what_no_broker_takes_is_refused_with_where_it_was_asked_for(run, marker, said):
+def test_a_value_that_the_broker_refuses_fails_with_its_origin(run, marker, said):
     result = run(f"""
         import pytest
 
@@ -116,7 +116,7 @@ def test_what_no_broker_takes_is_refused_with_where_it_was_asked_for(run, marker
     result.stdout.fnmatch_lines([said])
 
 
-def test_a_marked_test_without_a_broker_is_told_so_where_the_marker_is_its_own(run):
+def test_a_marker_of_its_own_fails_a_test_without_a_broker(run):
     result = run("""
         import pytest
 
@@ -135,7 +135,9 @@ def test_a_marked_test_without_a_broker_is_told_so_where_the_marker_is_its_own(r
     """)
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*:5: marker leveret: the test uses neither the fixture leveret nor make_leveret, *"])
+    result.stdout.fnmatch_lines(
+        ["*:5: marker leveret: the test uses neither the fixture leveret nor make_leveret; use one of them, *"]
+    )
 
 
 def test_a_marker_cannot_change_the_broker_of_the_session(run):

@@ -25,7 +25,7 @@ ASYNC_TEST = """
 """
 
 
-def test_workers_of_xdist_have_brokers_of_their_own_and_pass_on_options_and_reports(run_apart):
+def test_workers_of_xdist_have_their_own_brokers_options_and_reports(run_apart):
     result = run_apart(
         """
         import pytest
@@ -118,7 +118,7 @@ def test_a_frozen_date_does_not_freeze_the_broker(run_apart, module, freeze):
     result.assert_outcomes(passed=1)
 
 
-def test_a_test_stopped_by_pytest_timeout_shows_what_the_broker_waited_for(run_apart):
+def test_a_test_stopped_by_pytest_timeout_shows_its_broker(run_apart):
     result = run_apart(
         """
         import pytest
@@ -195,7 +195,7 @@ def test_a_forked_child_is_a_client_and_leaves_the_broker_to_its_parent(run_apar
     result.assert_outcomes(passed=1)
 
 
-def test_a_test_that_forks_and_fails_in_the_child_harms_nobody(run_apart):
+def test_a_test_that_forks_and_fails_in_the_child_affects_no_other_test(run_apart):
     result = run_apart("""
         import os
 

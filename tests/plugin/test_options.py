@@ -24,7 +24,7 @@ SHOW_VERSION = """
         (("ini", "marker"), "3.10"),
     ],
 )
-def test_the_nearest_place_says_which_version_it_is(run, pytester, monkeypatch, places, expected):
+def test_the_closest_place_decides_the_version(run, pytester, monkeypatch, places, expected):
     if "ini" in places:
         pytester.makeini("[pytest]\nleveret_rabbitmq = 4.2")
     if "environment" in places:
@@ -52,7 +52,7 @@ def test_the_session_broker_and_every_made_one_follow_the_options_of_the_run(run
 
 
 @pytest.mark.parametrize("text", ["transient_nonexcl_queues", "global_qos, transient_nonexcl_queues"])
-def test_features_are_permitted_by_a_text(run, pytester, text):
+def test_features_are_permitted_by_a_string(run, pytester, text):
     pytester.makeini(f"[pytest]\nleveret_permit = {text}")
 
     result = run("""
@@ -66,7 +66,7 @@ def test_features_are_permitted_by_a_text(run, pytester, text):
     result.assert_outcomes(passed=1)
 
 
-def test_an_empty_variable_says_nothing(run, monkeypatch):
+def test_an_empty_environment_variable_is_ignored(run, monkeypatch):
     monkeypatch.setenv("LEVERET_RABBITMQ", "")
 
     result = run(SHOW_VERSION.format(marker="", expected="4.3"))
@@ -74,7 +74,7 @@ def test_an_empty_variable_says_nothing(run, monkeypatch):
     result.assert_outcomes(passed=1)
 
 
-def test_a_seed_makes_the_same_names_again(run):
+def test_the_same_seed_generates_the_same_names(run):
     result = run(
         """
         names = []
@@ -94,7 +94,7 @@ def test_a_seed_makes_the_same_names_again(run):
     result.assert_outcomes(passed=3)
 
 
-def test_what_differs_from_the_defaults_stands_at_the_top_of_the_run(run, monkeypatch):
+def test_the_header_lists_settings_that_differ_from_the_defaults(run, monkeypatch):
     monkeypatch.setenv("LEVERET_SEED", "7")
 
     result = run("def test_it(): pass", "--leveret-rabbitmq=4.0")
@@ -102,7 +102,7 @@ def test_what_differs_from_the_defaults_stands_at_the_top_of_the_run(run, monkey
     result.stdout.fnmatch_lines(["leveret: rabbitmq='4.0' (--leveret-rabbitmq), seed=7 (LEVERET_SEED)"])
 
 
-def test_a_run_without_options_says_nothing(run):
+def test_a_run_without_options_has_no_header(run):
     result = run("def test_it(): pass")
 
     result.stdout.no_fnmatch_line("leveret:*")
@@ -116,11 +116,11 @@ def test_a_run_without_options_says_nothing(run):
             "--leveret-permit=global_qoss",
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
-        ("--leveret-seed=many", "*--leveret-seed: 'many' is no whole number"),
+        ("--leveret-seed=many", "*--leveret-seed: 'many' is not a whole number"),
         ("--leveret-record=all", "*--leveret-record: trace level 'all' does not exist; use one of off, ring"),
     ],
 )
-def test_an_option_that_no_broker_takes_stops_the_run_at_once(run, flag, said):
+def test_an_invalid_option_stops_the_run_at_once(run, flag, said):
     result = run("def test_it(): pass", flag)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -138,11 +138,11 @@ def test_every_option_is_explained(run):
     ("flag", "text"),
     [
         ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on no-such-host.invalid: *"),
-        ("--leveret-seed=x", "--leveret-seed: 'x' is no whole number"),
-        ("--leveret-trace-dir=/proc/x", "--leveret-trace-dir: no file can be written to '/proc/x': *"),
+        ("--leveret-seed=x", "--leveret-seed: 'x' is not a whole number"),
+        ("--leveret-trace-dir=/proc/x", "--leveret-trace-dir: cannot write a file to '/proc/x': *"),
     ],
 )
-def test_a_value_that_no_broker_can_use_ends_the_run_at_once(run, flag, text):
+def test_a_host_or_directory_that_cannot_be_used_stops_the_run_at_once(run, flag, text):
     result = run("def test_it(leveret): pass", flag)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -40,7 +40,7 @@ def run_real(run: Run, arguments: list[str]) -> Run:
     return lambda source, *more: run(source, *arguments, "-rs", *more)
 
 
-def test_clients_and_tests_meet_in_a_virtual_host_of_the_test(run_real: Run) -> None:
+def test_each_test_shares_its_own_virtual_host_with_its_clients(run_real: Run) -> None:
     result = run_real(
         """
         from client import connect
@@ -68,14 +68,14 @@ def test_clients_and_tests_meet_in_a_virtual_host_of_the_test(run_real: Run) -> 
     result.stdout.fnmatch_lines(["leveret: on a real RabbitMQ 4.3.* at *"])
 
 
-def test_a_test_can_ask_for_the_version_of_the_server(run_real: Run) -> None:
+def test_a_test_can_read_the_version_of_the_server(run_real: Run) -> None:
     result = run_real("def test_it(leveret): assert leveret.rabbitmq == '4.3'")
 
     result.assert_outcomes(passed=1)
 
 
 @pytest.mark.skipif(ORACLE is not None, reason="looks into the server")
-def test_the_virtual_hosts_are_deleted_again(run_real: Run, server: Broker) -> None:
+def test_the_virtual_hosts_are_deleted_at_the_end(run_real: Run, server: Broker) -> None:
     result = run_real(
         """
         def test_it(make_leveret, leveret_session):
@@ -88,38 +88,36 @@ def test_the_virtual_hosts_are_deleted_again(run_real: Run, server: Broker) -> N
 
 
 @pytest.mark.parametrize("power", ["clock", "faults", "wait_idle", "assert_acked", "restart", "events"])
-def test_a_test_that_needs_leverets_powers_is_skipped_and_the_power_named(run_real: Run, power: str) -> None:
+def test_a_test_that_needs_leveret_is_skipped_with_the_feature_named(run_real: Run, power: str) -> None:
     result = run_real(f"def test_it(leveret): leveret.{power}")
 
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(
-        [f"SKIPPED*needs leveret: leveret.{power} is nothing a test can ask of a real RabbitMQ"]
-    )
+    result.stdout.fnmatch_lines([f"SKIPPED*needs leveret: a real RabbitMQ does not support leveret.{power}"])
 
 
 @pytest.mark.parametrize(
     ("marker", "reason"),
     [
-        ("leveret_fault('nack_publishes')", "needs leveret: faults *"),
-        ("leveret_explore()", "needs leveret: exploration *"),
-        ("leveret(rabbitmq='3.10')", "this test is about RabbitMQ 3.10; the server is 4.3.*"),
+        ("leveret_fault('nack_publishes')", "needs leveret: a real RabbitMQ does not support faults"),
+        ("leveret_explore()", "needs leveret: a real RabbitMQ does not support exploration"),
+        ("leveret(rabbitmq='3.10')", "needs RabbitMQ 3.10; the server is 4.3.*"),
     ],
 )
-def test_a_marker_that_no_server_can_follow_skips_its_test(run_real: Run, marker: str, reason: str) -> None:
+def test_a_marker_that_a_server_cannot_satisfy_skips_its_test(run_real: Run, marker: str, reason: str) -> None:
     result = run_real(f"import pytest\n@pytest.mark.{marker}\ndef test_it(leveret): pass")
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines([f"SKIPPED*{reason}"])
 
 
-def test_a_name_that_leveret_has_not_is_an_error_there_too(run_real: Run) -> None:
+def test_a_name_that_leveret_does_not_have_raises_there_too(run_real: Run) -> None:
     result = run_real("def test_it(leveret): leveret.assert_emtpy('q')")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *leveret.assert_emtpy: there is no such name*"])
+    result.stdout.fnmatch_lines(["E *leveret.assert_emtpy does not exist*; did you mean 'assert_empty'[?]"])
 
 
-def test_what_the_server_refuses_is_raised_with_its_reason(run_real: Run) -> None:
+def test_a_refusal_by_the_server_raises_with_its_reason(run_real: Run) -> None:
     result = run_real(
         """
         def test_it(leveret):
@@ -132,15 +130,15 @@ def test_what_the_server_refuses_is_raised_with_its_reason(run_real: Run) -> Non
     result.stdout.fnmatch_lines(["E *BrokerError: *inequivalent arg 'x-max-length' for queue 'q' in vhost *"])
 
 
-def test_a_server_that_cannot_be_asked_ends_the_run_and_says_what_to_do(run: Run) -> None:
+def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run) -> None:
     result = run("def test_it(leveret): pass", "--leveret-real=amqp://guest:guest@127.0.0.1:1")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*cannot be reached*enable the management plugin there, or name its place with *"])
+    result.stderr.fnmatch_lines(["*cannot be reached*enable its management plugin, or give its URL with *"])
 
 
-def test_a_url_that_is_none_is_refused(run: Run) -> None:
+def test_an_invalid_url_is_refused(run: Run) -> None:
     result = run("def test_it(leveret): pass", "--leveret-real=localhost")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'localhost' is no URL of a RabbitMQ, as amqp://guest:guest@localhost:5672*"])
+    result.stderr.fnmatch_lines(["*'localhost' is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672*"])

@@ -62,7 +62,7 @@ def ends_of(rows):
     return {row["test"].partition("::")[2]: json.loads(row["attrs"]) for row in ends}
 
 
-def test_a_run_writes_one_file_and_says_where(run, pytester):
+def test_a_run_writes_one_file_and_names_it(run, pytester):
     result = run(TWO_TESTS, "--leveret-trace-dir=traces")
 
     result.assert_outcomes(passed=2)
@@ -71,7 +71,7 @@ def test_a_run_writes_one_file_and_says_where(run, pytester):
     result.stdout.fnmatch_lines([f"leveret: this run's trace is in {path}"])
 
 
-def test_each_test_is_framed_and_named_in_its_events(run, pytester):
+def test_events_of_a_test_stand_between_its_start_and_end_and_name_it(run, pytester):
     run(TWO_TESTS, "--leveret-trace-dir=traces")
 
     rows = rows_of(pytester.path / "traces")
@@ -86,7 +86,7 @@ def test_each_test_is_framed_and_named_in_its_events(run, pytester):
     ]
 
 
-def test_the_end_of_a_test_says_how_it_ended(run, pytester):
+def test_the_end_of_a_test_records_its_outcome(run, pytester):
     run(OUTCOMES, "--leveret-trace-dir=traces")
 
     ends = ends_of(rows_of(pytester.path / "traces"))
@@ -115,7 +115,7 @@ def test_a_run_without_a_broker_writes_nothing(run, pytester):
     assert not (pytester.path / "traces").exists()
 
 
-def test_tests_with_the_session_s_broker_are_framed_as_well(run, pytester):
+def test_tests_with_the_session_broker_are_recorded_as_well(run, pytester):
     run(
         """
         def test_first(leveret_session):
@@ -135,7 +135,7 @@ def test_tests_with_the_session_s_broker_are_framed_as_well(run, pytester):
     assert declared == {"a": "test_first", "b": "test_second"}
 
 
-def test_a_test_that_is_tried_again_starts_again(run, pytester):
+def test_a_test_that_runs_again_is_recorded_again(run, pytester):
     # As plugins do that run failed tests again.
     pytester.makeconftest("""
         from _pytest.runner import runtestprotocol
@@ -175,7 +175,7 @@ def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
 
 
 @pytest.mark.parametrize("place", ["command line", "environment", "ini", "marker"])
-def test_the_directory_is_named_where_every_option_is(run, pytester, monkeypatch, place):
+def test_the_directory_can_be_set_like_every_option(run, pytester, monkeypatch, place):
     flags = ["--leveret-trace-dir=traces"] if place == "command line" else []
     if place == "environment":
         monkeypatch.setenv("LEVERET_TRACE_DIR", "traces")
@@ -188,7 +188,7 @@ def test_the_directory_is_named_where_every_option_is(run, pytester, monkeypatch
     assert "queue_declare" in [row["kind"] for row in rows_of(pytester.path / "traces")]
 
 
-def test_a_directory_in_the_ini_file_lies_beside_it(run, pytester, monkeypatch):
+def test_a_directory_in_the_ini_file_is_relative_to_it(run, pytester, monkeypatch):
     pytester.makeini("[pytest]\nleveret_trace_dir = traces")
     (pytester.path / "elsewhere").mkdir()
     run(
@@ -223,7 +223,7 @@ def test_bodies_and_headers_are_options_too(run, pytester):
     assert attrs["properties"]["headers"] == {"customer": "(redacted)", "street": "(redacted)", "n": 1}
 
 
-def test_an_empty_place_on_the_command_line_switches_off_what_the_ini_file_asked_for(run, pytester):
+def test_an_empty_directory_on_the_command_line_switches_the_trace_off(run, pytester):
     pytester.makeini("[pytest]\nleveret_trace_dir = traces")
 
     run("def test_it(leveret): pass", "--leveret-trace-dir=").assert_outcomes(passed=1)
@@ -231,10 +231,10 @@ def test_an_empty_place_on_the_command_line_switches_off_what_the_ini_file_asked
     assert not list(pytester.path.rglob("*.jsonl*"))
 
 
-def test_a_switch_that_says_neither_is_refused(run):
+def test_a_switch_that_is_neither_yes_nor_no_is_refused(run):
     result = run("def test_it(): pass", "--leveret-trace-bodies=perhaps")
 
-    result.stderr.fnmatch_lines(["*--leveret-trace-bodies: 'perhaps' is neither yes nor no"])
+    result.stderr.fnmatch_lines(["*--leveret-trace-bodies: 'perhaps' is unknown; expected yes or no"])
 
 
 def test_a_file_as_trace_dir_is_refused_before_the_first_test(run, pytester):
@@ -247,7 +247,7 @@ def test_a_file_as_trace_dir_is_refused_before_the_first_test(run, pytester):
 
 
 @pytest.mark.parametrize("fixture", ["leveret", "leveret_session"])
-def test_what_a_test_leaves_unacked_is_not_given_back_by_its_end(run, pytester, fixture):
+def test_the_end_of_a_test_does_not_requeue_its_unacked_messages(run, pytester, fixture):
     run(
         f"""
         import pika

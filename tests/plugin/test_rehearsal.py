@@ -62,7 +62,7 @@ def test_tests_with_a_broker_run_once_for_each_version_oldest_first_and_others_o
 
 
 @pytest.mark.parametrize("place", ["command line", "environment", "ini"])
-def test_versions_are_named_at_any_place_of_an_option(run, pytester, monkeypatch, place):
+def test_versions_can_be_set_like_every_option(run, pytester, monkeypatch, place):
     flags = ["--leveret-rabbitmq=4.3, 3.13"] if place == "command line" else []
     if place == "environment":
         monkeypatch.setenv("LEVERET_RABBITMQ", "4.3 3.13")
@@ -81,14 +81,14 @@ def test_versions_are_in_the_order_of_their_numbers(run):
     assert re.findall(r"\d+\.\d+", " ".join(ran(result))) == ["3.10", "3.13", "4.0", "4.2", "4.3"]
 
 
-def test_one_version_is_no_rehearsal_though_named_twice(run):
+def test_one_version_named_twice_is_not_a_rehearsal(run):
     result = run(SHOW_VERSION, "-v", "--leveret-rabbitmq=4.0,4.0")
 
     assert ran(result) == ["test_it"]
     result.stdout.no_fnmatch_line("*upgrade report*")
 
 
-def test_a_version_nobody_knows_among_others_stops_the_run_at_once(run):
+def test_an_unknown_version_among_others_stops_the_run_at_once(run):
     result = run(SHOW_VERSION, "--leveret-rabbitmq=4.3,9.9")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -151,7 +151,7 @@ def test_a_broker_made_for_a_version_keeps_it(run):
     result.assert_outcomes(passed=2)
 
 
-def test_a_broker_asked_for_at_run_time_is_of_the_newest_version(run):
+def test_a_broker_requested_at_run_time_has_the_newest_version(run):
     result = run(
         """
         def test_it(request):
@@ -163,7 +163,7 @@ def test_a_broker_asked_for_at_run_time_is_of_the_newest_version(run):
     result.assert_outcomes(passed=1)
 
 
-def test_the_broker_of_the_session_stays_for_all_tests_of_a_version(run):
+def test_the_session_broker_serves_all_tests_of_a_version(run):
     result = run(
         """
         import pytest

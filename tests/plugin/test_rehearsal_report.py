@@ -80,7 +80,7 @@ def test_a_permitted_feature_is_no_entry(run):
     assert section(result) == ["2 tests with a broker, on RabbitMQ 4.0, 4.3", "no test would notice an upgrade"]
 
 
-def test_nothing_is_said_of_denied_features_before_the_version_that_denies_them(run):
+def test_a_feature_is_not_reported_before_the_version_that_denies_it(run):
     result = run(DECLARING, "--leveret-rabbitmq=3.13,4.0,4.2")
 
     assert section(result) == ["2 tests with a broker, on RabbitMQ 3.13, 4.0, 4.2", "no test would notice an upgrade"]
@@ -107,7 +107,7 @@ def test_the_failure_itself_shows_both_ways_out_of_a_call_that_was_refused(run):
     )
 
 
-def test_a_refusal_is_told_with_its_code_text_line_and_client(run):
+def test_a_refusal_is_reported_with_its_code_text_line_and_client(run):
     result = run(
         """
         from client import connect
@@ -128,7 +128,7 @@ def test_a_refusal_is_told_with_its_code_text_line_and_client(run):
     )
 
 
-def test_a_failure_without_a_refusal_is_told_with_its_line_and_what_came_out_differently(run):
+def test_a_failure_without_a_refusal_is_reported_with_its_line_and_differences(run):
     result = run(DYING.format(claim="assert not method.redelivered"), BOTH)
 
     result.stdout.fnmatch_lines(
@@ -160,14 +160,14 @@ REPUBLISHING = """
             {claim}
 """
 
-COUNTED_ANEW = [
-    "RabbitMQ counts deaths anew from 4.0 on when a client publishes a message with its x-death, and up to 3.13 goes",
-    "on from it. A way out: let the client count in a header of its own",
+COUNT_RESTARTS = [
+    "From 4.0 on, RabbitMQ restarts the count when a client publishes a message with an x-death header. Up to 3.13, it",
+    "continues the count. A way out: let the client count in a header of its own",
 ]
 
 
 @pytest.mark.parametrize("versions", ["3.13,4.3", "3.13,4.0,4.3"])
-def test_a_worker_that_publishes_again_with_x_death_is_told_that_deaths_count_anew(run, versions):
+def test_republishing_with_x_death_is_reported_to_restart_the_count(run, versions):
     source = REPUBLISHING.format(claim='assert properties.headers["x-death"][0]["count"] == 3')
 
     result = run(source, f"--leveret-rabbitmq={versions}")
@@ -176,29 +176,29 @@ def test_a_worker_that_publishes_again_with_x_death_is_told_that_deaths_count_an
     assert section(result)[2] == f"from 3.13 to {newer}:"
     assert section(result)[3].startswith("  assert 1L == 3 at ")
     assert section(result)[4:7] == [
-        f"    on {newer} the x-deaths in dead of what a client published with one are orders (rejected) x1; "
+        f"    on {newer} the x-deaths in dead of a message that a client published with one are orders (rejected) x1; "
         "on 3.13 1 orders (rejected) x2, 1 orders (rejected) x3",
-        *(f"      {line}" for line in COUNTED_ANEW),
+        *(f"      {line}" for line in COUNT_RESTARTS),
     ]
 
 
-def test_deaths_that_count_anew_are_told_though_the_test_passes(run):
+def test_a_restarted_x_death_count_is_reported_although_the_test_passes(run):
     result = run(REPUBLISHING.format(claim=""), "--leveret-rabbitmq=3.13,4.0")
 
     result.assert_outcomes(passed=2)
     told = section(result)
     (at,) = (index for index, line in enumerate(told) if "x-deaths in dead" in line)
     assert told[at].startswith("  passes on both, but: on 4.0 ")
-    assert told[at + 1 : at + 3] == [f"    {line}" for line in COUNTED_ANEW]
+    assert told[at + 1 : at + 3] == [f"    {line}" for line in COUNT_RESTARTS]
 
 
-def test_x_death_of_messages_that_no_client_published_again_is_no_change(run):
+def test_x_death_of_messages_that_no_client_republished_is_not_a_change(run):
     result = run(DYING.format(claim=""), "--leveret-rabbitmq=3.13,4.0")
 
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_what_changes_silently_is_told_though_the_test_passes(run):
+def test_a_silent_change_is_reported_although_the_test_passes(run):
     result = run(DYING.format(claim=""), BOTH)
 
     result.assert_outcomes(passed=2)
@@ -230,7 +230,7 @@ def test_a_limit_that_was_shared_is_a_silent_change_with_both_ways_out(run):
     assert section(run(source, BOTH, "--leveret-permit=global_qos"))[1:] == ["no test would notice an upgrade"]
 
 
-def test_a_refusal_that_a_passing_test_swallows_is_a_silent_change(run):
+def test_a_refusal_that_a_passing_test_ignores_is_a_silent_change(run):
     result = run(
         """
         import pytest
@@ -272,19 +272,19 @@ SETTLING = """
 """
 
 
-def test_messages_settled_another_number_of_times_are_a_silent_change(run):
+def test_a_different_number_of_settled_messages_is_a_silent_change(run):
     result = run(SETTLING.format(more=""), BOTH)
 
     assert section(result)[3] == "  passes on both, but: on 4.3 2 acked in orders; on 4.0 1"
 
 
-def test_what_was_settled_is_not_counted_while_a_message_is_under_way(run):
+def test_settled_messages_are_not_compared_while_a_message_is_in_flight(run):
     result = run(SETTLING.format(more="channel.basic_get('orders')"), BOTH)
 
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_what_follows_from_clients_publishing_more_is_not_counted(run):
+def test_counts_are_not_compared_if_clients_publish_more(run):
     result = run(
         """
         def test_it(leveret):
@@ -297,7 +297,7 @@ def test_what_follows_from_clients_publishing_more_is_not_counted(run):
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_what_a_client_asks_of_some_versions_only_is_no_change_of_the_server(run):
+def test_what_a_client_does_on_some_versions_only_is_not_a_change(run):
     result = run(
         """
         from client import connect
@@ -312,7 +312,7 @@ def test_what_a_client_asks_of_some_versions_only_is_no_change_of_the_server(run
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_names_made_up_anew_in_each_run_are_no_change(run):
+def test_names_generated_in_each_run_are_not_a_change(run):
     result = run(
         """
         import uuid
@@ -337,7 +337,7 @@ def test_names_made_up_anew_in_each_run_are_no_change(run):
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_tests_that_fail_everywhere_or_are_skipped_are_no_findings(run):
+def test_tests_that_fail_everywhere_or_are_skipped_are_not_findings(run):
     result = run(
         """
         import pytest
@@ -360,17 +360,17 @@ def test_tests_that_fail_everywhere_or_are_skipped_are_no_findings(run):
         "3 tests with a broker, on RabbitMQ 4.0, 4.3",
         "no test would notice an upgrade",
         "",
-        "1 test fails on every version and says nothing of an upgrade",
+        "1 test fails on every version and shows nothing about an upgrade",
     ]
 
 
-def test_several_tests_that_fail_everywhere_are_told_in_the_plural(run):
+def test_several_tests_that_fail_everywhere_are_reported_in_the_plural(run):
     result = run("def test_one(leveret): assert False\n\ndef test_two(leveret): assert False", BOTH)
 
-    assert section(result)[-1] == "2 tests fail on every version and say nothing of an upgrade"
+    assert section(result)[-1] == "2 tests fail on every version and show nothing about an upgrade"
 
 
-def test_what_fails_on_the_old_and_passes_on_the_new_version_is_listed(run):
+def test_tests_that_fail_on_the_old_and_pass_on_the_new_version_are_listed(run):
     result = run(
         """
         def test_newest(leveret):
@@ -397,7 +397,7 @@ def test_what_fails_on_the_old_and_passes_on_the_new_version_is_listed(run):
     ]
 
 
-def test_changes_are_told_in_the_order_of_versions_failures_first(run):
+def test_changes_are_listed_in_the_order_of_versions_failures_first(run):
     result = run(
         """
         from client import connect
@@ -438,7 +438,7 @@ def test_an_error_at_the_end_of_a_test_is_a_failure_of_it(run):
     result.stdout.fnmatch_lines(["from 4.0 to 4.3:", "    fails: *::test_it"])
 
 
-def test_without_a_record_failures_are_told_all_the_same(run):
+def test_failures_are_reported_without_a_trace(run):
     result = run(DYING.format(claim="assert not method.redelivered"), BOTH, "--leveret-record=off")
 
     result.stdout.fnmatch_lines(["from 4.0 to 4.3:", "  *assert not True* at *.py:13", "    fails: *::test_it"])
@@ -447,11 +447,11 @@ def test_without_a_record_failures_are_told_all_the_same(run):
 @pytest.mark.parametrize(
     ("condition", "line"),
     [
-        ("True", "nothing was recorded on 4.3: only what fails is compared with it"),
-        ("'test_one' in request.node.name", "nothing was recorded of 1 test on 4.3: only what fails is compared"),
+        ("True", "no trace was recorded on 4.3: only failures are compared with it"),
+        ("'test_one' in request.node.name", "no trace was recorded of 1 test on 4.3: only failures are compared"),
     ],
 )
-def test_where_nothing_was_recorded_is_told(run, condition, line):
+def test_tests_without_a_trace_are_reported(run, condition, line):
     result = run(
         f"""
         import pytest
@@ -473,7 +473,7 @@ def test_where_nothing_was_recorded_is_told(run, condition, line):
     assert section(result)[1:] == [line, "no test would notice an upgrade"]
 
 
-def test_a_version_on_which_every_test_is_skipped_is_told(run):
+def test_a_version_on_which_every_test_is_skipped_is_reported(run):
     result = run(
         """
         import pytest
@@ -485,7 +485,7 @@ def test_a_version_on_which_every_test_is_skipped_is_told(run):
         BOTH,
     )
 
-    assert section(result)[1:] == ["no test ran to its end on 4.3", "no test would notice an upgrade"]
+    assert section(result)[1:] == ["no test passed or failed on 4.3", "no test would notice an upgrade"]
 
 
 def test_many_tests_of_one_cause_are_counted(run):
@@ -504,7 +504,7 @@ def test_a_rehearsal_without_a_broker_has_no_report(run):
     result.stdout.no_fnmatch_line("*upgrade report*")
 
 
-def test_workers_of_xdist_tell_what_they_saw(run_apart):
+def test_workers_of_xdist_send_their_fingerprints(run_apart):
     result = run_apart(DECLARING, BOTH, "-n2", beside=("xdist.plugin",))
 
     result.assert_outcomes(passed=3, failed=2)

@@ -86,7 +86,7 @@ def test_a_failing_fixture_shows_the_broker_it_used(run):
     result.stdout.fnmatch_lines(["*- leveret -*", "orders * 0 * 0 * -"])
 
 
-def test_an_error_that_shows_the_broker_is_not_followed_by_a_section_that_says_it_again(run):
+def test_an_error_that_shows_the_broker_is_not_followed_by_a_section(run):
     # Without the summary, which repeats errors where CI is set.
     result = run(
         """
@@ -127,7 +127,7 @@ def test_every_broker_of_a_test_is_shown(run):
     )
 
 
-def test_the_trace_of_the_session_says_which_test_it_was(run):
+def test_the_trace_of_the_session_names_its_tests(run):
     result = run("""
         def test_first(leveret_session):
             pass
@@ -145,13 +145,13 @@ def test_the_trace_of_the_session_says_which_test_it_was(run):
     )
 
 
-def test_a_report_without_a_record_says_why(run):
+def test_a_report_without_a_trace_says_why(run):
     result = run("def test_it(leveret): assert False", "--leveret-record=off")
 
     result.stdout.fnmatch_lines(["nothing was recorded: record='off'"])
 
 
-def test_a_denied_feature_is_reported_with_who_used_it_where_and_both_ways_out(run):
+def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
     result = run(DENIED)
 
     result.stdout.fnmatch_lines(
@@ -214,7 +214,7 @@ def test_the_line_of_a_coroutine_that_awaited_the_refused_call_is_found(run):
     )
 
 
-def test_a_client_that_waits_for_nothing_is_named_by_the_line_that_opened_its_connection(run):
+def test_a_refused_client_is_named_by_the_line_that_opened_its_connection(run):
     result = run("""
         import pytest
         from client import connect
@@ -254,7 +254,7 @@ def test_a_wrong_password_is_reported(run):
     )
 
 
-def test_a_directory_that_is_gone_harms_no_broker(run):
+def test_a_deleted_working_directory_does_not_break_a_broker(run):
     result = run("""
         from client import connect
 
