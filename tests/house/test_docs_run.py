@@ -40,7 +40,7 @@ QUOTED = {
         "Unlike the run without a fault:",
         "is lost after the broker has handled this; no answer arrives",
         " was never ",
-        "So the scenario failed:",
+        "How the scenario failed:",
         "Replay it:",
     ),
     "faults.md": ("not in confirm mode", "held back by the fault"),

@@ -1,7 +1,7 @@
-"""The faults by their names: `broker.faults.reset_peer(on="basic.ack")`, and so on.
+"""The methods of `broker.faults` that are named after faults, such as `broker.faults.reset_peer(on="basic.ack")`.
 
-Each makes a fault and adds a rule for it; whatever `add` takes besides `do` may be given. Without `on=`, one that can
-strikes at once whoever matches.
+Each creates a fault, adds a rule for it and returns the rule. It also takes the keywords of `add`, except `do`. Without
+`on=`, a fault that can do so applies at once to everything that matches.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Refusal = Literal["reset", "login", "close"]
 
 
 class NamedFaults:
-    """These add one rule each and return it."""
+    """The methods that each add the rule of one fault and return it."""
 
     def add(self, *, on: str | None = None, do: Fault, **options: Unpack[FaultOptions]) -> Rule:
-        """Add a rule."""
+        """Add a rule for the fault `do`."""
         raise NotImplementedError
 
     def close_channel(
@@ -47,7 +47,7 @@ class NamedFaults:
         on: str | None = None,
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Close the channel with an error; what the client asked for is not done."""
+        """Close the channel with an error. The client's method is not handled."""
         return self.add(on=on, do=CloseChannel(code, text), **options)
 
     def close_connection(
@@ -58,11 +58,11 @@ class NamedFaults:
         on: str | None = None,
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Close the connection with an error; what the client asked for is not done."""
+        """Close the connection with an error. The client's method is not handled."""
         return self.add(on=on, do=CloseConnection(code, text), **options)
 
     def reset_peer(self, *, when: When = "before", on: str | None = None, **options: Unpack[FaultOptions]) -> Rule:
-        """Reset the connection `when` ("before" or "after") what it waits for happens; the answer is lost with it."""
+        """Reset the connection "before" or "after" the broker does what `on` names. The reply is lost."""
         return self.add(on=on, do=ResetPeer(when), **options)
 
     def refuse_connections(
@@ -73,57 +73,61 @@ class NamedFaults:
         text: str = "refused by a fault",
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Let nobody in: "reset" the socket, "login" fails, or "close" with `code` when the client names its vhost."""
+        """Refuse every new connection.
+
+        `how` is "reset" for the socket, "login" for a failed login, or "close" for a connection.close with `code` and
+        `text` when the client opens its virtual host. Raises ValueError for any other `how`.
+        """
         refusals: dict[Refusal, tuple[str, Fault]] = {
             "reset": (ACCEPT, ResetPeer()),
             "login": ("connection.start-ok", FailLogin()),
             "close": ("connection.open", CloseConnection(code, text)),
         }
         if how not in refusals:
-            raise ValueError(f"how={how!r} is none of 'reset', 'login' and 'close'")
+            raise ValueError(f"how={how!r} is unknown; expected 'reset', 'login' or 'close'")
         on, fault = refusals[how]
-        # As the test has called it.
+        # Show the name that the test called.
         fault.name = "refuse_connections"
         options.setdefault("times", None)
         return self.add(on=on, do=fault, **options)
 
     def withhold(self, on: str, **options: Unpack[FaultOptions]) -> Rule:
-        """Never send an answer, as `withhold("queue.declare-ok")`."""
+        """Never send a reply, such as "queue.declare-ok"."""
         options.setdefault("sent_by", "broker")
         return self.add(on=on, do=Withhold(), **options)
 
     def delay(self, on: str, *, seconds: float, **options: Unpack[FaultOptions]) -> Rule:
-        """Do it so much later on the broker's clock: handle a method, or send an answer or a delivery."""
+        """Handle a method, or send a reply or a delivery, `seconds` later on the broker's clock."""
         return self.add(on=on, do=Delay(seconds), **options)
 
     def nack_publishes(self, **options: Unpack[FaultOptions]) -> Rule:
-        """Take no message and nack it, where the channel is in confirm mode."""
+        """Nack publishes and discard the messages, on channels in confirm mode."""
         return self.add(on="basic.publish", do=NackPublish(), **options)
 
     def withhold_confirms(self, **options: Unpack[FaultOptions]) -> Rule:
-        """Take messages and never confirm them."""
+        """Accept messages and never confirm them."""
         return self.add(on="basic.publish", do=WithholdConfirm(), **options)
 
     def delay_confirms(self, *, seconds: float, **options: Unpack[FaultOptions]) -> Rule:
-        """Take messages and confirm them so much later on the broker's clock."""
+        """Accept messages and confirm them `seconds` later on the broker's clock."""
         return self.add(on="basic.publish", do=DelayConfirm(seconds), **options)
 
     def cancel_consumers(self, *, on: str | None = None, **options: Unpack[FaultOptions]) -> Rule:
-        """Cancel consumers as RabbitMQ does when their queue goes; the queue stays."""
+        """Cancel consumers, as RabbitMQ does when their queue is deleted. The queue stays."""
         return self.add(on=on, do=CancelConsumers(), **options)
 
     def block_publishers(
         self, resource: Alarm = "memory", *, on: str | None = None, **options: Unpack[FaultOptions]
     ) -> Rule:
-        """Raise the alarm of "memory" or "disk": who publishes is blocked until the rule is removed."""
+        """Raise the "memory" or "disk" alarm, which blocks publishers until the rule is removed."""
         return self.add(on=on, do=BlockPublishers(resource), **options)
 
     def drop(self, on: str = "basic.publish", **options: Unpack[FaultOptions]) -> Rule:
-        """Lose a publish that is confirmed all the same, a delivery, an ack: it never arrives where it was sent."""
+        """Lose a method on its way, such as a publish, a delivery or an ack. A lost publish is still confirmed."""
         return self.add(on=on, do=Drop(), **options)
 
     def duplicate(self, **options: Unpack[FaultOptions]) -> Rule:
-        """Deliver messages twice, each under a tag of its own."""
+        """Deliver messages twice, each time with its own delivery tag."""
         return self.add(on="basic.deliver", do=Duplicate(), **options)
 
     def redeliver(self, **options: Unpack[FaultOptions]) -> Rule:
@@ -131,17 +135,17 @@ class NamedFaults:
         return self.add(on="basic.deliver", do=Redeliver(), **options)
 
     def reorder(self, window: int = 3, *, seconds: float = 0.1, **options: Unpack[FaultOptions]) -> Rule:
-        """Gather so many deliveries of a consumer, for `seconds` at most, and send them in another order."""
+        """Collect `window` deliveries of a consumer, for at most `seconds`, and send them in another order."""
         return self.add(on="basic.deliver", do=Reorder(window, seconds), **options)
 
     def expire(self, **options: Unpack[FaultOptions]) -> Rule:
-        """Let messages expire as soon as they lie in a queue."""
+        """Expire messages as soon as they are enqueued."""
         return self.add(on="enqueued", do=Expire(), **options)
 
     def blackhole(
         self, direction: Direction = "both", *, on: str | None = None, **options: Unpack[FaultOptions]
     ) -> Rule:
-        """Let nothing through, heartbeats included: "both" ways, "to_client" or "to_broker"."""
+        """Drop all bytes, including heartbeats: in "both" directions, "to_client" or "to_broker"."""
         return self.add(on=on, do=Blackhole(direction), **options)
 
     def bandwidth(
@@ -152,13 +156,13 @@ class NamedFaults:
         on: str | None = None,
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Let so many octets a second through, by the broker's clock."""
+        """Limit the bandwidth to `bytes_per_second`, by the broker's clock."""
         return self.add(on=on, do=Bandwidth(bytes_per_second, direction), **options)
 
     def slicer(
         self, size: int = 1, *, direction: Direction = "both", on: str | None = None, **options: Unpack[FaultOptions]
     ) -> Rule:
-        """Let octets through in pieces of this size."""
+        """Pass bytes in pieces of `size` bytes."""
         return self.add(on=on, do=Slicer(size, direction), **options)
 
     def stall(
@@ -169,7 +173,7 @@ class NamedFaults:
         on: str | None = None,
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Let nothing through for so long on the broker's clock, or until the rule is removed; then all of it."""
+        """Hold back all bytes for `seconds` on the broker's clock, or until the rule is removed, and then pass them."""
         return self.add(on=on, do=Stall(seconds, direction), **options)
 
     def corrupt(
@@ -180,28 +184,28 @@ class NamedFaults:
         on: str | None = None,
         **options: Unpack[FaultOptions],
     ) -> Rule:
-        """Turn around the nth octet from here on."""
+        """Invert one byte, the nth from now on."""
         return self.add(on=on, do=Corrupt(byte, direction), **options)
 
     def limit_data(self, bytes: int = 0, *, on: str | None = None, **options: Unpack[FaultOptions]) -> Rule:
-        """Reset the connection after so many octets to the client."""
+        """Reset the connection after `bytes` bytes to the client."""
         return self.add(on=on, do=LimitData(bytes), **options)
 
     def half_close(self, *, on: str | None = None, **options: Unpack[FaultOptions]) -> Rule:
-        """End the broker's side of the connection; what the client sends is still heard."""
+        """Close the broker's side of the connection. The broker still receives what the client sends."""
         return self.add(on=on, do=HalfClose(), **options)
 
     def restart(self, *, on: str | None = None, at: float | None = None, **options: Unpack[FaultOptions]) -> Rule:
-        """Restart the broker: now, on something, or `at` so many seconds from then on the broker's clock."""
+        """Restart the broker, at once or when `on` happens, or `at` seconds after that on the broker's clock."""
         return self.add(on=on, do=Restart(at), **options)
 
     def unblock(self) -> None:
-        """Remove every rule of `block_publishers`: their alarms are cleared."""
+        """Remove every rule of `block_publishers`, which clears the alarms."""
         for rule in self.rules:
             if isinstance(rule.fault, BlockPublishers):
                 rule.remove()
 
     @property
     def rules(self) -> list[Rule]:
-        """All there have been."""
+        """All rules that were added."""
         raise NotImplementedError
