@@ -105,21 +105,18 @@ def test_pika_learns_of_a_nacked_publish(broker, channel):
     assert [message.body for message in broker.assert_confirmed("", times=3)] == [b"1", b"2", b"4"]
 
 
-@pytest.mark.parametrize(
-    "lift", [lambda faults: faults.rules[0].remove(), lambda faults: faults.unblock()], ids=["remove", "unblock"]
-)
-def test_pika_is_notified_when_it_is_blocked_and_unblocked(broker, connect, lift):
+def test_pika_is_notified_when_it_is_blocked_and_unblocked(broker, connect):
     connection = connect()
     told = []
     connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
     connection.add_on_connection_unblocked_callback(lambda _, frame: told.append("go on"))
     channel = connection.channel()
-    broker.faults.block_publishers()
+    rule = broker.faults.block_publishers()
 
     channel.basic_publish("", "work", b"x")
     while not told:
         connection.process_data_events(PATIENCE)
-    lift(broker.faults)
+    rule.remove()
     while len(told) < 2:
         connection.process_data_events(PATIENCE)
 

@@ -260,9 +260,9 @@ def test_publishers_are_blocked_until_the_rule_is_removed(server, peer):
     rule.remove()
 
     assert (blocked, names(peer.read())) == (["Connection.Blocked"], ["Connection.Unblocked"])
-    server.faults.block_publishers("disk", on="basic.publish")
+    rule = server.faults.block_publishers("disk", on="basic.publish")
     peer.publish(1, b"y")
-    server.faults.unblock()
+    rule.remove()
     assert server.node.alarms == {}
 
 

@@ -39,7 +39,7 @@ def test_aio_pika_514_a_request_over_rpc_gets_a_canned_response(broker):
 
 
 def test_aio_pika_514_a_service_that_never_answers_needs_no_sleep(broker):
-    broker.respond("prices", timeout=True)
+    broker.respond("prices", None)
 
     with pytest.raises(asyncio.TimeoutError):
         asyncio.run(ask_with_aio_pika(broker.url, "prices", b"a book", timeout=0.05))

@@ -198,14 +198,3 @@ class NamedFaults:
     def restart(self, *, on: str | None = None, at: float | None = None, **options: Unpack[FaultOptions]) -> Rule:
         """Restart the broker, at once or when `on` happens, or `at` seconds after that on the broker's clock."""
         return self.add(on=on, do=Restart(at), **options)
-
-    def unblock(self) -> None:
-        """Remove every rule of `block_publishers`, which clears the alarms."""
-        for rule in self.rules:
-            if isinstance(rule.fault, BlockPublishers):
-                rule.remove()
-
-    @property
-    def rules(self) -> list[Rule]:
-        """All rules that were added."""
-        raise NotImplementedError

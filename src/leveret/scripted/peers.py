@@ -6,14 +6,12 @@ Their modules are imported with the first peer, because most tests need none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.scripted.consumer import AckMode, ScriptedConsumer
     from leveret.scripted.responder import Responder
-
-_MISSING: Final = object()
 
 
 class Peers:
@@ -47,30 +45,27 @@ class Peers:
     def respond(
         self,
         queue: str,
-        with_: object = _MISSING,
+        with_: object,
         *,
         times: int | None = None,
         delay: float = 0,
-        timeout: bool = False,
         vhost: str = "/",
     ) -> Responder:
         """Answer the requests in a queue, and return the responder.
 
         A reply goes to the `reply_to` of its request and has its `correlation_id`. `with_` is the answer: bytes, text,
         a `Reply`, an exception (sent as an error reply), any other value (sent as JSON), or a function that takes the
-        request and returns one of these. None means no reply. A list or a tuple gives one answer after another.
+        request and returns one of these. None takes the request and never replies. A list or a tuple gives one answer after another.
 
-        `times` is how many requests to take. `delay` is the seconds of the broker's clock before each reply. With
-        `timeout`, requests are taken and never answered. A missing queue is declared as durable.
+        `times` is how many requests to take. `delay` is the seconds of the broker's clock before each reply. A missing
+        queue is declared as durable.
         """
         from leveret.scripted.responder import Responder, Script
 
-        if timeout == (with_ is not _MISSING):
-            raise TypeError("respond(): give either with_=, the answer, or timeout=True for no answer")
         return Responder(
             self._engine,
             queue,
-            Script(None if timeout else with_, times),
+            Script(with_, times),
             delay_us=round(delay * 1_000_000),
             vhost=vhost,
             errors=self._engine.script_errors,

@@ -39,7 +39,7 @@ class Script:
         """A list or a tuple gives one answer after another. If `times` exceeds its length, the last one is repeated."""
         self._answers: list[Answer] = list(with_) if isinstance(with_, list | tuple) else [with_]
         if not self._answers:
-            raise ValueError(f"with_={with_!r} is empty; give at least one answer, or timeout=True for none")
+            raise ValueError(f"with_={with_!r} is empty; give at least one answer, or None for no reply")
         if times is None and isinstance(with_, list | tuple):
             times = len(self._answers)
         if times is not None and times < 1:
