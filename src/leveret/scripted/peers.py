@@ -55,7 +55,8 @@ class Peers:
 
         A reply goes to the `reply_to` of its request and has its `correlation_id`. `with_` is the answer: bytes, text,
         a `Reply`, an exception (sent as an error reply), any other value (sent as JSON), or a function that takes the
-        request and returns one of these. None takes the request and never replies. A list or a tuple gives one answer after another.
+        request and returns one of these. None takes the request and never replies. A list or a tuple gives one answer
+        after another.
 
         `times` is how many requests to take. `delay` is the seconds of the broker's clock before each reply. A missing
         queue is declared as durable.
