@@ -1,1 +1,1 @@
-"""What a broker is: vhosts, exchanges, queues, consumers. It knows no frames, channel numbers or sockets."""
+"""The state of a broker: vhosts, exchanges, queues and consumers. It knows no frames, channel numbers or sockets."""

@@ -1,7 +1,8 @@
-"""What RabbitMQ has, or plugins give it, and leveret has not: refused by name, never taken in silence.
+"""Exchange types and queue arguments of RabbitMQ plugins that leveret does not have. It refuses them by name.
 
-A server without the plugin would refuse such an exchange type too, and would ignore such an argument; whoever names one
-has the plugin and counts on it. `python -m leveret features` lists what there is and what there is not.
+A server without the plugin would refuse such an exchange type too, and would ignore such an argument. A client that
+uses one relies on the plugin, so leveret never ignores it silently. `python -m leveret features` lists what leveret
+supports and what it does not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 from leveret.core.model.errors import NotImplementedByBroker
 
-# Exchange types by the plugin they come with.
+# Exchange types, each with the plugin that adds it.
 EXCHANGE_TYPES: Final[dict[str, str]] = {
     "x-jms-topic": "rabbitmq_jms_topic_exchange",
     "x-lvc": "rabbitmq_lvc_exchange",
@@ -18,22 +19,22 @@ EXCHANGE_TYPES: Final[dict[str, str]] = {
     "x-presence": "rabbitmq_presence_exchange",
     "x-rtopic": "rabbitmq_rtopic_exchange",
 }
-# Arguments of queues by the plugin that gives them a meaning.
+# Queue arguments, each with the plugin that interprets it.
 QUEUE_ARGUMENTS: Final[dict[str, str]] = {"x-message-deduplication": "rabbitmq_message_deduplication"}
 
 
 def refusal(feature: str) -> NotImplementedByBroker:
-    """The refusal of a feature, which it names as in "exchange type 'x-jms-topic'"."""
+    """Return the refusal of a feature, described as in "exchange type 'x-jms-topic'"."""
     return NotImplementedByBroker(f"leveret does not have {feature}; python -m leveret features lists what it has")
 
 
 def refuse_exchange_type(name: str) -> None:
-    """Refuse a type of a plugin that leveret does not have; raises NotImplementedByBroker."""
+    """Refuse an exchange type of a plugin that leveret does not have. Raises NotImplementedByBroker."""
     if name in EXCHANGE_TYPES:
         raise refusal(f"exchange type '{name}' (plugin {EXCHANGE_TYPES[name]})")
 
 
 def refuse_queue_argument(name: str) -> None:
-    """Refuse an argument of a plugin that leveret does not have; raises NotImplementedByBroker."""
+    """Refuse a queue argument of a plugin that leveret does not have. Raises NotImplementedByBroker."""
     if name in QUEUE_ARGUMENTS:
         raise refusal(f"queue argument '{name}' (plugin {QUEUE_ARGUMENTS[name]})")

@@ -1,8 +1,8 @@
-"""Users, and what each may do in a vhost.
+"""Users, and their permissions in each vhost.
 
-A permission is three patterns, searched anywhere in a resource's name; the default exchange is checked and shown as
-"amq.default". Permissions on topics come after those on exchanges and only narrow them. Nearly every test runs as
-guest, who may do everything, so that is answered before any pattern is looked at.
+A permission is three patterns, each searched anywhere in a resource's name. The default exchange is checked and shown
+as "amq.default". Topic permissions are checked after the permissions on the exchange, and only narrow them. Nearly
+every test runs as guest with full permissions, so that case is answered before any pattern is matched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["queue", "exchange"]
 Right = Literal["configure", "write", "read"]
-# Refuses unless the user has that right on the queue or exchange of that name.
+# Refuses if the user lacks this right on the queue or exchange with this name.
 Rights = Callable[[Right, Kind, str], None]
 TopicRight = Literal["write", "read"]
 RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
@@ -28,7 +28,7 @@ _GUEST: Final = "guest"
 
 
 class User:
-    """One user. Without a password, or the hash of one, nobody logs in as them."""
+    """One user. A user with neither a password nor a password hash cannot log in."""
 
     __slots__ = ("limits", "name", "password", "password_hash", "tags")
 
@@ -43,58 +43,58 @@ class User:
         self.name = name
         self.password = password
         self.tags = tags
-        # "max-connections" and "max-channels"; a negative number is no limit, 0 is none allowed.
+        # "max-connections" and "max-channels". A negative number means unlimited, 0 allows none.
         self.limits = {} if limits is None else limits
-        # What stands for a password that came in definitions.
+        # Replaces the password of a user that was imported from definitions.
         self.password_hash = password_hash
 
     def has_password(self, password: str) -> bool:
-        """Whether that is the user's password; an empty one never is."""
+        """Return whether this is the user's password; an empty password never is."""
         if self.password is None and self.password_hash is not None:
             return bool(password) and self.password_hash.matches(password)
         return bool(password) and self.password == password
 
     def limit(self, name: str) -> int | None:
-        """The limit of that name, None when there is none."""
+        """Return the limit with this name, None if unlimited."""
         number = self.limits.get(name, -1)
         return number if number >= 0 else None
 
 
 class Permission(NamedTuple):
-    """What one user may do with the queues and exchanges of one vhost: three patterns as they were given."""
+    """A user's permission on one vhost: three patterns as they were given."""
 
     configure: str
     write: str
     read: str
 
     def allows(self, right: Right, name: str) -> bool:
-        """Whether the pattern of that right is found in the name."""
+        """Return whether the pattern of this right is found in the name."""
         return _found(self.pattern(right), name)
 
     def pattern(self, right: Right) -> str:
-        """The pattern of one right."""
+        """Return the pattern of one right."""
         if right == "configure":
             return self.configure
         return self.write if right == "write" else self.read
 
     @property
     def is_full(self) -> bool:
-        """Whether everything is allowed without a look at names."""
+        """Whether it allows everything, so that no name needs to be matched."""
         return self.configure == self.write == self.read == _EVERYTHING
 
 
-# The permission that nearly everybody has.
+# The permission that nearly every user has.
 FULL: Final = Permission(_EVERYTHING, _EVERYTHING, _EVERYTHING)
 
 
 class TopicPermission(NamedTuple):
-    """Which routing keys one user may publish to, and bind to, on one topic exchange."""
+    """The routing keys that a user may publish and bind with on one topic exchange."""
 
     write: str
     read: str
 
     def allows(self, right: TopicRight, routing_key: str, values: Mapping[str, str]) -> bool:
-        """Whether the pattern of that right is found in the key; `values` stand for "{username}" and the like."""
+        """Return whether the pattern of this right is found in the key; `values` replace "{username}" and the like."""
         pattern = self.write if right == "write" else self.read
         for name, value in values.items():
             pattern = pattern.replace(f"{{{name}}}", re.escape(value))
@@ -107,39 +107,39 @@ class Access:
     __slots__ = ("_full", "names_refused_right", "permissions", "topic_permissions", "users", "version")
 
     def __init__(self, *, names_refused_right: bool = True) -> None:
-        # Whether a refusal says which of the three rights was missing.
+        # Whether a refusal names the missing right.
         self.names_refused_right = names_refused_right
-        # Counts changes, so that a remembered right can be doubted.
+        # Counts changes, so that callers know when a remembered right is stale.
         self.version = 0
         self.users: dict[str, User] = {}
         # By vhost and user.
         self.permissions: dict[tuple[str, str], Permission] = {}
         # By vhost and user, then by exchange.
         self.topic_permissions: dict[tuple[str, str], dict[str, TopicPermission]] = {}
-        # Those of `permissions` that allow everything, so that the usual case is one look-up.
+        # Those of `permissions` that allow everything, so that the usual case is one lookup.
         self._full: dict[tuple[str, str], Permission] = {}
         self.users[_GUEST] = User(_GUEST, _GUEST, ("administrator",))
         self.permissions["/", _GUEST] = self._full["/", _GUEST] = FULL
 
     def set_user(self, name: str, password: str | None = None, tags: tuple[str, ...] = ()) -> User:
-        """Add a user, or replace password and tags of one; limits stay."""
+        """Add a user, or replace the password and tags of an existing one; the limits stay."""
         self.version += 1
         known = self.users.get(name)
         self.users[name] = User(name, password, tags, {} if known is None else known.limits)
         return self.users[name]
 
     def put_user(self, user: User) -> None:
-        """Take a user as they are described, instead of the one of that name."""
+        """Add a complete user, replacing any user with the same name."""
         self.version += 1
         self.users[user.name] = user
 
     def set_tags(self, name: str, tags: tuple[str, ...]) -> None:
-        """Replace the tags of a user. Raises KeyError for a missing one."""
+        """Replace the tags of a user. Raises KeyError if the user does not exist."""
         self.version += 1
         self.users[name].tags = tags
 
     def delete_user(self, name: str) -> None:
-        """Remove a user with all permissions. Raises KeyError for a missing one."""
+        """Delete a user and all their permissions. Raises KeyError if the user does not exist."""
         self.version += 1
         del self.users[name]
         for key in [key for key in self.permissions if key[1] == name]:
@@ -148,7 +148,7 @@ class Access:
             del self.topic_permissions[key]
 
     def forget_vhost(self, vhost_name: str) -> None:
-        """Drop the permissions on a vhost that is gone."""
+        """Drop all permissions on a deleted vhost."""
         self.version += 1
         for key in [key for key in self.permissions if key[0] == vhost_name]:
             self.clear_permission(*key)
@@ -164,7 +164,7 @@ class Access:
         write: str = _EVERYTHING,
         read: str = _EVERYTHING,
     ) -> None:
-        """Give a user the three patterns on a vhost. Raises re.error for one that is no regular expression."""
+        """Set a user's three patterns on a vhost. Raises re.error for an invalid regular expression."""
         self.version += 1
         for pattern in (configure, write, read):
             re.compile(pattern)
@@ -175,20 +175,20 @@ class Access:
             self._full[key] = permission
 
     def clear_permission(self, vhost_name: str, user: str) -> None:
-        """Take a user's permission on a vhost away. Raises KeyError when there is none."""
+        """Remove a user's permission on a vhost. Raises KeyError if there is none."""
         self.version += 1
         del self.permissions[vhost_name, user]
         self._full.pop((vhost_name, user), None)
 
     def set_topic_permission(self, vhost_name: str, user: str, exchange: str, *, write: str, read: str) -> None:
-        """Narrow a user to some keys of a topic exchange. Raises re.error for what is no regular expression."""
+        """Limit a user to some routing keys of a topic exchange. Raises re.error for an invalid regular expression."""
         self.version += 1
         for pattern in (write, read):
             re.compile(pattern)
         self.topic_permissions.setdefault((vhost_name, user), {})[exchange] = TopicPermission(write, read)
 
     def clear_topic_permission(self, vhost_name: str, user: str, exchange: str | None = None) -> None:
-        """Lift the restriction on one exchange, or on all of the vhost."""
+        """Remove a user's topic permission on one exchange, or on all exchanges of the vhost."""
         self.version += 1
         if exchange is None:
             self.topic_permissions.pop((vhost_name, user), None)
@@ -196,16 +196,16 @@ class Access:
             self.topic_permissions.get((vhost_name, user), {}).pop(exchange, None)
 
     def authenticate(self, name: str, password: str) -> User | None:
-        """The user of that name and password, None when there is none. An empty password is never right."""
+        """Return the user with this name and password, None if they do not match. An empty password never matches."""
         user = self.users.get(name)
         return user if user is not None and user.has_password(password) else None
 
     def may_open(self, user: str, vhost_name: str) -> bool:
-        """Whether a user has any permission record on a vhost, be it one that allows nothing."""
+        """Return whether a user has a permission on a vhost, even one that allows nothing."""
         return (vhost_name, user) in self.permissions
 
     def may(self, user: str, vhost_name: str, kind: Kind, name: str, right: Right) -> bool:
-        """Whether a user has a right on a queue or exchange."""
+        """Return whether a user has a right on a queue or exchange."""
         key = (vhost_name, user)
         if key in self._full:
             return True
@@ -213,19 +213,22 @@ class Access:
         return permission is not None and permission.allows(right, _checked_name(kind, name))
 
     def refuse_unless_permitted(self, user: str, vhost_name: str, kind: Kind, name: str, right: Right) -> None:
-        """Raise AccessRefused when a user lacks a right on a queue or exchange."""
+        """Raise AccessRefused if a user lacks a right on a queue or exchange."""
         if (vhost_name, user) in self._full or self.may(user, vhost_name, kind, name, right):
             return
         place = f"{kind} '{_checked_name(kind, name)}' in vhost '{vhost_name}'"
         raise AccessRefused(f"{self._described(right)} to {place} refused for user '{user}'")
 
     def refuse_unless_permitted_any(self, user: str, vhost_name: str, kind: Kind, name: str) -> None:
-        """Raise AccessRefused when a user has none of the three rights; the text names configure."""
+        """Raise AccessRefused if a user has none of the three rights; the text names configure."""
         if not any(self.may(user, vhost_name, kind, name, right) for right in RIGHTS):
             self.refuse_unless_permitted(user, vhost_name, kind, name, "configure")
 
     def may_use_topic(self, user: str, vhost_name: str, exchange: str, routing_key: str, right: TopicRight) -> bool:
-        """Whether a user may write or read a routing key of a topic exchange; without a record they may."""
+        """Return whether a user may write or read a routing key of a topic exchange.
+
+        A user without a topic permission may use all keys.
+        """
         restricted = self.topic_permissions.get((vhost_name, user))
         permission = None if restricted is None else restricted.get(exchange)
         if permission is None:
@@ -235,7 +238,7 @@ class Access:
     def refuse_unless_topic_permitted(
         self, user: str, vhost_name: str, exchange: str, routing_key: str, right: TopicRight
     ) -> None:
-        """Raise AccessRefused when a user may not write or read a routing key; only for exchanges of type topic."""
+        """Raise AccessRefused if a user may not write or read a routing key of a topic exchange."""
         if not self.topic_permissions or self.may_use_topic(user, vhost_name, exchange, routing_key, right):
             return
         place = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost_name}'"

@@ -9,7 +9,7 @@ _UNIT_S: Final = {"Y": 365 * _DAY_S, "M": 30 * _DAY_S, "D": _DAY_S, "h": 3600, "
 
 
 def age_us(text: str) -> int | None:
-    """An age in microseconds, None for what is none: a positive integer and one of Y M D h m s."""
+    """Return an age in microseconds, None for an invalid one. An age is a positive integer and one of Y M D h m s."""
     digits, unit = text[:-1], text[-1:]
     if unit not in _UNIT_S or not (digits.isascii() and digits.isdigit()) or int(digits) == 0:
         return None

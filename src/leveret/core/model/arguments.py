@@ -1,8 +1,7 @@
-"""The arguments of queues: one row each, in the order RabbitMQ validates them.
+"""The queue arguments: one row each, in the order in which RabbitMQ validates them.
 
-A row has everything about its argument: the values that are allowed, the queue types that know it, the policy key that
-means the same with the values it may have, and which value counts where several are set. Texts are those seen on
-RabbitMQ 4.3.
+A row has everything about its argument: the valid values, the queue types that know it, the policy key with the same
+effect and its valid values, and which value applies if several are set. Texts are those seen on RabbitMQ 4.3.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _DIGITS: Final = frozenset("0123456789")
 
 
 class _Invalid(Exception):
-    """A value that RabbitMQ refuses; the message is the tail of its text."""
+    """A value that RabbitMQ refuses; the message is the end of RabbitMQ's text."""
 
 
 Check = Callable[[Field, Compat], None]
@@ -33,9 +32,10 @@ class PolicyKey(NamedTuple):
 
     name: str
     is_valid: Callable[[object], bool]
-    # What RabbitMQ calls it: "{value} is not a valid {title}".
+    # RabbitMQ's name for it, as in "{value} is not a valid {title}".
     title: str
-    # Which value counts when a user's and an operator's policy have the key; None if an operator's cannot have it.
+    # Which value applies if a user policy and an operator policy both have the key; None if an operator policy may not
+    # have it.
     operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
     # A policy with this key does not apply to queues of these types at all (rabbit_*_queue, capabilities).
     unsupported_by: tuple[str, ...] = ()
@@ -48,10 +48,10 @@ class QueueArgument(NamedTuple):
     check: Check
     # The queue types that know it.
     types: tuple[str, ...]
-    # The key of a policy that sets the same, None if a policy cannot.
+    # The policy key with the same effect, None if there is none.
     policy_key: PolicyKey | None = None
-    # Which value counts when the argument and the key are both set: the lower number, the shorter age, the stricter
-    # delivery limit, or the one of the two that is named. A queue type may say otherwise (`QueueType.overflow_by`).
+    # Which value applies if the argument and the key are both set: the lower number, the shorter age, the stricter
+    # delivery limit, or that of the argument or the policy. A queue type may override it (`QueueType.overflow_by`).
     winner: str = "argument"
 
 
@@ -158,7 +158,7 @@ def _anything(_field: Field, _compat: Compat) -> None:
 
 
 def integer_from(lowest: int, highest: int | None = None) -> Callable[[object], bool]:
-    """Return whether the value of a policy key is an integer of that range."""
+    """Return a check of whether the value of a policy key is an integer in this range."""
 
     def is_valid(value: object) -> bool:
         if not is_integer(value):
@@ -174,7 +174,7 @@ def is_string(value: object) -> bool:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Return whether the value of a policy key is an integer, which a boolean is not."""
+    """Return whether the value of a policy key is an integer, and not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -191,7 +191,7 @@ _OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 _RETRY_TYPES: Final = ("all", "failed", "returned", "disabled")
 
-# The types that know an argument, or that no policy with a key applies to.
+# The types that know an argument, or to which no policy with a key applies.
 _CLASSIC: Final = ("classic",)
 _QUORUM: Final = ("quorum",)
 _STREAM: Final = ("stream",)
@@ -367,7 +367,7 @@ QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
             _STREAM,
             PolicyKey("initial-cluster-size", integer_from(0), "cluster size", None, _CLASSIC_QUORUM),
         ),
-        # A policy with this key is refused by a text of its own.
+        # A policy with such a key is refused with a text of its own (see `policy_keys`).
         QueueArgument("x-queue-master-locator", _anything, _CLASSIC),
         QueueArgument(
             "x-queue-leader-locator",
@@ -379,19 +379,19 @@ QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
 }
 
 
-# In which order they are checked.
+# The rank of each argument in the order of validation.
 _RANKS: Final = {name: rank for rank, name in enumerate(QUEUE_ARGUMENTS)}
 
 
 def refuse_invalid_dead_letter_exchange(arguments: Table, place: str) -> None:
-    """Refuse a dead-letter exchange that is not a string: checked before everything else about arguments."""
+    """Refuse a dead-letter exchange that is not a string. RabbitMQ checks this before all other arguments."""
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.tag != "S":
         raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'x-dead-letter-exchange' in {place}")
 
 
 def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], compat: Compat) -> None:
-    """Refuse the first argument with a value that RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
+    """Refuse the first argument whose value RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
     given = {name for name, _ in arguments}
     for name in sorted(given.intersection(known), key=_RANKS.__getitem__):
         field = arguments.get(name)
@@ -407,11 +407,11 @@ def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], 
 def refuse_unknown_to_type(
     arguments: Table, place: str, known: tuple[str, ...], erlang_type: str, compat: Compat
 ) -> None:
-    """Refuse an argument that only other queue types know, or that only a plugin gives a meaning."""
+    """Refuse an argument that only other queue types know, or that only an unsupported plugin interprets."""
     lenient = (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments)
     for name in sorted(name for name, _ in arguments):
         if name not in QUEUE_ARGUMENTS:
-            # Seldom: not for those who say nothing unknown.
+            # Rare: imported only for a declaration with an unknown argument.
             from leveret.core.model import absent
 
             absent.refuse_queue_argument(name)
@@ -420,7 +420,7 @@ def refuse_unknown_to_type(
 
 
 def refuse_inequivalent(place: str, names: tuple[str, ...], received: Table, current: Table) -> None:
-    """Refuse a redeclaration whose arguments differ; the first difference in the order of `names` is named."""
+    """Refuse a redeclaration with different arguments; the text names the first difference in the order of `names`."""
     for name in names:
         new, old = received.get(name), current.get(name)
         if _same(new, old):
@@ -433,7 +433,7 @@ def refuse_inequivalent(place: str, names: tuple[str, ...], received: Table, cur
 
 
 def with_age_in_ms(arguments: Table) -> Table:
-    """The arguments with x-max-age in milliseconds, as newer versions compare and print it."""
+    """Return the arguments with x-max-age in milliseconds, as newer versions compare and print it."""
     field = arguments.get("x-max-age")
     text = string_of(arguments, "x-max-age")
     span_us = None if text is None else age_us(text)
@@ -443,7 +443,7 @@ def with_age_in_ms(arguments: Table) -> Table:
 
 
 def printed(field: Field) -> str:
-    """A field's value as RabbitMQ prints it in these texts."""
+    """Return a field's value as RabbitMQ prints it in these texts."""
     value = field.value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -455,7 +455,7 @@ def printed(field: Field) -> str:
 
 
 def integer_of(table: Table, name: str) -> int | None:
-    """The integer argument `name`, None when absent or of another type."""
+    """Return the integer argument `name`, None if it is missing or of another type."""
     field = table.get(name)
     if field is None or field.tag not in INTEGER_TAGS or not isinstance(field.value, int):
         return None
@@ -463,7 +463,7 @@ def integer_of(table: Table, name: str) -> int | None:
 
 
 def string_of(table: Table, name: str) -> str | None:
-    """The string argument `name`, None when absent or of another type."""
+    """Return the string argument `name`, None if it is missing or of another type."""
     field = table.get(name)
     if field is None or not isinstance(field.value, bytes):
         return None
@@ -471,7 +471,7 @@ def string_of(table: Table, name: str) -> str | None:
 
 
 def is_true(table: Table, name: str) -> bool:
-    """Whether the boolean argument `name` is there and true."""
+    """Return whether the boolean argument `name` is set and true."""
     field = table.get(name)
     return field is not None and field.tag == "t" and bool(field.value)
 
@@ -479,7 +479,7 @@ def is_true(table: Table, name: str) -> bool:
 def _same(new: Field | None, old: Field | None) -> bool:
     if new is None or old is None:
         return new is old
-    # All integer tags are one class; an integer is never a float or a boolean.
+    # All integer tags are equivalent. An integer never equals a float or a boolean.
     return _family(new) == _family(old) and new.value == old.value
 
 

@@ -1,6 +1,6 @@
-"""A binding: from an exchange to a queue or another exchange, under a routing key and arguments.
+"""A binding: from an exchange to a queue or another exchange, with a routing key and arguments.
 
-A binding knows its two ends and what identifies it. What its key and arguments mean is the exchange type's business.
+A binding knows its two ends and its identity. The exchange type interprets its key and arguments.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Literal, Protocol
 from leveret.core.wire.values import Field, Table
 
 DestinationKind = Literal["queue", "exchange"]
-# Destination kind, destination name, routing key, arguments in order of their names.
+# Destination kind, destination name, routing key, arguments sorted by name.
 BindingKey = tuple[DestinationKind, str, str, tuple[tuple[str, Field], ...]]
 
 
 class Destination(Protocol):
-    """Where a binding may lead: a queue or an exchange."""
+    """The destination of a binding: a queue or an exchange."""
 
     @property
     def name(self) -> str:
@@ -23,17 +23,17 @@ class Destination(Protocol):
 
     @property
     def is_queue(self) -> bool:
-        """Whether it is a queue; otherwise it is an exchange."""
+        """Whether it is a queue rather than an exchange."""
 
     @property
     def type_name(self) -> str:
-        """A queue's or exchange's type, such as "classic" or "topic"."""
+        """The type of the queue or exchange, such as "classic" or "topic"."""
 
 
 def binding_key(destination: Destination, routing_key: str, arguments: Table) -> BindingKey:
-    """What tells a binding from the others of its exchange.
+    """Return the identity of a binding among those of its exchange.
 
-    The order of arguments is no part of it, their wire types are: `I` 1 and `l` 1 make two bindings (seen on 4.3).
+    The order of the arguments does not matter. Their wire types do: `I` 1 and `l` 1 make two bindings (seen on 4.3).
     """
     kind: DestinationKind = "queue" if destination.is_queue else "exchange"
     return kind, destination.name, routing_key, tuple(sorted(arguments.entries, key=lambda entry: entry[0]))
@@ -54,15 +54,15 @@ class Binding:
 
     @property
     def destination_name(self) -> str:
-        """The queue's or exchange's name."""
+        """The name of the queue or exchange."""
         return self.destination.name
 
     @property
     def destination_kind(self) -> DestinationKind:
-        """What the destination is: "queue" or "exchange"."""
+        """The kind of its destination: "queue" or "exchange"."""
         return self.key[0]
 
     def __repr__(self) -> str:
-        """Source, destination and key, as one reads them."""
+        """Show source, destination and routing key."""
         ends = f"{self.source_name!r} -> {self.destination_kind} {self.destination_name!r}"
         return f"<Binding {ends} by {self.routing_key!r}>"

@@ -1,7 +1,7 @@
-"""Consumers of a queue, and whose turn it is.
+"""Consumers of a queue, and the order in which they take turns.
 
-A consumer has room while it holds fewer unacknowledged deliveries than its prefetch allows. Only consumers with room
-stand in the ring, so choosing the next one never walks past full ones.
+A consumer has room while it holds fewer unacknowledged deliveries than its prefetch allows. The ring holds consumers
+with room. One that turns out to be full leaves the ring, so choosing the next consumer does not walk past it again.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ class Consumer:
         self.channel_number = channel_number
         self.no_ack = no_ack
         self.is_exclusive = is_exclusive
-        # 0 is unlimited; automatic acknowledgement is never limited.
+        # 0 is unlimited. Prefetch does not apply to automatic acknowledgement.
         self.prefetch_count = 0 if no_ack else prefetch_count
-        # How many unacknowledged deliveries it may hold; 0 is any number.
+        # How many unacknowledged deliveries it may hold; 0 is unlimited.
         self.limit = self.prefetch_count
         self.priority = priority
         self.arguments = arguments
         self.unacked_count = 0
-        # With a single active consumer the others wait, registered and inactive.
+        # With a single active consumer, the others are registered but inactive.
         self.is_active = True
         self.is_in_ring = False
         self.is_cancelled = False
-        # Whether its queue adds headers to what it delivers.
+        # Whether its queue adds headers to deliveries.
         self.edits_deliveries = queue.edits_deliveries
-        # Its place among all that have ever consumed from this queue.
+        # Its number among all consumers that the queue ever had.
         self.ordinal = 0
-        # When its channel last served it under a shared prefetch limit, as a delivery tag: the lowest is next.
+        # The delivery tag with which its channel last served it under a shared prefetch limit: the lowest is next.
         self.turn = 0
 
     def revive(self, wanted: Consumer) -> None:
-        """Consume again as the other one would, and go on holding what is held."""
+        """Consume again with the settings of `wanted`, and keep the deliveries that are still held."""
         self.no_ack = wanted.no_ack
         self.is_exclusive = wanted.is_exclusive
         self.prefetch_count = self.limit = wanted.prefetch_count
@@ -91,7 +91,7 @@ class Consumer:
         self.is_cancelled = False
 
     def has_room(self) -> bool:
-        """Whether it may be handed another entry now. Hot: once per delivery."""
+        """Return whether it may take another delivery now. Hot: once per delivery."""
         if self.no_ack:
             return self.is_active
         limit = self.limit
@@ -102,17 +102,17 @@ class Consumer:
 
 
 class ConsumerRing:
-    """The consumers that have room: highest priority first, in turn among equals."""
+    """The consumers that have room: highest priority first, taking turns within a priority."""
 
     __slots__ = ("_in_order", "_levels")
 
     def __init__(self) -> None:
-        # Consumers in turn by priority; and the same, highest first.
+        # The consumers of each priority, next first; and the same lists, highest priority first.
         self._levels: dict[int, deque[Consumer]] = {}
         self._in_order: tuple[deque[Consumer], ...] = ()
 
     def add(self, consumer: Consumer) -> None:
-        """Let a consumer with room wait for its turn, behind its equals."""
+        """Add a consumer with room, behind the others of its priority."""
         if consumer.is_in_ring:
             return
         level = self._levels.get(consumer.priority)
@@ -123,7 +123,7 @@ class ConsumerRing:
         consumer.is_in_ring = True
 
     def remove(self, consumer: Consumer) -> None:
-        """Take a consumer out, if it stands in the ring."""
+        """Remove a consumer, if it is in the ring."""
         if consumer.is_in_ring:
             level = self._levels[consumer.priority]
             if level[-1] is consumer:
@@ -133,20 +133,20 @@ class ConsumerRing:
             consumer.is_in_ring = False
 
     def only(self) -> Consumer | None:
-        """The consumer that stands in it, where there is just one."""
+        """Return the consumer in the ring if there is exactly one, else None."""
         if len(self._in_order) == 1 and len(self._in_order[0]) == 1:
             return self._in_order[0][0]
         return None
 
     def take(self) -> Consumer | None:
-        """The consumer whose turn it is; its next one comes after those of its equals. Hot: once per delivery.
+        """Return the consumer whose turn it is, and move it behind its equals. Hot: once per delivery.
 
-        It stays in the ring: if it has no room left, it is found out when its turn comes.
+        The consumer stays in the ring. If it has no room left, it is removed when its turn comes.
         """
         for level in self._in_order:
             while level:
                 consumer = level[0]
-                # Its limit is reached, or a shared limit of the channel has filled up meanwhile.
+                # It may have reached its own limit or a shared limit of its channel in the meantime.
                 if consumer.has_room():
                     if len(level) > 1:
                         level.rotate(-1)

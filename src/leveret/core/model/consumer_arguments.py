@@ -1,7 +1,7 @@
-"""The arguments of basic.consume: what values RabbitMQ takes, and which of them a type of queue does not know.
+"""The arguments of basic.consume: their valid values, and refusals of arguments that the queue type does not support.
 
-Values come first, in a fixed order, and only where the type knows the argument; then the first argument, in the order
-given, that only other types know (seen on 4.3). Arguments that nobody knows are ignored.
+RabbitMQ checks the values first, in a fixed order and only of arguments that the type knows. Then it refuses the first
+argument, in the order given, that only other types know (seen on 4.3). It ignores arguments that no type knows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 
 
 def refuse_invalid(queue: StoredQueue, arguments: Table) -> None:
-    """Refuse arguments that a consumer of this queue cannot have; raises AmqpError."""
+    """Refuse arguments that a consumer of this queue cannot have. Raises AmqpError."""
     compat, known = queue.node.compat, queue.type.consumer_arguments
     for name, check in _CHECKS.items():
         field = arguments.get(name)
@@ -34,7 +34,7 @@ def refuse_invalid(queue: StoredQueue, arguments: Table) -> None:
 
 
 def _ignored(compat: Compat) -> tuple[str, ...]:
-    """What a version does not know, or does not mind where it means nothing."""
+    """Return the arguments that a version does not know, or accepts on a type that does not use them."""
     filters = () if compat.has_stream_filters else _FILTERS
     return (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments, *filters)
 

@@ -1,8 +1,8 @@
-"""The limit on how long a client may sit on a delivery.
+"""The limit on how long a client may hold a delivery without settling it.
 
-In RabbitMQ 4.3 only quorum queues have it: what was held too long goes back, and the consumer is cancelled if its
-client can be told, else its channel is closed. Before, every queue closed the channel. A queue has one timer for all it
-has handed out, armed for the nearest deadline.
+In RabbitMQ 4.3 only quorum queues have it. Deliveries held too long return to the queue. The consumer is cancelled if
+its client can be notified; otherwise its channel is closed. Before 4.3, every queue closed the channel. A queue has one
+timer for all its deliveries, set to the nearest deadline.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Holding(NamedTuple):
-    """One delivery under way: who holds it, and until when they may."""
+    """One unsettled delivery: its holder and its deadline."""
 
     entry: QueueEntry
     subscriber: Subscriber
-    # None for what was fetched by basic.get.
+    # None for a message fetched by basic.get.
     consumer: Consumer | None
     deadline: int
 
 
 class ConsumerTimeout:
-    """The deliveries of one queue under way, by copy."""
+    """The unsettled deliveries of one queue, by copy."""
 
     __slots__ = ("_holdings", "_queue", "_timer")
 
@@ -47,7 +47,7 @@ class ConsumerTimeout:
             self._arm(deadline)
 
     def forget(self, copy: int) -> None:
-        """A delivery was settled."""
+        """Stop the clock of a delivery that was settled."""
         self._holdings.pop(copy, None)
         if not self._holdings and self._timer is not None:
             self._timer.cancel()
@@ -55,12 +55,12 @@ class ConsumerTimeout:
 
     @property
     def further_holder_count(self) -> int:
-        """How many hold something without being a consumer: each basic.get, and each cancelled consumer."""
+        """The number of holders beside the current consumers: each basic.get and each cancelled consumer."""
         holders = [holding.consumer for holding in self._holdings.values()]
         return holders.count(None) + len({it for it in holders if it is not None and it.is_cancelled})
 
     def cancelled_holder(self, subscriber: Subscriber, tag: str) -> Consumer | None:
-        """The consumer of that channel and tag that was cancelled and still holds something."""
+        """Return the cancelled consumer with this channel and tag that still holds a delivery, if there is one."""
         for holding in self._holdings.values():
             consumer = holding.consumer
             if consumer is None or not consumer.is_cancelled:
@@ -70,7 +70,7 @@ class ConsumerTimeout:
         return None
 
     def _limit_us(self, consumer: Consumer | None) -> int:
-        """What the consumer asked for, else the lower of queue and policy, else the node's setting."""
+        """Return the limit that the consumer asked for, else that of the queue's settings, else the node's."""
         own_ms = None if consumer is None else integer_of(consumer.arguments, "x-consumer-timeout")
         if own_ms is not None:
             return own_ms * 1000

@@ -1,8 +1,8 @@
-"""Dead-lettering: what becomes of a message that a queue gives up.
+"""Dead-lettering: what happens to a message that a queue gives up.
 
-A death makes a new message of the same id, with its history in front of the headers, and puts it on the node's work
-list; nothing here recurses. The history is kept beside the headers, as RabbitMQ 4 does: what a client publishes as
-x-death is only a header (4.3), or is continued (3.x).
+A death makes a new message with the same id and with the history in front of the headers, and puts it on the node's
+work list. Nothing here recurses. The history is kept beside the headers, as in RabbitMQ 4. An x-death that a client
+publishes is an ordinary header (4.3), or the history continues it (3.x).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HISTORY_HEADERS: Final = (
 
 
 def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
-    """Dead-letter an entry that left the queue; False when the queue has no dead-letter exchange, or it is missing."""
+    """Dead-letter an entry that left the queue; return False if it has no dead-letter exchange or that is missing."""
     exchange_name = queue.settings.dead_letter_exchange
     if exchange_name is None:
         return False
@@ -41,7 +41,7 @@ def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
         return True
     exchange = queue.vhost.exchanges.get(exchange_name)
     if exchange is None:
-        # Looked up at the moment of death: a missing exchange loses the message without a word.
+        # RabbitMQ looks the exchange up at the moment of death. If it is missing, the message is dropped silently.
         return False
     letter = letter_of(queue, entry, reason, exchange_name)
     queue.tap_copy(events.DEAD_LETTERED, entry, reason, exchange_name, letter.routing_key)
@@ -50,7 +50,7 @@ def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
 
 
 def closes_cycle(message: Message, queue_name: str, reason: str) -> bool:
-    """Whether a dead letter would enter a queue it already died in, without a rejection on the way."""
+    """Return whether a dead letter would enter a queue where it already died, with no rejection in between."""
     if reason == REJECTED:
         return False
     for death in message.deaths:
@@ -62,7 +62,7 @@ def closes_cycle(message: Message, queue_name: str, reason: str) -> bool:
 
 
 def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name: str) -> Message:
-    """The message that an entry becomes when it dies."""
+    """Return the message that an entry becomes when it dies."""
     message, compat = entry.message, queue.node.compat
     new_key = queue.settings.dead_letter_routing_key
     routing_keys = message.routing_keys if new_key is None else (new_key,)
@@ -89,7 +89,7 @@ def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name:
 def _recorded(
     history: tuple[Death, ...], message: Message, queue_name: str, reason: str, now_s: int, compat: Compat
 ) -> tuple[Death, ...]:
-    """The history with one more death in front; known by queue and reason, it only counts."""
+    """Return the history with one more death in front; if queue and reason are known, only the count goes up."""
     known = next((death for death in history if (death.queue, death.reason) == (queue_name, reason)), None)
     is_sorted = compat.sorts_x_death_after_update and bool(history)
     if known is None:
@@ -102,7 +102,7 @@ def _recorded(
 
 
 def _visible_keys(message: Message) -> tuple[str, ...]:
-    """The keys without BCC: each of those takes one away, the first (mc:record_death, seen on 4.3)."""
+    """Return the keys without BCC: each hidden key removes its first match (mc:record_death, seen on 4.3)."""
     keys = list(message.routing_keys)
     for hidden in message.hidden_keys:
         keys.remove(hidden)
@@ -118,14 +118,14 @@ def _headers(message: Message, deaths: tuple[Death, ...], compat: Compat) -> Tab
     else:
         entries += _origin_headers("first", deaths[-1])
     if compat.has_x_last_death:
-        # The entry of a death that only counts stays as it was; these name the exchange it came from this time.
+        # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
         entries += _origin_headers("last", deaths[0]._replace(exchange=message.exchange))
     table = Table(tuple(entries))
     return table.sorted_unique() if compat.sorts_header_keys else table
 
 
 def _keeps_first(message: Message, compat: Compat) -> bool:
-    """Whether what the headers say of the first death stands: it was said when an x-death was first there."""
+    """Return whether the x-first-death headers stay as they are: they were set when x-death first appeared."""
     return bool(message.deaths) or (
         compat.published_x_death_continues and "x-death" in (message.headers or Table.EMPTY)
     )

@@ -1,8 +1,8 @@
-"""What a client may not do: one exception class per reply code of AMQP 0-9-1, raised where the rule is known.
+"""The refusals: one exception class per reply code of AMQP 0-9-1, raised by the code that knows the rule.
 
-A soft error ends the channel, a hard one the connection (AMQP 0-9-1 1.1, RabbitMQ's table of reply codes). The
-explanation is the text RabbitMQ sends after the code's name; it is copied from what RabbitMQ 4.3 was seen to send.
-Refusals that only frames and the conversation can cause stand in `leveret.core.protocol.refusals`.
+A soft error closes the channel, a hard error closes the connection (AMQP 0-9-1 1.1, RabbitMQ's table of reply codes).
+The explanation is the text that RabbitMQ sends after the code's name, copied from RabbitMQ 4.3. Refusals that only
+frames and the conversation can cause are in `leveret.core.protocol.refusals`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 
 class AmqpError(Exception):
-    """A refusal the client is told about: `code`, `name` and an explanation."""
+    """A refusal that is sent to the client: `code`, `name` and an explanation."""
 
     code: ClassVar[int]
     name: ClassVar[str]
@@ -20,17 +20,18 @@ class AmqpError(Exception):
     def __init__(self, explanation: str = "") -> None:
         super().__init__(explanation)
         self.explanation = explanation
-        # The method a close names (class and method id in one number), when it is not the one being handled; 0 is none.
+        # The method that the close names, as one number of class and method id. None means the method being handled,
+        # and 0 means no method.
         self.method_id: int | None = None
 
     def at(self, method_id: int) -> Self:
-        """The same refusal, naming another method than the one being handled."""
+        """Name this method in the close instead of the one being handled; return the error itself."""
         self.method_id = method_id
         return self
 
     @property
     def reply_text(self) -> str:
-        """The text on the wire: the bare name where RabbitMQ explains nothing, cut to 255 characters as it does."""
+        """The text on the wire: only the name if RabbitMQ gives no explanation, cut to 255 characters."""
         text = self.whole_text
         return text if len(text) <= 255 else text[:252] + "..."
 
@@ -65,7 +66,7 @@ class PreconditionFailed(AmqpError):
 
 
 class HardError(AmqpError):
-    """Ends the connection."""
+    """An error that closes the connection."""
 
     is_hard = True
 
@@ -95,11 +96,11 @@ class NotImplementedByBroker(HardError):
 
 
 class InternalRefusal(HardError):
-    """541 that RabbitMQ itself sends: denied features, and its own crashes on odd input. Not an error of ours."""
+    """A 541 that RabbitMQ sends for denied features and for its own crashes on odd input; not a bug of leveret."""
 
     code, name = 541, "INTERNAL_ERROR"
 
     def __init__(self, explanation: str = "") -> None:
         super().__init__(explanation)
-        # A crash is explained by nothing and names no method.
+        # A crash has no explanation, and its close names no method.
         self.method_id = None if explanation else 0

@@ -1,9 +1,9 @@
-"""The event exchange: amq.rabbitmq.event, where a broker with RabbitMQ's plugin tells what happens inside it.
+"""The event exchange: with RabbitMQ's plugin, the broker publishes its internal events to amq.rabbitmq.event.
 
-It listens at the tap, where the core tells everything anyway, and to what operators and logins announce; without the
-plugin there is none, and nothing is made for it. Names, headers and their types are those RabbitMQ 4.3 was seen to
-send; a process id is made of the numbers of connection and channel. Messages are put into their queues as work that is
-left to do: what happens may happen to the very queue that gets the event.
+It listens at the tap for events of the core, and gets what operators and logins change through `Node.announce`. Without
+the plugin it does not exist and costs nothing. Names, headers and their types are those that RabbitMQ 4.3 was seen to
+send; a process id is made from the numbers of connection and channel. Messages are enqueued later, from the work list,
+because an event may concern the very queue that gets it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
 
 NAME: Final = "amq.rabbitmq.event"
-# Who is said to have done what an operator does, and what the broker does by itself.
+# The user named in an event that an operator caused, and in one that the broker caused itself.
 OPERATOR: Final = "rmq-cli"
 BROKER: Final = "rmq-internal"
 _OF_TLS: Final = (
@@ -36,25 +36,25 @@ _OF_TLS: Final = (
 )
 _BY_NOBODY: Final = ("connection.closed", "user.authentication.success", "user.authentication.failure")
 
-# Vhost and name; vhost, source, kind and name of the destination, key, arguments.
+# Vhost and name; vhost, source, kind and name of the destination, routing key, arguments; connection and channel.
 _Place = tuple[str, str]
 _Link = tuple[str, str, str, str, str, Table]
 _Channel = tuple[int, int]
 
 
 class EventExchange:
-    """The plugin of one node."""
+    """The event exchange of one node."""
 
     __slots__ = ("_connections", "_consumers", "_exchanges", "_links", "_next", "_node", "_queues", "_told")
 
     def __init__(self, node: Node) -> None:
-        """Declare the exchange and listen from now on."""
+        """Declare the exchange and start to listen."""
         self._node = node
-        # What is known to be there, so that a declaration can be told from a repeated one; queues with their type.
+        # What exists, to distinguish a first declaration from a repeated one; queues with their type.
         self._queues: dict[_Place, str] = {}
         self._exchanges: dict[_Place, None] = {}
         self._links: dict[_Link, None] = {}
-        # Who is connected, the channels of each, and the consumers of each channel: they end with what they belong to.
+        # The connections, and the consumers by channel. Closing a connection closes its channels and their consumers.
         self._connections: dict[int, ConnectionPort] = {}
         self._consumers: dict[_Channel, dict[str, str]] = {}
         self._told: dict[str, Callable[[Event], None]] = {
@@ -78,7 +78,7 @@ class EventExchange:
         node.hooks.tap = self.tap
 
     def tap(self, raw: RawEvent) -> None:
-        """Pass an event of the core on, and tell it if it is one that RabbitMQ tells."""
+        """Pass an event of the core on, and publish it if RabbitMQ does."""
         if self._next is not None:
             self._next(raw)
         tell = self._told.get(str(raw[0]))
@@ -86,7 +86,7 @@ class EventExchange:
             tell(Event(raw))
 
     def emit(self, event: str, details: Mapping[str, object]) -> None:
-        """Publish an event; who did it is an operator unless the details say so."""
+        """Publish an event. It names the operator as its user unless the details name another."""
         host = self._node.vhosts.get("/")
         exchange = None if host is None else host.exchanges.get(NAME)
         if host is None or exchange is None:
@@ -105,7 +105,7 @@ class EventExchange:
         self._node.work.append(put)
 
     def vhost_created(self, vhost: VirtualHost) -> None:
-        """Tell of a virtual host and of the exchanges it comes with."""
+        """Publish a new virtual host and its predeclared exchanges."""
         for exchange in vhost.exchanges.values():
             self._tell_exchange(vhost.name, exchange.name, OPERATOR)
         self.emit(
@@ -122,7 +122,7 @@ class EventExchange:
         )
 
     def vhost_deleted(self, name: str) -> None:
-        """Tell of the end of a virtual host and of what it still had."""
+        """Publish the end of a virtual host and of the exchanges and bindings it still had."""
         self._forget_links(lambda link: link[0] == name)
         for place in [place for place in self._exchanges if place[0] == name]:
             del self._exchanges[place]
@@ -224,7 +224,7 @@ class EventExchange:
 
     def _consumer_created(self, event: Event) -> None:
         if event.conn is None:
-            # A consumer of the test itself has no connection to tell of.
+            # A consumer of the test itself has no connection to report.
             return
         self._consumers.setdefault(_channel(event), {})[event.consumer] = str(event.queue)
         details = {
@@ -276,7 +276,7 @@ class EventExchange:
             "user_provided_name": _given_name(connection),
             "user_who_performed_action": connection.user,
         }
-        # Here the name is the connection's own; whose it is stands under "user".
+        # This event calls the connection's name "name", and has no type of connection.
         details["name"] = details.pop("connection_name")
         del details["connection_type"]
         self.emit("connection.created", details)
@@ -328,7 +328,7 @@ class EventExchange:
 
 
 def described(connection: ConnectionPort) -> dict[str, object]:
-    """A connection, as the events about it and about its login have it."""
+    """Return the details of a connection that events about it and about its login have in common."""
     return {
         "connection_name": connection.address_name,
         "connection_type": "network",
@@ -371,12 +371,12 @@ def _pid(connection: int, channel: int = 0) -> str:
 
 
 def _address(host: str) -> str:
-    # Erlang's tuple of numbers; an IPv6 address stays as it is.
+    # An Erlang tuple of numbers. An IPv6 address stays as it is.
     return f"{{{host.replace('.', ',')}}}" if host.count(".") == 3 else host
 
 
 def _terms(table: Table) -> tuple[str, ...]:
-    """Each entry as Erlang prints it."""
+    """Return each entry of a table as Erlang prints it."""
     return tuple(term(Table((entry,)))[1:-1] for entry in table)
 
 

@@ -1,9 +1,9 @@
-"""The firehose: a copy of what is published and delivered in a virtual host, for whoever binds to amq.rabbitmq.trace.
+"""The firehose: copies of everything published and delivered in a vhost, published to amq.rabbitmq.trace.
 
-A virtual host has one while tracing is on and None otherwise, so that it costs nothing when it is off. A copy carries
-the message's body; what the message was, and what became of it, stands in its headers (rabbit_trace, 4.3). Messages
-published to the trace exchange are not copied, so a trace never traces itself. Copies are put into their queues
-as work that is left to do: the queue that is delivering just now may be one of them.
+A virtual host has a firehose while tracing is on and None otherwise, so that it costs nothing when it is off. A copy
+has the message's body. Its headers describe the message and where it went (rabbit_trace, 4.3). Messages published to
+the trace exchange are not copied, so a trace never traces itself. Copies are enqueued later, from the work list,
+because the queue that is delivering may be one of their destinations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME: Final = "amq.rabbitmq.trace"
 
 
 class Actor(NamedTuple):
-    """Who published, or is delivered to."""
+    """The client that publishes or receives."""
 
     connection: str
     channel: int
@@ -37,10 +37,10 @@ TEST: Final = Actor("leveret", 0, "guest")
 
 
 class Client(Protocol):
-    """A channel, as far as a copy tells of it."""
+    """A channel, as far as the firehose needs it."""
 
     def actor(self) -> Actor:
-        """Whose channel it is."""
+        """Return who uses the channel."""
 
 
 class Firehose:
@@ -61,7 +61,10 @@ class Firehose:
     def delivered(
         self, entry: QueueEntry, queue_name: str, *, receiver: Client, properties_octets: bytes | None = None
     ) -> None:
-        """Copy a delivery, or a message that was fetched; with the properties it was sent with, if not its own."""
+        """Copy a delivery or a message fetched by basic.get.
+
+        `properties_octets` are the encoded properties that were sent, if they differ from the message's own.
+        """
         message, properties = entry.message, None
         if properties_octets is not None:
             properties = Properties.decode(properties_octets)
@@ -111,7 +114,7 @@ class Firehose:
 
 
 def _properties(properties: Properties) -> Table:
-    # rabbit_trace collects them from the first to the last and puts each in front.
+    # rabbit_trace walks them first to last and prepends each.
     values = ((name, getattr(properties, name)) for name in reversed(PROPERTY_NAMES))
     return Table(tuple((name, _field(value)) for name, value in values if value is not None))
 
@@ -120,7 +123,7 @@ def _field(value: Value | str) -> Field:
     if isinstance(value, Table):
         return Field("F", value)
     if isinstance(value, int):
-        # Sent as a signed integer of 32 bits, whatever it was.
+        # RabbitMQ sends it as a signed 32-bit integer, whatever its type.
         return Field("I", (value + 2**31) % 2**32 - 2**31)
     assert isinstance(value, str)
     return _text(value)

@@ -1,6 +1,6 @@
-"""How long a queue may grow.
+"""The length limits of a queue.
 
-What counts are ready messages and the octets of their bodies; what a waiting consumer takes at once never counts.
+Ready messages and the bytes of their bodies count. A message that goes straight to a waiting consumer does not.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from leveret.core.model.settings import QueueSettings
 
 
 def would_overflow(settings: QueueSettings, ready: Ready, size_bytes: int) -> bool:
-    """Return whether one more message, of that size, would exceed a limit."""
+    """Return whether one more message of this size would exceed a limit."""
     return _exceeds(settings, ready.count + 1, ready.size_bytes + size_bytes)
 
 
 def is_over(settings: QueueSettings, ready: Ready) -> bool:
-    """Return whether what is ready exceeds a limit."""
+    """Return whether the ready messages exceed a limit."""
     return _exceeds(settings, ready.count, ready.size_bytes)
 
 
 def is_well_below(settings: QueueSettings, ready: Ready) -> bool:
-    """Return whether what is ready is at most 80 % of every limit, rounded down."""
+    """Return whether the ready messages are at most 80 % of every limit, rounded down."""
     pairs = ((settings.max_length, ready.count), (settings.max_length_bytes, ready.size_bytes))
     return all(limit is None or found <= limit * 8 // 10 for limit, found in pairs)
 

@@ -1,8 +1,8 @@
 """A message, and its place in one queue.
 
-A `Message` is what was published; it never changes afterwards and may lie in many queues. A `QueueEntry` is one copy:
-where it stands in its queue, when it expires, how often it was handed out. Dead-lettering makes a new message of the
-same id, so that the id names the root through all its deaths.
+A `Message` is what was published. It never changes afterwards and may be in many queues. A `QueueEntry` is one copy:
+its place in the queue, when it expires, how often it was delivered. Dead-lettering makes a new message with the same
+id, so the id identifies the original publish through all deaths.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ _new: Final = object.__new__
 
 
 class Death(NamedTuple):
-    """One entry of x-death: deaths in the same queue for the same reason are counted in one."""
+    """One entry of x-death: all deaths in the same queue for the same reason."""
 
     queue: str
     reason: str
     death_count: int
-    # Of the first death of this entry; a later one only counts (seen on 4.3).
+    # The time of the first death; later ones only raise the count (seen on 4.3).
     time_s: int
     exchange: str
     routing_keys: tuple[str, ...]
     original_expiration: str | None
-    # 3.x only: the fields stand in order of their names, because the entry was not the first or was updated.
+    # 3.x only: whether the fields are sorted by name, because the entry was not the first or was updated.
     is_sorted: bool = False
-    # 3.x only: the entry as a client published it; what it did not have, it does not get.
+    # 3.x only: the entry as a client published it; fields that it lacked are not added.
     published: Table | None = None
 
 
-# What messages have in common that take the same way with the same properties, as plain data: exchange, routing key,
-# properties as they go out, routing keys, hidden keys, deaths, failed deliveries, size of the published properties.
+# What messages with the same route and the same properties share, as plain data: exchange, routing key, encoded
+# properties, routing keys, hidden keys, deaths, failed deliveries, size of the published properties.
 Head = tuple[str, str, bytes, tuple[str, ...], tuple[str, ...], tuple[Death, ...], int, int | None]
 
 
 class Message:
-    """A published message: where to, its properties and its body.
+    """A published message: its route, its properties and its body.
 
-    Its head may be shared by many, and encoders know a kind of message again by it.
+    Many messages may share one head. Encoders recognise messages of the same kind by it.
     """
 
     __slots__ = ("_properties", "body", "head", "id", "waiting")
@@ -72,14 +72,14 @@ class Message:
             published_properties_size,
         )
         self.body = body
-        # None until somebody looks, where the message was made of its head.
+        # None until the first read, if the message was made from its head.
         self._properties: Properties | None = properties
-        # What stands for it in queues (see `ready`), once it waits in one.
+        # The tuple that stands for the message in queues (see `ready`), once it waits in one.
         self.waiting: tuple[int, bytes, int, Head, int | None] | None = None
 
     @staticmethod
     def of(message_id: int, head: Head, body: bytes) -> Message:
-        """A message of its head and body. Hot: once per message that has waited."""
+        """Return a message made from its head and body. Hot: once per message that waited in a queue."""
         message = _new(Message)
         message.id = message_id
         message.head = head
@@ -88,11 +88,11 @@ class Message:
         return message
 
     def packed(self) -> tuple[int, Head, bytes]:
-        """The message as plain data, which the garbage collector need not look at; `of` takes it."""
+        """Return the message as plain data, which the garbage collector need not track; `of` takes it."""
         return self.id, self.head, self.body
 
     def repeated(self, message_id: int, body: bytes) -> Message:
-        """One more message like this one, but for its body. Hot: once per repeated publish."""
+        """Return a message like this one but with another id and body. Hot: once per repeated publish."""
         message = _new(Message)
         message.id = message_id
         message.head = self.head
@@ -103,12 +103,12 @@ class Message:
 
     @property
     def exchange(self) -> str:
-        """The exchange it was published to."""
+        """The exchange to which it was published."""
         return self.head[0]
 
     @property
     def routing_key(self) -> str:
-        """The key it was published with."""
+        """The key with which it was published."""
         return self.head[1]
 
     @property
@@ -121,41 +121,41 @@ class Message:
 
     @property
     def properties_octets(self) -> bytes:
-        """Flags and values as they go out: headers sorted, BCC gone (see `publishing.checked`)."""
+        """The encoded properties: headers sorted, BCC removed (see `publishing.checked`)."""
         return self.head[2]
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """The publish key, then CC, then BCC: every one is tried by every exchange type."""
+        """The routing key, then CC, then BCC: every exchange type tries all of them."""
         return self.head[3]
 
     @property
     def hidden_keys(self) -> tuple[str, ...]:
-        """The BCC keys: they route, and are shown to nobody."""
+        """The BCC keys: they route, and no consumer sees them."""
         return self.head[4]
 
     @property
     def deaths(self) -> tuple[Death, ...]:
-        """Newest first. RabbitMQ 4 keeps this beside the headers: what a client publishes as x-death means nothing."""
+        """The deaths, newest first. RabbitMQ 4 keeps them beside the headers and ignores an x-death of the client."""
         return self.head[5]
 
     @property
     def failed_delivery_count(self) -> int:
-        """Failed deliveries in the queues it died in, handed on to the next one."""
+        """The failed deliveries in the queues where it died, passed on to the next queue."""
         return self.head[6]
 
     @property
     def published_properties_size(self) -> int | None:
-        """Of a dead letter; None where it is the size of `properties_octets`."""
+        """The size of a dead letter's published properties; None means the size of `properties_octets`."""
         return self.head[7]
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether it wants more of a plain queue than to be appended: to expire, or to count as failed before."""
+        """Whether a plain queue cannot just append it: it has an expiration or failed deliveries."""
         return self.properties.expiration is not None or bool(self.head[6])
 
     def is_same(self, other: Message) -> bool:
-        """Whether both are one publish, on the same way: not one of them a dead letter of the other."""
+        """Return whether both come from one publish and neither is a dead letter of the other."""
         return self.id == other.id and self.head is other.head
 
     @property
@@ -165,7 +165,7 @@ class Message:
         return len(self.properties_octets) if size is None else size
 
     def with_headers(self, headers: Table) -> Message:
-        """The same message with other headers."""
+        """Return the same message with other headers."""
         properties = self.properties.replace(headers=headers)
         return Message(
             self.id,
@@ -182,12 +182,12 @@ class Message:
 
     @property
     def headers(self) -> Table | None:
-        """The headers table, None when there is none."""
+        """The headers table, None if it has none."""
         return self.properties.headers
 
     @property
     def is_persistent(self) -> bool:
-        """Whether a classic queue keeps it over a restart: delivery mode 2 and nothing else (seen on 4.3)."""
+        """Whether it survives a restart in a classic queue: delivery mode 2 and nothing else (seen on 4.3)."""
         return self.properties.delivery_mode == PERSISTENT
 
 
@@ -208,15 +208,15 @@ class QueueEntry:
 
     def __init__(self, message: Message, position: int, copy: int, enqueued_at: int) -> None:
         self.message = message
-        # Order of arrival: the number of the copy, or the offset in a stream. A message that comes back goes there.
+        # Order of arrival: the number of the copy, or the offset in a stream. A requeued message returns there.
         self.position = position
-        # Names this one message in this one queue, in the whole broker.
+        # Identifies this message in this queue, uniquely in the whole broker.
         self.copy = copy
         self.enqueued_at = enqueued_at
         self.expires_at: int | None = None
         self.priority = 0
         self.redelivered = False
-        # How often it was handed out before, and how often such a delivery failed (semantics: reject and a lost channel
-        # fail, nack and recover do not).
+        # How often it was delivered and returned, and how often that was a failure. basic.reject and a lost channel are
+        # failures; basic.nack and basic.recover are not.
         self.acquired_count = 0
         self.delivery_count = 0

@@ -1,6 +1,7 @@
-"""Mirroring of classic queues, as policies of 3.x ask for it: on one node there is nothing to mirror to.
+"""Mirroring of classic queues by policies of 3.x. A node on its own has nothing to mirror to.
 
-What a policy says of it is checked in RabbitMQ's words, and has no effect a client could see. Seen on 3.10.
+RabbitMQ's checks and texts for the policy keys are copied. The keys have no effect that a client could see. Seen on
+3.10.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ KEYS: Final = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-# Policies with any of them do not apply to queues of these types.
+# A policy with any of the keys does not apply to queues of these types.
 UNSUPPORTED_BY: Final = ("quorum", "stream")
 _CHOICES: Final = {
     "ha-sync-mode": ("manual", "automatic"),
@@ -24,7 +25,7 @@ _CHOICES: Final = {
 
 
 def fault(definition: Mapping[str, object]) -> str:
-    """What RabbitMQ says against the mirroring of a definition; an empty string when there is nothing to say."""
+    """Return RabbitMQ's complaint about the mirroring keys of a definition, an empty string if they are valid."""
     given = [key for key in KEYS if key in definition]
     if not given:
         return ""

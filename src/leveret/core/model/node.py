@@ -21,7 +21,7 @@ SHUTDOWN_TEXT = "broker forced connection closure with reason 'shutdown'"
 
 
 class Node(Runtime):
-    """A broker's whole state."""
+    """The whole state of a broker."""
 
     def __init__(
         self,
@@ -35,24 +35,24 @@ class Node(Runtime):
     ) -> None:
         super().__init__(compat=compat, dice=dice, now=now, hooks=hooks, permit=permit, settings=settings)
         self.access = Access(names_refused_right=compat.names_refused_right)
-        # Offered to clients, in this order.
+        # The authentication mechanisms offered to clients, in this order.
         self.mechanisms: tuple[str, ...] = compat.mechanisms
-        # Resources whose alarm is on ("memory", "disk"): publishers are stopped.
+        # Resources whose alarm is on ("memory", "disk"). An alarm blocks publishers.
         self.alarms: dict[str, None] = {}
         self.reply_queues = ReplyQueues(self)
-        # The open ones, by number, in order of opening.
+        # The open connections by number, oldest first.
         self.connections: dict[int, ConnectionPort] = {}
-        # Errors of leveret itself, kept for the test.
+        # Bugs of leveret itself, kept for the test.
         self.internal_errors: list[BaseException] = []
         self.vhosts: dict[str, VirtualHost] = {}
-        # The plugin's exchange amq.rabbitmq.event; None unless it is enabled.
+        # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None
         self.add_vhost("/")
 
     def add_vhost(
         self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: tuple[str, ...] = ()
     ) -> VirtualHost:
-        """Make a virtual host, or find it."""
+        """Return the virtual host with this name, creating it if needed."""
         if name not in self.vhosts:
             vhost = self.vhosts[name] = VirtualHost(self, name, default_queue_type=default_queue_type)
             vhost.description, vhost.tags = description, tags
@@ -61,12 +61,12 @@ class Node(Runtime):
         return self.vhosts[name]
 
     def announce(self, event: str, **details: object) -> None:
-        """Tell the event exchange, if there is one, what an operator or a login has changed."""
+        """Publish what an operator or a login has changed to the event exchange, if it exists."""
         if self.event_exchange is not None:
             self.event_exchange.emit(event, details)
 
     def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host with all it holds; its connections are closed. Raises KeyError for a missing one."""
+        """Delete a virtual host with its contents, and close its connections. Raises KeyError if it does not exist."""
         vhost = self.vhosts[name]
         for connection in self.connections_of(vhost_name=name):
             connection.shut_down(ConnectionForced(f"vhost '{name}' is deleted"))
@@ -78,7 +78,7 @@ class Node(Runtime):
             self.event_exchange.vhost_deleted(name)
 
     def connections_of(self, *, vhost_name: str | None = None, user: str | None = None) -> list[ConnectionPort]:
-        """The open connections to a vhost, or of a user."""
+        """Return the open connections of a vhost, of a user, or of both."""
         return [
             connection
             for connection in self.connections.values()
@@ -86,7 +86,7 @@ class Node(Runtime):
         ]
 
     def refuse_beyond_limits(self, user_name: str, vhost_name: str) -> None:
-        """Refuse a connection more than its vhost or its user may have; raises NotAllowed."""
+        """Refuse a connection beyond the limit of its vhost or user. Raises NotAllowed."""
         user = self.access.users[user_name]
         limit = user.limit("max-connections")
         if limit is not None and len(self.connections_of(user=user_name)) >= limit:
@@ -99,32 +99,32 @@ class Node(Runtime):
 
     @property
     def max_message_size(self) -> int:
-        """How many octets a body may have."""
+        """The maximum size of a body in bytes."""
         limit = self.settings.max_message_size
         return self.compat.max_message_size if limit is None else limit
 
     def refuse_another_connection(self) -> None:
-        """Refuse a connection more than the node may have; raises NotAllowed."""
+        """Refuse a connection beyond the limit of the node. Raises NotAllowed."""
         limit = self.settings.connection_max
         if limit is not None and len(self.connections) >= limit:
             raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
 
     def refuse_another_queue(self, name: str) -> None:
-        """Refuse a queue more than all virtual hosts may have together; raises PreconditionFailed."""
+        """Refuse a queue beyond the limit for all virtual hosts together. Raises PreconditionFailed."""
         limit = self.settings.cluster_queue_limit
         if limit is not None and sum(len(vhost.queues) for vhost in self.vhosts.values()) >= limit:
             text = f"cannot declare queue '{name}': queue limit in cluster ({limit}) is reached"
             raise PreconditionFailed(text)
 
     def refuse_another_exchange(self, name: str, vhost_name: str) -> None:
-        """Refuse an exchange more than all virtual hosts may have together; raises PreconditionFailed."""
+        """Refuse an exchange beyond the limit for all virtual hosts together. Raises PreconditionFailed."""
         limit = self.settings.cluster_exchange_limit
         if limit is not None and sum(len(vhost.exchanges) for vhost in self.vhosts.values()) >= limit:
             place = f"exchange '{name}' in vhost '{vhost_name}'"
             raise PreconditionFailed(f"cannot declare {place}: exchange limit of {limit} is reached")
 
     def refuse_another_channel(self, user_name: str) -> None:
-        """Refuse a channel more than a user, or the node, may have on all connections together; raises NotAllowed."""
+        """Refuse a channel beyond the limit of a user or the node, over all connections. Raises NotAllowed."""
         limit = self.access.users[user_name].limit("max-channels")
         if (
             limit is not None
@@ -144,7 +144,7 @@ class Node(Runtime):
             self.announce("alarm.set", source=resource)
 
     def clear_alarm(self, resource: str) -> None:
-        """Clear an alarm; with the last one publishers go on."""
+        """Clear an alarm. When the last one is cleared, publishers continue."""
         if resource not in self.alarms:
             return
         del self.alarms[resource]
@@ -154,11 +154,11 @@ class Node(Runtime):
                 connection.unblock()
 
     def alarm_reason(self) -> str:
-        """What connection.blocked says."""
+        """Return the reason that connection.blocked gives."""
         return "low on " + " & ".join(sorted(self.alarms))
 
     def restart(self) -> None:
-        """Stop and start: connections are closed, what is not durable is gone (as seen on a clean restart of 4.3)."""
+        """Stop and start: close the connections and drop what is not durable (as seen on a clean restart of 4.3)."""
         for connection in list(self.connections.values()):
             connection.shut_down(ConnectionForced(SHUTDOWN_TEXT))
         self.run_work()

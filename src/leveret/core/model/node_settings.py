@@ -1,6 +1,6 @@
-"""Settings of a node: what rabbitmq.conf says, as far as a client sees it, under its names.
+"""The settings of a node: the part of rabbitmq.conf that clients can observe, under RabbitMQ's names.
 
-Each version's own defaults stand in `compat`; what is set here comes before them.
+The defaults of each version are in `compat`; these settings override them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from leveret.core.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S
 
-# What it calls itself.
+# The name of the node.
 NODE_NAME: Final = "rabbit@leveret"
 _INTERCEPTORS: Final = "message_interceptors"
-# The names that are no fields: those with dots.
+# The names with dots, which cannot be fields, and the fields that stand for them.
 _DOTTED: Final = {
     f"{_INTERCEPTORS}.incoming.set_header_timestamp.overwrite": "overwrites_timestamp",
     f"{_INTERCEPTORS}.incoming.set_header_routing_node.overwrite": "overwrites_routing_node",
@@ -22,27 +22,30 @@ _MINIMUM: Final = {"frame_max": 8192, "max_message_size": 1, "consumer_timeout":
 
 
 class NodeSettings(NamedTuple):
-    """What one node is set to; None is RabbitMQ's default."""
+    """The settings of one node; None means RabbitMQ's default."""
 
     channel_max: int = CHANNEL_MAX
     frame_max: int = FRAME_MAX_SIZE
     heartbeat: int = HEARTBEAT_S
     max_message_size: int | None = None
-    # Milliseconds.
+    # In milliseconds.
     consumer_timeout: int = 1_800_000
-    # Limits; None is none.
+    # Limits; None means unlimited.
     connection_max: int | None = None
     channel_max_per_node: int | None = None
     consumer_max_per_channel: int | None = None
     cluster_queue_limit: int | None = None
     cluster_exchange_limit: int | None = None
-    # Interceptors of what is published, off while None: whether they replace what is there.
+    # Interceptors of published messages: whether they overwrite an existing value. None turns them off.
     overwrites_timestamp: bool | None = None
     overwrites_routing_node: bool | None = None
 
     @classmethod
     def of(cls, lines: Mapping[str, object]) -> NodeSettings:
-        """What lines of rabbitmq.conf say; raises ValueError for a value that is none, KeyError for an unknown name."""
+        """Return the settings for lines of rabbitmq.conf.
+
+        Raises ValueError for an invalid value and KeyError for an unknown name.
+        """
         strange = next((name for name in lines if name not in names()), None)
         if strange is not None:
             raise KeyError(strange)
@@ -53,12 +56,12 @@ class NodeSettings(NamedTuple):
 
     @property
     def intercepts_incoming(self) -> bool:
-        """Whether messages are changed when they come in."""
+        """Whether messages are changed when they arrive."""
         return self.overwrites_timestamp is not None or self.overwrites_routing_node is not None
 
 
 def names() -> tuple[str, ...]:
-    """What can be set."""
+    """Return the names of all settings."""
     plain = [name for name in NodeSettings._fields if name not in _DOTTED.values()]
     return (*plain, *_DOTTED)
 

@@ -1,7 +1,7 @@
-"""How RabbitMQ keeps passwords: a salt of four octets and the digest of salt and password, base64 in definitions.
+"""Password hashes as RabbitMQ stores them: a salt of four bytes and the digest of salt and password, in base64.
 
-leveret keeps the passwords it is given as they are, since a test wants to see them; a hash it only gets from
-definitions, and makes one only for them. hashlib is imported when the first hash is looked at.
+leveret keeps a password as plain text, because a test may want to read it. Hashes appear only in definitions: leveret
+reads them on import and makes them on export. The module imports hashlib when it computes its first digest.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _SALT_SIZE: Final = 4
 
 
 class PasswordHash(NamedTuple):
-    """One password that nobody can read."""
+    """The salted hash of one password."""
 
     octets: bytes
     algorithm: str = DEFAULT_ALGORITHM
 
     @classmethod
     def of(cls, password: str, *, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
-        """The hash of a password."""
+        """Return the hash of a password."""
         return cls(salt + _digest(algorithm, salt + _octets(password)), algorithm)
 
     @classmethod
     def from_text(cls, text: str, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
-        """The hash that definitions write so; raises ValueError for what is none."""
+        """Return the hash that definitions write as this text. Raises ValueError if text or algorithm is invalid."""
         if algorithm not in ALGORITHMS:
             raise ValueError(f"{algorithm!r} is none of {', '.join(ALGORITHMS)}")
         try:
@@ -39,11 +39,11 @@ class PasswordHash(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How definitions write it."""
+        """The hash as definitions write it."""
         return base64.b64encode(self.octets).decode()
 
     def matches(self, password: str) -> bool:
-        """Whether it is the hash of this password."""
+        """Return whether this is the hash of the password."""
         salt, digest = self.octets[:_SALT_SIZE], self.octets[_SALT_SIZE:]
         return digest == _digest(self.algorithm, salt + _octets(password))
 

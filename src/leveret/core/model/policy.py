@@ -1,8 +1,8 @@
 """Policies of a vhost: settings for queues and exchanges whose name matches a pattern.
 
-Of all user policies that match an object one applies, and of all operator policies one: the highest priority, then the
-first by name. What the two say together is its effective definition; how that meets a queue's own arguments is the
-queue's business. What may stand in a definition, and how two of them meet, says `policy_keys`, which is imported with
+Of all matching user policies one applies to an object, and of all matching operator policies one: the one with the
+highest priority, then the first by name. The two together are the object's effective definition; `settings` merges it
+with a queue's arguments. The keys of a definition and their merge rules are in `policy_keys`, which is imported with
 the first policy.
 """
 
@@ -25,7 +25,7 @@ _EXCHANGE_TARGETS: Final = ("exchanges", "all")
 
 
 class PolicyInvalid(ValueError):
-    """A policy that RabbitMQ refuses; the message is its text without the "Validation failed" before it."""
+    """A policy that RabbitMQ refuses; the message is its text without the leading "Validation failed"."""
 
 
 class Policy(NamedTuple):
@@ -45,7 +45,7 @@ class _PolicySet:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Policy] = {}
-        # In the order in which they are tried; with the queue types that each does not apply to.
+        # In the order in which they are tried, each with the queue types to which it does not apply.
         self.ranked: list[tuple[Policy, re.Pattern[str], tuple[str, ...]]] = []
 
     def set(self, policy: Policy) -> None:
@@ -72,7 +72,7 @@ class _PolicySet:
 
 
 class Policies:
-    """All policies of one vhost. Without any, asking costs two look-ups of an empty list."""
+    """All policies of one vhost. If there are none, a query costs two lookups in an empty list."""
 
     __slots__ = ("_has_mirroring", "_operator", "_user")
 
@@ -83,16 +83,16 @@ class Policies:
 
     @property
     def user_policies(self) -> Mapping[str, Policy]:
-        """By name, in order of their first setting."""
+        """The user policies by name, in order of creation."""
         return self._user.by_name
 
     @property
     def operator_policies(self) -> Mapping[str, Policy]:
-        """By name, in order of their first setting."""
+        """The operator policies by name, in order of creation."""
         return self._operator.by_name
 
     def set(self, policy: Policy) -> None:
-        """Add a user policy or replace the one of its name. Raises PolicyInvalid."""
+        """Add a user policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
         from leveret.core.model import policy_keys
 
         has_mirroring = self._has_mirroring
@@ -100,40 +100,40 @@ class Policies:
         self._user.set(policy)
 
     def clear(self, name: str) -> None:
-        """Remove a user policy. Raises KeyError when there is none of that name."""
+        """Remove a user policy. Raises KeyError if it does not exist."""
         self._user.clear(name)
 
     def set_operator(self, policy: Policy) -> None:
-        """Add an operator policy or replace the one of its name. Raises PolicyInvalid."""
+        """Add an operator policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
         from leveret.core.model import policy_keys
 
         _refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
         self._operator.set(policy)
 
     def clear_operator(self, name: str) -> None:
-        """Remove an operator policy. Raises KeyError when there is none of that name."""
+        """Remove an operator policy. Raises KeyError if it does not exist."""
         self._operator.clear(name)
 
     def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
-        """The user policy and the operator policy that apply to a queue of that name and type."""
+        """Return the user policy and the operator policy that apply to a queue with this name and type."""
         targets = _QUEUE_TARGETS[queue_type]
         return self._user.match(name, targets, queue_type), self._operator.match(name, targets, queue_type)
 
     def for_exchange(self, name: str) -> tuple[Policy | None, Policy | None]:
-        """The user policy and the operator policy that apply to an exchange of that name."""
+        """Return the user policy and the operator policy that apply to an exchange with this name."""
         return self._user.match(name, _EXCHANGE_TARGETS), self._operator.match(name, _EXCHANGE_TARGETS)
 
     def effective_for_queue(self, name: str, queue_type: str) -> Definition:
-        """What the policies of a queue say together."""
+        """Return the combined definition of the policies that apply to a queue."""
         return united(*self.for_queue(name, queue_type))
 
     def effective_for_exchange(self, name: str) -> Definition:
-        """What the policies of an exchange say together."""
+        """Return the combined definition of the policies that apply to an exchange."""
         return united(*self.for_exchange(name))
 
 
 def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
-    """Raise PolicyInvalid with every fault RabbitMQ names, one a line."""
+    """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
     from leveret.core.model.policy_keys import faults
 
     found = faults(
@@ -148,7 +148,7 @@ def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
 
 
 def united(policy: Policy | None, operator_policy: Policy | None) -> Definition:
-    """The definitions of both; where both have a key, the stricter or the operator's value."""
+    """Return the combined definition of both; if both have a key, its merge rule decides."""
     if policy is None or operator_policy is None:
         only = policy or operator_policy
         return NOTHING if only is None else only.definition

@@ -1,6 +1,6 @@
-"""The keys of a policy's definition: what may stand there, whose value counts, and what RabbitMQ says of any other.
+"""The keys of a policy definition: their valid values, how two policies merge, and RabbitMQ's texts for faults.
 
-Texts and merge rules are those seen on RabbitMQ 4.3.
+Texts and merge rules are as seen on RabbitMQ 4.3.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_fro
 from leveret.core.model.terms import binary
 from leveret.core.wire import erlang
 
-# Keys that no queue argument has its row for (see `arguments.QUEUE_ARGUMENTS`).
+# Keys that match no queue argument. All others are in the rows of `arguments.QUEUE_ARGUMENTS`.
 _FURTHER: Final = (
     PolicyKey("alternate-exchange", is_string, "alternate exchange name"),
     PolicyKey("target-group-size", integer_from(1), "qq target count value", "higher", ("classic", "stream")),
@@ -23,9 +23,9 @@ _KEYS: Final[dict[str, PolicyKey]] = {
     key.name: key for key in (*_FURTHER, *(row.policy_key for row in QUEUE_ARGUMENTS.values())) if key is not None
 }
 USER_KEYS: Final = frozenset(_KEYS)
-# Of the versions that mirror classic queues.
+# For versions that mirror classic queues.
 USER_KEYS_WITH_MIRRORING: Final = USER_KEYS | frozenset(mirroring.KEYS)
-# Operators may set less.
+# An operator policy may have fewer keys.
 OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 
@@ -39,11 +39,14 @@ def unsupported_by(definition: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def merged(key: str, ours: object, theirs: object) -> object:
-    """What holds where a user's policy and an operator's both have a key: the stricter, or the operator's."""
+    """Return the value that applies if a user policy and an operator policy both have a key.
+
+    The rule of the key decides: the stricter value, or the operator's.
+    """
     rule = _KEYS[key].operator_merge
     if rule == "operator" or not isinstance(ours, int) or not isinstance(theirs, int):
         return theirs
-    # A negative delivery limit is none at all, so the other one is the stricter.
+    # A negative delivery limit means unlimited, so the other value is the stricter one.
     if rule == "higher" or (rule == "limit" and min(ours, theirs) < 0):
         return max(ours, theirs)
     return min(ours, theirs)
@@ -52,7 +55,7 @@ def merged(key: str, ours: object, theirs: object) -> object:
 def faults(
     *, pattern: object, definition: object, apply_to: object, priority: object, keys: frozenset[str]
 ) -> list[str]:
-    """Return every fault that RabbitMQ names in a policy, in its order; `keys` are those that may be set."""
+    """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
     found = (
         _priority_fault(priority),
         _pattern_fault(pattern),
@@ -81,7 +84,7 @@ def _pattern_fault(pattern: object) -> str:
 def _target_fault(target: object) -> str:
     if target in APPLY_TO:
         return ""
-    # RabbitMQ writes two blanks there.
+    # RabbitMQ's text has two spaces before 'quorum_queues'.
     words = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
     return f"apply-to '{target}' unrecognised; should be one of: {words}"
 
@@ -117,7 +120,7 @@ def _retry_fault(definition: Mapping[str, object]) -> str:
 
 
 def printed(value: object) -> str:
-    """A JSON value as RabbitMQ prints it in these texts."""
+    """Return a JSON value as RabbitMQ prints it in these texts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -1,7 +1,7 @@
-"""The ports of the model: what its parts need of others that they must not know.
+"""The ports of the model: what its parts need from others that they must not know.
 
-`ConnectionPort`, `Subscriber` and `ReplyTarget` are what the model tells a connection and a channel; the protocol layer
-implements them. `VirtualHostPort` is what a queue needs of its virtual host.
+Through `ConnectionPort`, `Subscriber` and `ReplyTarget` the model talks to a connection and a channel; the protocol
+layer implements them. `VirtualHostPort` is what a queue needs of its virtual host.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class ConnectionPort(Protocol):
-    """A connection, as far as the model cares: who owns what, and whom to tell."""
+    """A connection, as far as the model needs it: as an owner, and as a receiver of notices."""
 
     number: int
     user: str
-    # The two ends, host and port.
+    # Host and port of the two ends.
     peer: tuple[str, int]
     local: tuple[str, int]
     mechanism: str
@@ -38,62 +38,62 @@ class ConnectionPort(Protocol):
 
     @property
     def address_name(self) -> str:
-        """What RabbitMQ calls it: both ends."""
+        """RabbitMQ's name for it: both ends."""
 
     @property
     def client_name(self) -> str:
-        """What the client calls it."""
+        """The client's name for it."""
 
     @property
     def channel_count(self) -> int:
-        """How many channels it has open."""
+        """The number of its open channels."""
 
     @property
     def vhost_name(self) -> str:
         """The name of its virtual host."""
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
-        """Tell the peer what it may not do; a hard error, or channel 0, ends the connection."""
+        """Refuse what the client asked for. A hard error, or channel 0, closes the connection."""
 
     def block(self, reason: str) -> None:
-        """An alarm is on: stop the connection at its next publish."""
+        """Stop the connection at its next publish, because an alarm is on."""
 
     def unblock(self) -> None:
-        """The last alarm has gone."""
+        """Let the connection publish again, because the last alarm was cleared."""
 
     def shut_down(self, error: AmqpError) -> None:
-        """Close the connection and do not wait for the peer's answer."""
+        """Close the connection without waiting for the client's answer."""
 
 
 class Subscriber(Protocol):
     """A channel, as a consumer sees it."""
 
-    # Whether `has_room` has to be asked: there is a limit beside those of single consumers.
+    # Whether callers have to ask `has_room`: the channel has a limit beside those of its consumers.
     is_limited: bool
 
     def has_room(self) -> bool:
-        """Whether the channel as a whole may take another delivery (a shared prefetch limit)."""
+        """Return whether the channel as a whole may take another delivery (a shared prefetch limit)."""
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to the client."""
 
     def takes_runs(self, consumer: Consumer) -> bool:
-        """Whether nobody looks at each single delivery to the consumer."""
+        """Return whether deliveries to the consumer may be sent in runs, because nothing inspects each of them."""
 
     def deliver_run(self, consumer: Consumer, waiting: Sequence[WaitingMessage], copies: Sequence[int]) -> None:
-        """Send what was never handed out to a consumer that acknowledges nothing, where it takes runs."""
+        """Send messages that were never handed out to a consumer with automatic acknowledgement that takes runs."""
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
-        """The broker has cancelled the consumer."""
+        """Notify the client that the broker has cancelled the consumer."""
 
     def can_be_cancelled(self) -> bool:
-        """Whether one consumer can be taken away for holding deliveries too long, and its client told."""
+        """Return whether a timeout may cancel one consumer, and notify its client, instead of closing the channel."""
 
     def held_too_long(self, entries: Sequence[QueueEntry]) -> None:
-        """The broker takes entries back; settling them later means nothing."""
+        """Forget deliveries that the broker takes back; settling them later has no effect."""
 
     def end_for_timeout(self, limit_us: int) -> None:
-        """The channel has to end for a delivery held longer than the limit."""
+        """Close the channel for a delivery that it held longer than the limit."""
 
 
 class ReplyTarget(Protocol):
@@ -104,12 +104,12 @@ class ReplyTarget(Protocol):
 
 
 class Target(Protocol):
-    """A queue of any kind, as far as a message that arrives cares."""
+    """A queue of any kind, as far as an arriving message needs it."""
 
     name: str
 
     def refuses_publisher(self, publisher: object) -> bool:
-        """Whether it takes nothing from this publisher, just now."""
+        """Return whether it currently takes nothing from this publisher."""
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, or refuse it (False)."""
@@ -137,16 +137,16 @@ class VirtualHostPort(Protocol):
         """Refuse a queue beyond a limit."""
 
     def remove_queue(self, queue: StoredQueue, reason: str | None) -> int:
-        """Take a queue out; the number of ready messages lost."""
+        """Remove a queue; return how many ready messages were lost."""
 
     def route(self, exchange: Exchange, message: Message) -> Sequence[Target]:
-        """Find the queues of a message, each once."""
+        """Return the queues of a message, each once."""
 
     def post(self, letter: Message, exchange: Exchange, src_copy: int, reason: str) -> None:
-        """Let a dead letter be routed once the work at hand is done."""
+        """Route a dead letter once the current work is done."""
 
     def lost(self, message: Message, reason: str = ..., queue_name: str | None = None) -> None:
-        """Record that a message entered no queue, or not this one."""
+        """Record that a message entered no queue, or not the queue named."""
 
 
 Confirm = Callable[[bool], None]

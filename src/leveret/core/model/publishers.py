@@ -1,8 +1,9 @@
-"""Who may publish to a quorum queue with overflow reject-publish.
+"""The publishers of a quorum queue with overflow reject-publish.
 
-Such a queue refuses publishers, not messages: when it is over a limit, it tells every channel that has published to it
-to stop, and tells them to go on once it has come down to 80 % of its limits (rabbit_fifo; seen on 4.3). A channel that
-comes in between is not stopped, and what comes without a channel, a dead letter, is always taken.
+Such a queue refuses publishers, not messages. When it exceeds a limit, it stops every channel that has published to it.
+Once it is down to 80 % of its limits, it lets them continue (rabbit_fifo; seen on 4.3). A channel that publishes for
+the first time while the queue is between the two is not stopped. Dead letters have no channel and are always taken,
+unless they are dead-lettered at least once.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class _Nobody:
-    """A publisher without a name."""
+    """The publisher that stands for every publish without a channel."""
 
 
 class Publishers:
-    """Those who have published to one queue, and who of them has been stopped."""
+    """The publishers of one queue, and those of them that it has stopped."""
 
     __slots__ = ("_known", "_nobody", "_queue", "_stopped")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        # Stands for publishers that are no channel: the test itself.
+        # Stands for a publisher that is not a channel: the test itself.
         self._nobody = _Nobody()
         self._known: WeakSet[object] = WeakSet()
         self._stopped: WeakSet[object] = WeakSet()
 
     def is_stopped(self, publisher: object) -> bool:
-        """Whether the queue takes nothing from this publisher; one that is new here is known from now on."""
+        """Return whether the queue takes nothing from this publisher. A new publisher is known from now on."""
         self.let_go_on()
         publisher = publisher or self._nobody
         if publisher not in self._known:
@@ -43,11 +44,11 @@ class Publishers:
         return publisher in self._stopped
 
     def stop_if_full(self) -> None:
-        """More is ready than before: everybody known has to stop when that is too much."""
+        """Stop all known publishers if the ready messages exceed a limit. Called after more became ready."""
         if limits.is_over(self._queue.settings, self._queue.ready):
             self._stopped |= self._known
 
     def let_go_on(self) -> None:
-        """More may become ready: until now it was so little, perhaps, that everybody could go on."""
+        """Let all publishers continue if the ready messages are low enough. Called before more may become ready."""
         if self._stopped and limits.is_well_below(self._queue.settings, self._queue.ready):
             self._stopped.clear()

@@ -1,9 +1,9 @@
-"""What classic and quorum queues share: what waits, what is handed out, and who consumes.
+"""The base of classic and quorum queues: ready and unacknowledged entries, and consumers.
 
-A message arrives by `enqueue`, leaves by `deliver_ready` or `get`, and ends by `acknowledge`, `discard` or expiry;
-`requeue` brings it back. Age ends messages at the head of a queue, and queues that are not in use: there is one timer
-for the heads and one for the queue, never one per message. The rule kept throughout: while an entry is ready, no
-consumer has room. It knows no frames and no channels: a consumer's subscriber takes deliveries and turns them into
+A message arrives through `enqueue` and leaves through `deliver_ready` or `get`. It ends with `acknowledge`, `discard`
+or expiry, or returns with `requeue`. Age ends messages at the head of a queue, and whole queues that are not in use.
+There is one timer for the head and one for the queue, never one per message. Invariant: while an entry is ready, no
+consumer has room. A queue knows no frames and no channels: a consumer's subscriber takes deliveries and turns them into
 bytes.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Queue(StoredQueue):
-    """What classic and quorum queues share; each adds what it does in its own way."""
+    """The base of classic and quorum queues."""
 
     __slots__ = (
         "active_consumer",
@@ -45,17 +45,17 @@ class Queue(StoredQueue):
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
         self.ready: Ready = self.make_ready()
-        # Handed out and not settled, by copy.
+        # Delivered and not settled, by copy.
         self.unacked: dict[int, QueueEntry] = {}
         self.ring = ConsumerRing()
         self.exclusive_consumer: Consumer | None = None
         self.active_consumer: Consumer | None = None
         self.last_ordinal = 0
-        # Nothing is handed out for the moment; see `hold`.
+        # True while nothing is handed out; see `hold`.
         self.is_held = False
         self.expiry_timer: Timer | None = None
         self.disuse_timer: Timer | None = None
-        # None where deliveries may be held for ever.
+        # None if deliveries may be held forever.
         self.consumer_timeout: ConsumerTimeout | None = None
         if self.has_consumer_timeout:
             from leveret.core.model.consumer_timeout import ConsumerTimeout
@@ -64,11 +64,11 @@ class Queue(StoredQueue):
 
     @property
     def has_consumer_timeout(self) -> bool:
-        """Whether deliveries may be held for so long only."""
+        """Whether a delivery may be held only for a limited time."""
         return True
 
     def make_ready(self) -> Ready:
-        """Return an empty order of waiting for this queue."""
+        """Return an empty order of ready entries for this queue."""
         raise NotImplementedError
 
     def new_entry(self, message: Message) -> QueueEntry:
@@ -83,11 +83,11 @@ class Queue(StoredQueue):
         return entry
 
     def priority_of(self, message: Message) -> int:
-        """Return the level a message waits on."""
+        """Return the level of a message among the ready entries."""
         raise NotImplementedError
 
     def enqueue_by_rules(self, message: Message, src_copy: int | None) -> bool:
-        """Take a message in where limits, age, priority or the type have a say."""
+        """Take a message in if limits, age, priority or the queue type affect it."""
         settings = self.settings
         entry = self.new_entry(message)
         if settings.message_ttl_us is not None or message.properties.expiration is not None:
@@ -100,7 +100,7 @@ class Queue(StoredQueue):
         if not self.ready:
             consumer = self.ring.take()
             if consumer is not None:
-                # Straight to a waiting consumer: neither limits nor a TTL of 0 stand in the way (seen on 4.3).
+                # It goes straight to a waiting consumer: limits and a TTL of 0 do not apply (seen on 4.3).
                 self.forget_failed_deaths(entry)
                 self.hand_out(entry, consumer)
                 return True
@@ -111,7 +111,7 @@ class Queue(StoredQueue):
         return True
 
     def _deadline_of(self, message: Message, now: int) -> int | None:
-        """Return when a message that arrives now expires: by the shorter of the queue's TTL and its own expiration."""
+        """Return when a message that arrives now expires, by the shorter of the queue's TTL and its own expiration."""
         ttl_us = self.settings.message_ttl_us
         expiration = message.properties.expiration
         if expiration is not None:
@@ -120,15 +120,15 @@ class Queue(StoredQueue):
         return None if ttl_us is None else now + ttl_us
 
     def forget_failed_deaths(self, entry: QueueEntry) -> None:
-        """Say of an entry that goes straight to a consumer whether it counts as redelivered."""
+        """Decide whether an entry that goes straight to a consumer counts as redelivered."""
         raise NotImplementedError
 
     def may_be_head(self, entry: QueueEntry) -> bool:
-        """Return whether an entry that has just arrived is looked at for its age."""
+        """Return whether the age of an entry that has just arrived is checked."""
         raise NotImplementedError
 
     def drop_from_head(self) -> bool:
-        """Drop what stands first until the queue is within its limits; return whether something had to go."""
+        """Drop entries from the head until the queue is within its limits; return whether any were dropped."""
         ready, settings = self.ready, self.settings
         has_dropped = False
         while ready and limits.is_over(settings, ready):
@@ -139,10 +139,10 @@ class Queue(StoredQueue):
         return has_dropped
 
     def expire_heads(self) -> None:
-        """Let go of every head past its deadline, then wait for the next one.
+        """Expire every head that is past its deadline, then set the timer for the next one.
 
-        An entry expires only where RabbitMQ looks: at the head (see `Ready.pop_expired`). One that an older,
-        longer-lived entry hides stays and counts as ready. There is one timer for all heads, never one per message.
+        An entry expires only where RabbitMQ checks: at the head (see `Ready.pop_expired`). An expired entry behind an
+        older one that lives longer stays and counts as ready. There is one timer for all heads, never one per message.
         """
         now, ready = self.node.now, self.ready
         if ready.has_deadlines:
@@ -177,11 +177,11 @@ class Queue(StoredQueue):
         self.delete("expired")
 
     def deliver_ready(self) -> None:
-        """Hand out what waits while a consumer has room."""
+        """Hand out ready entries while a consumer has room."""
         raise NotImplementedError
 
     def hold(self) -> None:
-        """Hand out nothing until the work at hand is done: a channel ends, and what it held comes back first."""
+        """Hand out nothing until the current work is done: a channel is closing, and its deliveries return first."""
         if not self.is_held:
             self.is_held = True
             self.node.work.append(self._go_on)
@@ -192,7 +192,7 @@ class Queue(StoredQueue):
             self.tidy_returns()
 
     def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
-        """Give an entry to a consumer, which keeps its turn with or without room. Hot: once per delivery."""
+        """Deliver an entry to a consumer, which stays in the ring with or without room. Hot: once per delivery."""
         if not consumer.no_ack:
             self.unacked[entry.copy] = entry
             consumer.unacked_count += 1
@@ -201,7 +201,7 @@ class Queue(StoredQueue):
         consumer.subscriber.deliver(consumer, entry)
 
     def fetch(self, subscriber: Subscriber | None, *, no_ack: bool) -> QueueEntry | None:
-        """Take the head out for basic.get, and remember who holds it."""
+        """Take the head out for basic.get, and remember its holder."""
         if not self.ready:
             return None
         entry = self.ready.pop()
@@ -218,7 +218,7 @@ class Queue(StoredQueue):
             self.deliver_ready()
 
     def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
-        """End a delivery: the message is dead-lettered, or dropped. A reject is a failure, a nack is not."""
+        """End a delivery: the message is dead-lettered or dropped. `is_failure` is true for basic.reject only."""
         self._let_go(entry, consumer)
         if self.is_deleted:
             return
@@ -228,7 +228,7 @@ class Queue(StoredQueue):
         self.deliver_ready()
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
-        """Bring deliveries back to their places, in the order given. `is_failure`: a reject or a lost channel."""
+        """Return deliveries to their places, in the order given. `is_failure`: a basic.reject or a lost channel."""
         for entry, consumer in returns:
             self._let_go(entry, consumer)
         if self.is_deleted:
@@ -245,11 +245,11 @@ class Queue(StoredQueue):
             self.tidy_returns()
 
     def tidy_returns(self) -> None:
-        """Apply limits and deadlines to what came back, and hand out what is left."""
+        """Apply limits and deadlines to what came back, and hand out the rest."""
         raise NotImplementedError
 
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
-        """Whether a returned entry becomes ready at once; a type that says no has done something else with it."""
+        """Return whether a returned entry becomes ready at once; if not, the queue type has dealt with it."""
         raise NotImplementedError
 
     def _let_go(self, entry: QueueEntry, consumer: Consumer | None) -> None:
@@ -268,9 +268,9 @@ class Queue(StoredQueue):
                 self.ring.add(consumer)
 
     def widen_namesake(self, gone: Consumer) -> None:
-        """Let whoever consumes under the tag of one that is gone hold one more, for good.
+        """Let the consumer with the tag of a cancelled one hold one more delivery, permanently.
 
-        A classic queue counts what a consumer may have by channel and tag, and each settlement adds one
+        A classic queue keeps a consumer's limit by channel and tag, and each settlement raises it by one
         (rabbit_limiter, seen on 3.10, 4.0 and 4.3).
         """
         for consumer in self.consumers:
@@ -279,10 +279,10 @@ class Queue(StoredQueue):
                 self.ring_if_room(consumer)
 
     def replace_active(self, consumer: Consumer) -> None:
-        """A consumer that is not the active one has settled something; it may have been waited for."""
+        """Continue a handover once an inactive consumer has settled a delivery."""
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Let a consumer in; raises AccessRefused where exclusive use forbids it."""
+        """Add a consumer. Raises AccessRefused if exclusive use forbids it."""
         self.refuse_consumer(consumer)
         self.consumers.append(consumer)
         if not consumer.ordinal:
@@ -294,26 +294,26 @@ class Queue(StoredQueue):
         return consumer
 
     def refuse_consumer(self, consumer: Consumer) -> None:
-        """Refuse a consumer where exclusive use forbids it."""
+        """Refuse a consumer if exclusive use forbids it."""
 
     def place_single_active(self, consumer: Consumer) -> None:
-        """Let a new consumer be the active one, or wait: the first to come stays."""
+        """Make a new consumer the active one, or let it wait: the first one stays active."""
         consumer.is_active = self.active_consumer is None
         if consumer.is_active:
             self.active_consumer = consumer
 
     def start_consumer(self, consumer: Consumer) -> None:
-        """Begin to deliver: after the client has been told that its consumer is there."""
+        """Start to deliver, after consume-ok has been sent."""
         self.ring_if_room(consumer)
         self.deliver_ready()
 
     def ring_if_room(self, consumer: Consumer) -> None:
-        """Let a consumer that may have got room wait for its turn."""
+        """Add a consumer that may have room now to the ring."""
         if not consumer.is_cancelled and not consumer.is_in_ring and consumer.has_room():
             self.ring.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer go; what it holds stays with its channel."""
+        """Remove a consumer; its unacknowledged deliveries stay with its channel."""
         if consumer.is_cancelled:
             return
         consumer.is_cancelled = True
@@ -331,18 +331,21 @@ class Queue(StoredQueue):
             self.watch_disuse()
 
     def activate_next(self) -> None:
-        """Make the highest priority the single active consumer; among equals the one that came first."""
+        """Activate the consumer with the highest priority, among equals the oldest."""
         self.active_consumer = max(self.consumers, key=lambda consumer: consumer.priority, default=None)
         if self.active_consumer is not None:
             self.active_consumer.is_active = True
             self.start_consumer(self.active_consumer)
 
     def purge(self) -> int:
-        """Forget what is ready; the number of messages forgotten."""
+        """Drop the ready messages; return how many."""
         return self._forget_ready("purged")
 
     def closed(self) -> int:
-        """End of the queue: forget what it held and tell its consumers. Called by the vhost alone."""
+        """Drop everything and cancel the consumers, because the queue is deleted.
+
+        Return how many ready messages were lost. Called by the vhost only.
+        """
         self.is_deleted = True
         count = self._forget_ready("queue_deleted")
         for timer in (self.expiry_timer, self.disuse_timer):
@@ -359,14 +362,14 @@ class Queue(StoredQueue):
         return count
 
     def apply(self, settings: QueueSettings) -> None:
-        """Take on new effective settings: limits trim at once, a TTL is for what arrives later."""
+        """Take on new effective settings: limits apply at once, a TTL applies to later messages."""
         self.settings = settings
         if settings.is_dropping and self.drop_from_head():
             self.expire_heads()
         self.watch_disuse()
 
     def used(self) -> None:
-        """Somebody declared it: the clock of x-expires starts anew."""
+        """Restart the clock of x-expires, because the queue was declared."""
         self.watch_disuse()
 
     def _forget_ready(self, reason: str) -> int:

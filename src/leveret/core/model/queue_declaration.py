@@ -1,7 +1,8 @@
-"""What a queue.declare asks for, and everything RabbitMQ checks about it before there is a queue.
+"""The fields of a queue.declare, and the checks that RabbitMQ makes before it creates a queue.
 
-The checks come in RabbitMQ's order: the dead-letter exchange and the rights on it, the queue type, the arguments,
-denied features, what the type cannot be, and the limit of the vhost. A queue that is there already is only compared.
+The checks come in RabbitMQ's order: the dead-letter exchange and the permissions on it, the queue type, the arguments,
+denied features, flags that the type does not support, and the vhost's limit. If the queue exists, the declaration is
+only compared with it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
-# The arguments of a declaration without any, once its type is filled in.
+# The arguments of a declaration that gave none, with the type filled in.
 _SAID: Final = {name: Table((("x-queue-type", Field("S", name.encode())),)) for name in QUEUE_TYPES}
 
 
 class QueueDeclaration(NamedTuple):
-    """The fields of one queue.declare. An empty name asks for one of the server's."""
+    """The fields of one queue.declare. An empty name asks for a server-generated one."""
 
     name: str
     durable: bool
@@ -34,7 +35,7 @@ class QueueDeclaration(NamedTuple):
     arguments: Table
 
     def typed(self, vhost: VirtualHostPort) -> QueueDeclaration:
-        """The same with the queue type filled in: the vhost's default where the flags allow it, else classic."""
+        """Return the declaration with its queue type filled in: the vhost's default if the flags allow it."""
         if not self._leaves_type_open(vhost):
             return self
         name = self._default_type(vhost)
@@ -42,7 +43,7 @@ class QueueDeclaration(NamedTuple):
         return self._replace(arguments=said)
 
     def type_in(self, vhost: VirtualHostPort) -> str:
-        """The type that is asked for there, said or not; it need not exist."""
+        """Return the type that the declaration requests in this vhost, by default or explicitly; it may not exist."""
         return self._default_type(vhost) if self._leaves_type_open(vhost) else self.type_name
 
     def _leaves_type_open(self, vhost: VirtualHostPort) -> bool:
@@ -57,11 +58,11 @@ class QueueDeclaration(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """The type asked for; it need not exist."""
+        """The type requested; it may not exist."""
         return checks.string_of(self.arguments, "x-queue-type") or "classic"
 
     def refuse_unless_equivalent(self, queue: StoredQueue) -> None:
-        """Refuse a declaration that differs from the queue that is there; the first difference is named."""
+        """Refuse a declaration that differs from the existing queue; the text names the first difference."""
         if queue.is_exclusive != self.exclusive:
             queue.refuse_as_locked()
         flags = [("auto_delete", self.auto_delete, queue.auto_delete)]
@@ -77,12 +78,12 @@ class QueueDeclaration(NamedTuple):
             received, current = checks.with_age_in_ms(received), checks.with_age_in_ms(current)
         names = queue.type.known_arguments(compat)
         if self.type_name == queue.type.name == "classic":
-            # Said or not said: 3.x does not fill the type in, and takes the one for the other.
+            # 3.x does not fill the type in, and treats a missing type as equal to classic.
             names = tuple(name for name in names if name != "x-queue-type")
         checks.refuse_inequivalent(queue.place, names, received, current)
 
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
-        """The type of the new queue; raises AmqpError where RabbitMQ refuses to make it."""
+        """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
         compat, place = vhost.node.compat, f"queue '{self.name}' in vhost '{vhost.name}'"
         checks.refuse_invalid_dead_letter_exchange(self.arguments, place)
         dead_letter_exchange = checks.string_of(self.arguments, "x-dead-letter-exchange")
@@ -99,7 +100,7 @@ class QueueDeclaration(NamedTuple):
         return queue_type
 
     def _refuse_flags(self, queue_type: QueueType, place: str) -> None:
-        """Refuse what a queue of this type cannot be."""
+        """Refuse flags that a queue of this type cannot have."""
         if not queue_type.is_always_durable:
             return
         if not self.name:
@@ -125,7 +126,7 @@ class QueueDeclaration(NamedTuple):
 
 
 def configured_denial_text(feature: str) -> str:
-    """RabbitMQ's explanation when a deprecated feature is used that it permits, and its configuration does not."""
+    """Return RabbitMQ's explanation for a deprecated feature that its configuration turns off."""
     return (
         f"Feature `{feature}` is deprecated.\n"
         "Its use is not permitted per the configuration (overriding the default, which is permitted):\n"
@@ -136,7 +137,7 @@ def configured_denial_text(feature: str) -> str:
 
 
 def denied_feature_text(feature: str) -> str:
-    """RabbitMQ's explanation when a deprecated feature is used that it denies by default."""
+    """Return RabbitMQ's explanation for a deprecated feature that it denies by default."""
     return (
         f"Feature `{feature}` is deprecated.\n"
         "By default, this feature is not permitted anymore.\n"

@@ -1,6 +1,6 @@
-"""The queue types: one row each, with what a type knows and where it differs.
+"""The queue types: one row each, with what the type supports and where it differs from the others.
 
-A row's `arguments` are the ones the type knows by their rows in `arguments.QUEUE_ARGUMENTS`, in the order in which a
+A row's `arguments` come from the rows of `arguments.QUEUE_ARGUMENTS` that name the type, in the order in which a
 redeclaration compares them.
 """
 
@@ -15,29 +15,29 @@ from leveret.core.wire.values import TYPE_NAMES, Table
 
 
 class QueueType(NamedTuple):
-    """What one type of queue is."""
+    """The properties of one queue type."""
 
     name: str
-    # The name of RabbitMQ's module, which its texts carry.
+    # The name of RabbitMQ's module, which appears in its texts.
     erlang_name: str
     arguments: tuple[str, ...]
     consumer_arguments: tuple[str, ...]
-    # Classic queues may be exclusive, auto-delete, transient and named by the server; the others are none of it.
+    # Classic queues may be exclusive, auto-delete, transient or server-named; the other types may not.
     is_always_durable: bool = True
-    # Who wins where both an argument and a policy set the overflow mode.
+    # Which one applies if both an argument and a policy set the overflow mode.
     overflow_by: str = "policy"
-    # Whether what a full queue refuses may be dead-lettered; a type that cannot drops from its head instead.
+    # Whether the type supports reject-publish-dlx; a type that does not drops from its head instead.
     has_reject_publish_dlx: bool = False
 
     def known_arguments(self, compat: Compat) -> tuple[str, ...]:
-        """The arguments this type knows in one version, in order of comparison."""
+        """Return the arguments that this type knows in one version, in order of comparison."""
         hidden = compat.unknown_queue_arguments
         if self.name == "classic" and not compat.classic_knows_leader_locator:
             hidden = (*hidden, "x-queue-leader-locator")
         return tuple([name for name in self.arguments if name not in hidden]) if hidden else self.arguments
 
 
-# A redeclaration of a quorum queue compares these in this order, not in that of validation.
+# A redeclaration of a quorum queue compares these in this order, not in the order of validation.
 _QUORUM_COMPARED_FIRST: Final = (
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
@@ -88,14 +88,14 @@ STREAM: Final = QueueType(
 )
 
 QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, QUORUM, STREAM)}
-# Every consumer argument any type knows: one of these on a wrong type is refused, any other is ignored.
+# All consumer arguments of all types. RabbitMQ refuses one of these on the wrong type and ignores any other.
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
 
 
 def asked_for(arguments: Table, place: str) -> QueueType:
-    """Return the queue type that arguments ask for, classic unless they say; raises PreconditionFailed for no type.
+    """Return the queue type that the arguments request, classic by default.
 
-    It has to be known before the other arguments are looked at.
+    RabbitMQ checks the type before the other arguments. Raises PreconditionFailed for an unknown type.
     """
     field = arguments.get("x-queue-type")
     if field is None:

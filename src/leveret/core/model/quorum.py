@@ -1,8 +1,9 @@
-"""A quorum queue, where it differs from a classic one.
+"""The quorum queue: what it does differently from a classic queue.
 
-What comes back goes to the front in the order of its return and has lost its priority; failed deliveries are counted,
-shown and limited; a return may be delayed; the highest priority decides who is the single active consumer. On one node
-a majority is this node, so confirms need no waiting. All of it was seen on RabbitMQ 4.3 unless the line says otherwise.
+Requeued messages go to the front, in the order of their return and without their priority. Failed deliveries are
+counted, shown and limited, and a return may be delayed. The consumer with the highest priority becomes the single
+active one. On one node that node is the majority, so confirms never wait. All of this was seen on RabbitMQ 4.3 unless a
+line says otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 LEVEL_COUNT: Final = 32
 DEFAULT_PRIORITY: Final = 4
-# Before 4.3: normal and high, and what is high.
+# Before 4.3 there are two classes, normal and high; high begins here.
 HIGH_PRIORITY: Final = 5
 
 
@@ -44,14 +45,14 @@ class QuorumQueue(Queue):
 
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
-        # What waits to be retried, by copy.
+        # Entries that wait for a delayed retry, by copy.
         self.delayed: dict[int, tuple[QueueEntry, Timer]] = {}
-        # What has died and not reached all its targets, by copy (at-least-once dead-lettering).
+        # Dead letters that have not reached all their targets, by copy (at-least-once dead-lettering).
         self.dying: dict[int, SureLetter] = {}
         self.publishers = Publishers(self)
 
     def make_ready(self) -> Ready:
-        """Returned ones first, then by priority."""
+        """Return an empty order of ready entries: returned ones first, then by priority."""
         compat = self.node.compat
         level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
         are_counted = not compat.quorum_bytes_are_body_only
@@ -61,7 +62,7 @@ class QuorumQueue(Queue):
         return ReadyReturnsFirst(arrived, counts_properties=are_counted)
 
     def priority_of(self, message: Message) -> int:
-        """The level a message waits on."""
+        """Return the level of a message among the ready entries."""
         priority = message.properties.priority
         priorities = self.node.compat.quorum_priorities
         if priorities == "levels":
@@ -69,35 +70,35 @@ class QuorumQueue(Queue):
         return int(priorities == "two_classes" and priority is not None and priority >= HIGH_PRIORITY)
 
     def new_entry(self, message: Message) -> QueueEntry:
-        """Give a message its place; failures in the queues it died in count here too."""
+        """Give a message its place; failures in the queues where it died count here too."""
         entry = super().new_entry(message)
         if self.node.compat.redelivered_after_rejected_death == "nowhere":
             entry.delivery_count = 0
         return entry
 
     def refuses_publisher(self, publisher: object) -> bool:
-        """Whether whoever publishes has been told to stop."""
+        """Return whether the queue has stopped this publisher."""
         return self.settings.is_refusing and self.publishers.is_stopped(publisher)
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
-        """Take a message in, and look whether that was too much."""
+        """Take a message in, and stop the publishers if that exceeds a limit."""
         is_taken = self.enqueue_by_rules(message, src_copy)
         if self.settings.is_refusing:
             self.publishers.stop_if_full()
         return is_taken
 
     def forget_failed_deaths(self, entry: QueueEntry) -> None:
-        """Keep the flag: a quorum queue has written the message before anybody gets it."""
+        """Keep the flag: a quorum queue stores a message before any consumer gets it."""
 
     def may_be_head(self, entry: QueueEntry) -> bool:
-        """Look at the age of every entry that arrives."""
+        """Check the age of every entry that arrives."""
         return True
 
     def delivered_octets(self, entry: QueueEntry, *, is_get: bool) -> bytes | None:
-        """The message's properties with the counts of this queue in the headers."""
+        """Return the message's properties with this queue's counts in the headers, None if there are no counts."""
         compat = self.node.compat
         counts: list[tuple[str, Field]] = []
-        # Failures in other queues stand in for acquisitions until there is one here (seen on 4.3).
+        # Failures in other queues count as acquisitions until the first one here (seen on 4.3).
         acquired_count = entry.acquired_count or entry.delivery_count
         if compat.has_acquired_count and acquired_count:
             counts.append(("x-acquired-count", Field("l", acquired_count)))
@@ -107,18 +108,18 @@ class QuorumQueue(Queue):
             return None
         names = [name for name, _ in counts]
         published = (entry.message.headers or Table.EMPTY).without(*names)
-        # A header that the broker adds puts all of them in order, in every version.
+        # If the broker adds a header, it sorts all of them, in every version.
         headers = Table((*published, *counts)).sorted_unique()
         return entry.message.properties.replace(headers=headers).encode()
 
     def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
-        """Give an entry to a consumer; one that is full queues up again when it has room."""
+        """Deliver an entry to a consumer; a consumer that is full leaves the ring until it has room."""
         super().hand_out(entry, consumer)
         if not consumer.has_room():
             self.ring.remove(consumer)
 
     def deliver_ready(self) -> None:
-        """Hand out what waits and is not too old while a consumer has room."""
+        """Hand out ready entries that have not expired while a consumer has room."""
         ready, ring = self.ready, self.ring
         while ready.count and not self.is_held:
             if ready.has_deadlines and ready.head_deadline() is not None:
@@ -131,7 +132,10 @@ class QuorumQueue(Queue):
             self.hand_out(ready.pop(), consumer)
 
     def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
-        """Take the head out for basic.get, None when nothing waits; refuse it beside a single active consumer."""
+        """Take the head out for basic.get; return None if the queue is empty.
+
+        Refuses basic.get if the queue has a single active consumer.
+        """
         self._refuse_get()
         self.watch_disuse()
         self.expire_heads()
@@ -141,7 +145,7 @@ class QuorumQueue(Queue):
         if no_ack:
             self.expire_heads()
         else:
-            # It looks at what is behind the entry after the answer, which counts it (seen on 4.3).
+            # RabbitMQ checks the age of the next entry after the answer, so the answer counts it (seen on 4.3).
             self.node.work.append(self._look_at_heads)
         return entry
 
@@ -150,7 +154,7 @@ class QuorumQueue(Queue):
             self.expire_heads()
 
     def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
-        """Give up what failed too often; hold back what is to be retried later."""
+        """Give up entries that failed too often, and hold back those to be retried later."""
         self.publishers.let_go_on()
         limit = self.delivery_limit
         if limit is not None and entry.delivery_count > limit:
@@ -169,7 +173,7 @@ class QuorumQueue(Queue):
         return False
 
     def tidy_returns(self) -> None:
-        """Hand out what came back before the limits look at what is left (seen on 4.3; a classic queue drops first)."""
+        """Hand out what came back, then apply the limits to the rest (seen on 4.3; a classic queue drops first)."""
         self.expire_heads()
         self.deliver_ready()
         if self.settings.is_dropping and self.drop_from_head():
@@ -178,7 +182,10 @@ class QuorumQueue(Queue):
             self.publishers.stop_if_full()
 
     def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
-        """Keep a dying message until its targets have it: with that strategy, and only beside reject-publish."""
+        """Keep a dying message until its targets have taken it, if the strategy is at-least-once.
+
+        RabbitMQ applies that strategy only together with overflow reject-publish.
+        """
         settings = self.settings
         if settings.dead_letter_strategy != "at-least-once" or settings.overflow != "reject-publish":
             return False
@@ -188,14 +195,14 @@ class QuorumQueue(Queue):
 
     @property
     def delivery_limit(self) -> int | None:
-        """How many failed deliveries a message survives; None is any number."""
+        """The number of failed deliveries that a message survives, None if unlimited."""
         limit = self.settings.delivery_limit
         if limit is None:
             limit = self.node.compat.default_delivery_limit
         return None if limit is None or limit < 0 else limit
 
     def _goes_to_the_back(self, reason: str) -> bool:
-        """Whether a returned entry queues up anew, as in 3.x where no delivery limit is set."""
+        """Return whether a returned entry goes to the back, as in 3.x without a delivery limit."""
         is_settled = reason in (events.NACKED, events.REJECTED, "recovered")
         return is_settled and self.delivery_limit is None and not self.node.compat.quorum_requeues_to_front
 
@@ -214,7 +221,7 @@ class QuorumQueue(Queue):
         self.tidy_returns()
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Let a consumer in: one that its channel and tag make known, and that still holds something, goes on."""
+        """Add a consumer, or revive the cancelled one of this channel and tag that still holds deliveries."""
         assert self.consumer_timeout is not None
         known = self.consumer_timeout.cancelled_holder(consumer.subscriber, consumer.tag)
         if known is None:
@@ -231,46 +238,49 @@ class QuorumQueue(Queue):
             )
 
     def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with one prefetch limit for all."""
+        """Refuse a consumer on a channel with a shared prefetch limit."""
         raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
-        """Refuse the conditions of queue.delete, whatever the state."""
+        """Refuse the conditions of queue.delete, in any state of the queue."""
         for flag, is_there in (("if-unused", if_unused), ("if-empty", if_empty)):
             if is_there:
                 text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
                 raise NotImplementedByBroker(f"cannot delete {self.place}. {text}")
 
     def place_single_active(self, consumer: Consumer) -> None:
-        """Let a new consumer be the active one, or wait; a higher priority takes over once nothing is outstanding."""
+        """Make a new consumer the active one, or let it wait.
+
+        A consumer of higher priority takes over once the active one has settled its deliveries.
+        """
         active = self.active_consumer
         if active is None or not self.node.compat.has_priority_among_single_active:
             super().place_single_active(consumer)
             return
         consumer.is_active = False
         if consumer.priority > active.priority:
-            # Until then nobody is given anything new.
+            # Until then no consumer gets a new delivery.
             active.is_active = False
             self.ring.remove(active)
             self.replace_active(active)
 
     def replace_active(self, consumer: Consumer) -> None:
-        """Hand over to the highest priority when the consumer that has to go holds nothing any more."""
+        """Hand over to the highest priority once the outgoing consumer has settled its deliveries."""
         if consumer is self.active_consumer and not consumer.is_active and not consumer.unacked_count:
             self.activate_next()
 
     @property
     def declared_consumer_count(self) -> int:
-        """How many consumers queue.declare-ok tells of (seen on 3.10, 4.0 and 4.3).
+        """The number of consumers in queue.declare-ok (seen on 3.10, 4.0 and 4.3).
 
-        Whoever holds something is one; with a single active consumer those that wait are none.
+        Every holder of a delivery counts as one. With a single active consumer, those that wait do not count.
         """
         assert self.consumer_timeout is not None
         count = self.active_consumer is not None if self.settings.is_single_active else len(self.consumers)
         return count + self.consumer_timeout.further_holder_count
 
     def purge(self) -> int:
-        """Forget what is ready and what waits to be retried; both are counted (seen on 4.3)."""
+        """Drop the ready messages and those that wait for a retry; both are counted (seen on 4.3)."""
         return super().purge() + self._forget_delayed("purged")
 
     def _forget_delayed(self, reason: str) -> int:
@@ -282,10 +292,10 @@ class QuorumQueue(Queue):
         return count
 
     def forget_transient(self) -> None:
-        """Keep everything: what a quorum queue has taken survives a restart whatever its delivery mode."""
+        """Keep everything: messages in a quorum queue survive a restart with any delivery mode."""
 
     def closed(self) -> int:
-        """End of the queue: also of what waits to be retried, which delete-ok does not count (seen on 4.3)."""
+        """Drop everything, including entries that wait for a retry, which delete-ok does not count (seen on 4.3)."""
         self._forget_delayed("queue_deleted")
         for letter in self.dying.values():
             letter.give_up()

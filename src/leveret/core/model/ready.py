@@ -1,9 +1,9 @@
-"""The order behind a queue: which waiting entry is next, and where a returned one goes.
+"""The order of ready entries: which one is next, and where a returned one goes.
 
-What has never been handed out waits as a tuple of atoms, whose layout is known here alone: the garbage collector stops
-tracking such tuples, so that a long queue costs it nothing, and a message that waits in many queues is one tuple. Their
-numbers as copies lie beside them, eight octets each. `pop` makes the entry. What comes back is kept as the entry it has
-become, as is a message that brings failed deliveries along.
+A message that was never handed out waits as a tuple of atomic values, whose layout only this module knows. The garbage
+collector stops tracking such tuples, so a long queue costs it nothing. A message that waits in many queues is one
+tuple; the number of each copy is kept beside it, in eight bytes. `pop` makes the entry. Returned messages stay entries,
+and so do messages that bring failed deliveries along.
 
 These classes know no consumers, limits or time.
 """
@@ -18,27 +18,27 @@ from typing import Final, Protocol, cast
 
 from leveret.core.model.message import Head, Message, QueueEntry
 
-# Message id, body, when it was enqueued, head, when it expires.
+# Message id, body, time of enqueueing, head, time of expiry.
 WaitingMessage = tuple[int, bytes, int, Head, int | None]
 _BODY: Final = 1
 _ENQUEUED_AT: Final = 2
 _EXPIRES_AT: Final = 4
 
-# Numbers of copies that were taken out are dropped from so many on, and when they are half of all.
+# The numbers of copies that were taken out are deleted once there are this many and they are half of all.
 _TRIM: Final = 512
 
 
 class Ready(Protocol):
-    """What waits in a queue, next first."""
+    """The ready entries of a queue, next first."""
 
-    # How many wait: a field, since it is read for every message.
+    # How many entries wait. A field, because it is read for every message.
     count: int
-    # Whether anything that waits has a deadline: true at least as long as something has.
+    # True if any entry has a deadline; may stay true after the last such entry has gone.
     has_deadlines: bool
 
     @property
     def size_bytes(self) -> int:
-        """What all waiting entries count towards a limit in bytes."""
+        """What all entries count towards a limit in bytes."""
 
     def append_message(self, message: Message, copy: int, now: int) -> None:
         """Add an arriving message without a deadline, priority or failed deliveries."""
@@ -50,19 +50,19 @@ class Ready(Protocol):
         """Add returned entries, given in the order of their return."""
 
     def pop(self) -> QueueEntry:
-        """Take the next entry out; raises IndexError when empty."""
+        """Take the next entry out. Raises IndexError if empty."""
 
     def head_deadline(self) -> int | None:
-        """The deadline of the entry that `pop` takes."""
+        """Return the deadline of the entry that `pop` takes."""
 
     def next_deadline(self) -> int | None:
-        """The nearest deadline of the entries whose age is looked at: of the head, or of the head of every level."""
+        """Return the nearest deadline of the entries whose age is checked: the head, or the head of every level."""
 
     def pop_expired(self, now: int) -> list[QueueEntry]:
-        """Take those of these entries out that are past their deadline; whatever is behind them is looked at next."""
+        """Take out the checked entries that are past their deadline; the next call checks those behind them."""
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out whatever is wanted, wherever it stands."""
+        """Take out all wanted entries, in any place."""
 
     def clear(self) -> list[QueueEntry]:
         """Take everything out."""
@@ -74,7 +74,7 @@ class Ready(Protocol):
 class ReadyFifo:
     """First in, first out; a returned entry goes back to its place by position (classic queues).
 
-    What comes back is older than everything that was never taken out, so it stands in front of it, in an order of its
+    Returned entries are older than all entries that were never taken out. So they are kept in front, in a list of their
     own.
     """
 
@@ -91,12 +91,12 @@ class ReadyFifo:
     )
 
     def __init__(self, *, priority: int = 0, counts_properties: bool = False) -> None:
-        """All entries have one priority; their properties may count towards a limit in bytes, beside the body."""
+        """Give all entries one priority; `counts_properties` counts properties towards a limit in bytes."""
         self._priority = priority
         self._counts_properties = counts_properties
         self._returned: deque[QueueEntry] = deque()
         self._arrived: deque[WaitingMessage | QueueEntry] = deque()
-        # The copy of what arrived, from `_first` on.
+        # The numbers of the copies in `_arrived`, from index `_first` on.
         self._copies: array[int] = array("q")
         self._first = 0
         self.count = 0
@@ -125,11 +125,11 @@ class ReadyFifo:
         self._count_in(entry)
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Put returned entries where they came from."""
+        """Put returned entries back in their places."""
         returning = sorted(entries, key=_position)
         if not returning:
             return
-        # Everything older than the youngest returned entry stands at the front: merge that part only.
+        # All entries older than the youngest returned one are at the front: merge that part only.
         returned = self._returned
         youngest = returning[-1].position
         older = []
@@ -140,7 +140,7 @@ class ReadyFifo:
             self._count_in(entry)
 
     def put_behind(self, entry: QueueEntry) -> None:
-        """Put a returned entry behind those returned before, whatever its position."""
+        """Put a returned entry behind those returned before, ignoring its position."""
         self._returned.append(entry)
         self._count_in(entry)
 
@@ -165,9 +165,9 @@ class ReadyFifo:
         return entry
 
     def pop_unseen(self, limit: int) -> tuple[list[WaitingMessage], Sequence[int]]:
-        """Take the oldest out as they wait here, with their copies: at most `limit`, none that was ever handed out.
+        """Take up to `limit` of the oldest messages out, as tuples with their copies.
 
-        Hot: once per run of messages that waited.
+        It stops at the first entry that was ever handed out. Hot: once per run of messages that waited.
         """
         if self._returned:
             return [], ()
@@ -191,7 +191,7 @@ class ReadyFifo:
         return unseen, copies
 
     def next_deadline(self) -> int | None:
-        """The deadline of the oldest entry alone: messages expire at the head only."""
+        """Return the deadline of the oldest entry: messages expire only at the head."""
         if not self.has_deadlines:
             return None
         if self._returned:
@@ -209,7 +209,7 @@ class ReadyFifo:
     pop_expired_of_levels = pop_expired
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out whatever is wanted, wherever it stands."""
+        """Take out all wanted entries, in any place."""
         returned, arrived = list(self._returned), list(self._arrived_entries())
         taken = [entry for entry in (*returned, *arrived) if wanted(entry)]
         gone = {entry.copy: entry for entry in taken}
@@ -268,8 +268,8 @@ class ReadyByPriority:
     __slots__ = ("_levels", "count", "has_deadlines")
 
     def __init__(self, level_count: int, *, counts_properties: bool = False) -> None:
-        """Priorities are 0 to `level_count - 1`; properties may count towards a limit in bytes, beside the body."""
-        # Highest first, so that walking it is walking the queue.
+        """Make levels 0 to `level_count - 1`; `counts_properties` counts properties towards a limit in bytes."""
+        # Highest first, so that iterating over the levels walks the queue in order.
         self._levels = [
             ReadyFifo(priority=priority, counts_properties=counts_properties)
             for priority in reversed(range(level_count))
@@ -279,7 +279,7 @@ class ReadyByPriority:
 
     @property
     def size_bytes(self) -> int:
-        """What all waiting entries count towards a limit in bytes."""
+        """What all entries count towards a limit in bytes."""
         return sum(level.size_bytes for level in self._levels)
 
     def append_message(self, message: Message, copy: int, now: int) -> None:
@@ -294,21 +294,21 @@ class ReadyByPriority:
         self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Put returned entries where they came from."""
+        """Put returned entries back in their places."""
         for entry in entries:
             self._level_of(entry).put_back([entry])
             self.count += 1
             self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
     def pop(self) -> QueueEntry:
-        """Take the oldest entry of the highest level that has one out."""
+        """Take the oldest entry of the highest level in use out."""
         entry = self._first_level().pop()
         self.count -= 1
         self.has_deadlines = self.has_deadlines and self.count > 0
         return entry
 
     def next_deadline(self) -> int | None:
-        """The deadline of the head alone: a low entry behind a live high one does not expire (seen on 4.3)."""
+        """Return the head's deadline: a lower entry behind a live higher one does not expire (seen on 4.3)."""
         return self._first_level().next_deadline()
 
     head_deadline = next_deadline
@@ -318,15 +318,15 @@ class ReadyByPriority:
         return self._counted_out(self._first_level().pop_expired(now))
 
     def next_deadline_of_levels(self) -> int | None:
-        """The nearest deadline of the oldest entries of all levels."""
+        """Return the nearest deadline of the oldest entries of all levels."""
         return _nearest(level.next_deadline() for level in self._levels)
 
     def pop_expired_of_levels(self, now: int) -> list[QueueEntry]:
-        """Take the oldest entry of every level out that is past its deadline."""
+        """Take the oldest entry of every level out if it is past its deadline."""
         return self._counted_out([entry for level in self._levels for entry in level.pop_expired(now)])
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out whatever is wanted, wherever it stands."""
+        """Take out all wanted entries, in any place."""
         return self._counted_out([entry for level in self._levels for entry in level.take_out(wanted)])
 
     def clear(self) -> list[QueueEntry]:
@@ -355,7 +355,7 @@ class ReadyByPriority:
 
 
 class ReadyReturnsFirst:
-    """Returned entries first, in order of their return; then by priority, or in order of arrival (quorum queues)."""
+    """Returned entries first, in order of their return; then by priority or in order of arrival (quorum queues)."""
 
     __slots__ = ("_arrived", "_returned", "count", "has_deadlines")
 
@@ -367,7 +367,7 @@ class ReadyReturnsFirst:
 
     @property
     def size_bytes(self) -> int:
-        """What all waiting entries count towards a limit in bytes."""
+        """What all entries count towards a limit in bytes."""
         return self._returned.size_bytes + self._arrived.size_bytes
 
     def append_message(self, message: Message, copy: int, now: int) -> None:
@@ -382,7 +382,7 @@ class ReadyReturnsFirst:
         self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Add returned entries behind those returned before; their priority means nothing any more."""
+        """Add returned entries behind those returned before; they lose their priority."""
         for entry in entries:
             self._returned.put_behind(entry)
             self.count += 1
@@ -396,19 +396,19 @@ class ReadyReturnsFirst:
         return entry
 
     def head_deadline(self) -> int | None:
-        """The deadline of the first returned entry, else of the first that arrived."""
+        """Return the deadline of the first returned entry, else of the first that arrived."""
         return self._returned.next_deadline() if self._returned.count else self._arrived.head_deadline()
 
     def next_deadline(self) -> int | None:
-        """The nearest of the first returned one and the first of every level: all may expire (seen on 4.3)."""
+        """Return the nearest deadline of the first returned entry and of each level's first (seen on 4.3)."""
         return _nearest((self._returned.next_deadline(), self._arrived.next_deadline_of_levels()))
 
     def pop_expired(self, now: int) -> list[QueueEntry]:
-        """Take those of them out that are past their deadline."""
+        """Take out the first returned entry and the first of every level if they are past their deadlines."""
         return self._counted_out([*self._returned.pop_expired(now), *self._arrived.pop_expired_of_levels(now)])
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out whatever is wanted, wherever it stands."""
+        """Take out all wanted entries, in any place."""
         taken = []
         for entry in self._returned.clear():
             if wanted(entry):

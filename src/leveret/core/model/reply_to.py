@@ -1,7 +1,8 @@
-"""Direct reply-to: names that lead straight to a requester's channel, without a queue in between.
+"""Direct reply-to: generated names that lead straight to a requester's channel, without a queue.
 
-A requester consumes from `amq.rabbitmq.reply-to`; its requests then carry a generated name that replies are published
-to through the default exchange. A generated name counts as a route even when its requester has gone (seen on 4.3).
+A requester consumes from `amq.rabbitmq.reply-to`. Its requests then carry a generated name, and replies are published
+to that name through the default exchange. A generated name counts as a route even after its requester has gone (seen on
+4.3).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PREFIX: Final = NAME + "."
 
 
 class ReplyQueue:
-    """Where replies to one requester go; what arrives after it has gone is lost."""
+    """The destination of replies to one requester. Replies that arrive after the requester has gone are lost."""
 
     is_queue = True
     type_name = "volatile"
@@ -30,13 +31,13 @@ class ReplyQueue:
 
     def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHostPort) -> None:
         self.name = name
-        # The requester's.
+        # The requester's virtual host.
         self._vhost = vhost
-        # None once the requester has cancelled or its channel has ended.
+        # None once the requester has cancelled its consumer or closed its channel.
         self.target: ReplyTarget | None = target
 
     def refuses_publisher(self, publisher: object) -> bool:
-        """Refuse nobody."""
+        """Refuse no publisher."""
         return False
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
@@ -49,7 +50,7 @@ class ReplyQueue:
 
 
 class ReplyQueues:
-    """The generated names of one node, also those whose requester has gone."""
+    """The generated names of one node, including those whose requester has gone."""
 
     __slots__ = ("_by_name", "_node")
 
@@ -58,7 +59,7 @@ class ReplyQueues:
         self._by_name: dict[str, ReplyQueue] = {}
 
     def open(self, target: ReplyTarget, vhost: VirtualHostPort) -> ReplyQueue:
-        """Make a name for a requester: a token for its channel, a dot, and a random key."""
+        """Generate a name for a requester: a token for its channel, a dot, and a random key."""
         from base64 import b64encode
 
         channel = b64encode(self._node.random_octets(33)).decode()
@@ -68,5 +69,5 @@ class ReplyQueues:
         return queue
 
     def find(self, name: str) -> ReplyQueue | None:
-        """The queue of a generated name, None for a name this node never made."""
+        """Return the queue with this generated name, None for a name that this node did not generate."""
         return self._by_name.get(name)

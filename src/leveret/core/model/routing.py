@@ -1,4 +1,4 @@
-"""The walk of a message from its exchange to its queues, through bound and alternate exchanges."""
+"""The way of a message from its exchange to its queues, through bound and alternate exchanges."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def walk(
     found: Sequence[Destination],
     message: Message,
 ) -> list[AnyQueue]:
-    """The queues of a message, each once; `found` is what the first exchange's own bindings say.
+    """Return the queues of a message, each once; `found` is the result of the first exchange's own bindings.
 
-    Every exchange is visited once, so cycles end.
+    Each exchange is visited once, so a cycle of bindings ends.
     """
     queues: dict[AnyQueue, None] = {}
     visited: dict[str, None] = {exchange.name: None}
@@ -31,7 +31,7 @@ def walk(
     for source, destinations in pending:
         if not source.name:
             queues.update(dict.fromkeys(_reply_queues(replies, message)))
-        # An alternate of the empty name leads nowhere: the default exchange is none (seen on 4.3).
+        # An alternate exchange with the empty name is ignored: it does not mean the default exchange (seen on 4.3).
         if not destinations and source.alternate_exchange:
             alternate = exchanges.get(source.alternate_exchange)
             destinations = () if alternate is None else (alternate,)

@@ -1,8 +1,9 @@
-"""The runtime of a node: its clocks, deadlines, work, ids and chance, which everything in it shares.
+"""The runtime of a node: the clocks, deadlines, work, ids and chance that everything in it shares.
 
-Time comes in by `advance`, chance by the dice handed to the constructor; the same inputs give the same bytes. Deadlines
-of the broker (TTL, expiry, delays) and of liveness (heartbeats, handshake and close limits) are kept apart: a test may
-hold the first clock, never the second. It knows no virtual hosts and no connections: those are the node's.
+Time comes in through `advance`, chance through the dice given to the constructor, so the same inputs give the same
+bytes. Deadlines of the broker (TTL, expiry, delays) and of liveness (heartbeats, handshake and close limits) are kept
+apart: a test may hold the first clock, but never the second. The runtime knows no virtual hosts and no connections.
+Those belong to the node.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from leveret.core.model.exchanges.exchange import Dice
 from leveret.core.model.node_settings import NodeSettings
 from leveret.core.model.timers import Timers
 
-# Far above any chain of dead letters a finite queue can cause; beyond it, leveret itself is looping.
+# Far above any chain of dead letters that a finite queue can cause. Beyond it, leveret itself is looping.
 WORK_LIMIT = 10_000_000
 
 
 class NodeDice(Dice, Protocol):
-    """Seeded chance: `random.Random` is one."""
+    """Seeded chance; `random.Random` implements it."""
 
     def randbytes(self, n: int, /) -> bytes:
-        """So many random octets."""
+        """Return `n` random bytes."""
 
 
 class Runtime:
-    """What everything in a node shares."""
+    """The clocks, deadlines, work, ids and chance of one node."""
 
     def __init__(
         self,
@@ -45,36 +46,36 @@ class Runtime:
         self.settings = settings if settings is not None else NodeSettings()
         self.dice = dice
         self.hooks = hooks if hooks is not None else Hooks()
-        # The broker's clock and the wall's, in microseconds since the epoch.
+        # The broker's clock and the wall clock, in microseconds since the epoch.
         self.now = now
         self.wall_now = now
         self.timers = Timers()
         self.liveness = Timers()
-        # The nearest deadline of the broker's clock, and that of the wall clock: asked for at every turn.
+        # The nearest deadlines of the broker's clock and of the wall clock. The loop asks for both in every turn.
         self.next_deadline = self.timers.next_deadline
         self.next_liveness_deadline = self.liveness.next_deadline
         self.work: deque[Callable[[], None]] = deque()
-        # The last id given to a message, and to a copy of one in a queue.
+        # The last id of a message, and the last number of a copy in a queue.
         self.last_message_id = 0
         self.last_copy = 0
-        # Counts whatever may change where a message goes, so that a remembered route can be doubted.
+        # Counts every change that may affect routing, so that callers know when a remembered route is stale.
         self.topology_version = 0
-        # How long a delivery may be held, where the queue does not say (RabbitMQ's consumer_timeout: 30 minutes).
+        # How long a delivery may be held if the queue sets no limit (RabbitMQ's consumer_timeout: 30 minutes).
         self.consumer_timeout_us = self.settings.consumer_timeout * 1000
 
     def new_message_id(self) -> int:
-        """The next id of a published message."""
+        """Return the next id of a published message."""
         self.last_message_id += 1
         return self.last_message_id
 
     def new_name(self, prefix: str) -> str:
-        """A name such as RabbitMQ makes for queues and consumers: the prefix and 22 URL-safe characters."""
+        """Return a name as RabbitMQ generates it for queues and consumers: the prefix and 22 URL-safe characters."""
         from base64 import urlsafe_b64encode
 
         return prefix + urlsafe_b64encode(self.random_octets(16)).decode().rstrip("=")
 
     def random_octets(self, count: int) -> bytes:
-        """So many octets of seeded chance."""
+        """Return `count` random bytes from the seeded dice."""
         return self.dice.randbytes(count)
 
     def advance(self, now: int, wall_now: int) -> None:
@@ -100,7 +101,7 @@ class Runtime:
             self.run_work()
 
     def run_work(self) -> None:
-        """Do what other work has left to do, until nothing is left."""
+        """Do the work on the list, and the work that it adds, until the list is empty."""
         work = self.work
         for _ in range(WORK_LIMIT):
             if not work:

@@ -1,6 +1,7 @@
-"""What a queue's arguments and its policy come to: the numbers its behaviour reads.
+"""The effective settings of a queue, merged from its arguments and its policies.
 
-Made anew whenever the policy changes; the merge rule of each key stands in its row of `arguments.QUEUE_ARGUMENTS`.
+They are computed again when the policies change. The merge rule of each key is in its row of
+`arguments.QUEUE_ARGUMENTS`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class QueueSettings(NamedTuple):
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     dead_letter_strategy: str = "at-most-once"
-    # Classic only: 0 is a plain queue.
+    # Classic only: 0 means without priorities.
     max_priority: int = 0
     is_single_active: bool = False
     # Quorum only.
@@ -42,12 +43,12 @@ class QueueSettings(NamedTuple):
 
     @property
     def is_refusing(self) -> bool:
-        """Whether a full queue refuses what comes, rather than dropping what is there."""
+        """Whether a full queue refuses new messages instead of dropping old ones."""
         return self.overflow != "drop-head" and self.is_limited
 
     @property
     def is_dropping(self) -> bool:
-        """Whether a full queue drops from its head; one that refuses keeps even what comes back to it."""
+        """Whether a full queue drops from its head. A queue that refuses messages still keeps all that are requeued."""
         return self.overflow == "drop-head" and self.is_limited
 
     @property
@@ -96,7 +97,7 @@ class QueueSettings(NamedTuple):
         )
 
 
-# Of a queue with neither arguments nor policy, as most are.
+# The settings of a queue with neither arguments nor policy, as most are.
 _PLAIN = QueueSettings()
 
 

@@ -1,7 +1,7 @@
-"""What every queue that keeps messages has in common: its place in a vhost, its flags, and what others ask of it.
+"""The base of every queue that stores messages: its place in a vhost, its flags, and its interface.
 
-A `Queue` (classic or quorum) and a `StreamQueue` are such queues; a `ReplyQueue` is none, for it keeps nothing. Vhosts,
-handlers and views know queues by this class alone, so a type that answers these questions is one they can use.
+`Queue` (classic and quorum) and `StreamQueue` extend it. A `ReplyQueue` does not, because it stores nothing. Vhosts,
+handlers and views use queues through this class only, so a new queue type implements these methods.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class ReadyEntries(Protocol):
-    """Entries in order, next first."""
+    """Ready entries in order, next first."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[QueueEntry]: ...
 
 
 class QueueSpec(NamedTuple):
-    """What a queue is made from: its place, its flags and its settings, once everything about them is checked."""
+    """The specification of a new queue: its place, flags and settings, after all checks."""
 
     vhost: VirtualHostPort
     name: str
@@ -44,20 +44,20 @@ class QueueSpec(NamedTuple):
 
 
 class StoredQueue:
-    """A queue of one vhost, of any type that keeps messages."""
+    """A queue of one vhost, of any type that stores messages."""
 
     is_queue: ClassVar[bool] = True
-    # Whether basic.recover-ok waits for what recovering causes.
+    # Whether basic.recover takes effect before its answer, basic.recover-ok.
     recovers_at_once: ClassVar[bool] = False
-    # Whether what a channel held when it ended comes back consumer by consumer, and not in order of delivery.
+    # Whether the deliveries of a closed channel return consumer by consumer, not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
-    # Whether it may refuse a publisher, whatever the message (`refuses_publisher`).
+    # Whether it may refuse a publisher, independent of the message (`refuses_publisher`).
     chooses_publishers: ClassVar[bool] = False
-    # Whether what a commit settles there comes before what it publishes.
+    # Whether a commit settles deliveries there before it publishes.
     settles_first_at_commit: ClassVar[bool] = False
-    # Whether what a commit acknowledges there, and nothing else that it settles, comes before what it publishes.
+    # Whether a commit acknowledges deliveries there before it publishes, and settles the others after.
     acks_overtake_at_commit: ClassVar[bool] = False
-    # Whether deliveries carry headers of the queue's (`delivered_octets`).
+    # Whether the queue adds headers to deliveries (`delivered_octets`).
     edits_deliveries: ClassVar[bool] = False
 
     __slots__ = (
@@ -86,7 +86,7 @@ class StoredQueue:
         self.exclusive_owner = spec.exclusive_owner
         self.arguments = spec.arguments
         self.settings = spec.settings
-        # In order of registration; with a single active consumer also the waiting ones.
+        # In order of registration, including those that wait for a single active consumer to go.
         self.consumers: list[Consumer] = []
         self.is_deleted = False
 
@@ -102,26 +102,26 @@ class StoredQueue:
 
     @property
     def place(self) -> str:
-        """Its name as RabbitMQ's texts give it."""
+        """Its description in RabbitMQ's texts."""
         return f"queue '{self.name}' in vhost '{self.vhost.name}'"
 
     @property
     def ready(self) -> ReadyEntries:
-        """What a consumer could get, next first."""
+        """The messages that a consumer could get, next first."""
         raise NotImplementedError
 
     @property
     def unacked(self) -> Collection[object]:
-        """What is handed out and not settled."""
+        """The unsettled deliveries."""
         raise NotImplementedError
 
     @property
     def declared_consumer_count(self) -> int:
-        """How many consumers queue.declare-ok tells of."""
+        """The number of consumers in queue.declare-ok."""
         return len(self.consumers)
 
     def refuse_others(self, connection: ConnectionPort | None) -> None:
-        """Refuse a connection that does not own this exclusive queue; None is the test itself, which may."""
+        """Refuse a connection that does not own this exclusive queue; None is the test itself, which may use it."""
         if self.exclusive_owner is not None and connection is not None and self.exclusive_owner is not connection:
             self.refuse_as_locked()
 
@@ -137,19 +137,19 @@ class StoredQueue:
         raise NotImplementedError
 
     def refuses_publisher(self, publisher: object) -> bool:
-        """Whether it takes nothing from whoever publishes, just now."""
+        """Return whether it currently takes nothing from this publisher."""
         return False
 
     def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
-        """Take the head out for basic.get, None when nothing waits."""
+        """Take the head out for basic.get; return None if the queue is empty."""
         raise NotImplementedError
 
     def delivered_octets(self, entry: QueueEntry, *, is_get: bool) -> bytes | None:
-        """Properties to deliver instead of the message's own, None for those."""
+        """Return encoded properties to deliver instead of the message's own, None to deliver its own."""
         return None
 
     def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
-        """Whether the type sees to it itself that a dying message arrives."""
+        """Take over the dead-lettering of a message until it has arrived; return False if the type does not."""
         return False
 
     def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
@@ -157,54 +157,57 @@ class StoredQueue:
         raise NotImplementedError
 
     def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
-        """End a delivery by a refusal that does not want the message back."""
+        """End a delivery that the client refused without requeue."""
         raise NotImplementedError
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
-        """End deliveries that want their messages back."""
+        """End deliveries and return their messages to the queue."""
         raise NotImplementedError
 
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
-        """Refuse a consumer by what it asks for, before it is made."""
+        """Refuse a consumer because of what it asks for, before it is made."""
 
     def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with one prefetch limit for all, where the type does not support it."""
+        """Refuse a consumer on a channel with a shared prefetch limit, if the type does not support it."""
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Let a consumer in, or the one it was before; raises AmqpError where the type forbids it."""
+        """Add a consumer, or revive an earlier one, and return it. Raises AmqpError if the type forbids it."""
         raise NotImplementedError
 
     def start_consumer(self, consumer: Consumer) -> None:
-        """Begin to deliver, or go on: after the client has been told that its consumer is there."""
+        """Start to deliver, or go on, after consume-ok has been sent."""
         raise NotImplementedError
 
     def ring_if_room(self, consumer: Consumer) -> None:
-        """Let a consumer that may have got room wait for its turn, where consumers take turns."""
+        """Add a consumer that may have room now to the ring, if consumers take turns here."""
 
     def hold(self) -> None:
-        """Hand out nothing until the work at hand is done, where what comes back may be handed out anew."""
+        """Hand out nothing until the current work is done, if returned messages can be delivered again here."""
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer go; what it holds stays with its channel."""
+        """Remove a consumer; its unacknowledged deliveries stay with its channel."""
         raise NotImplementedError
 
     def can_deliver_to(self, consumer: Consumer) -> bool:
-        """Whether something waits that this consumer has room for."""
+        """Return whether a message is ready and this consumer has room for it."""
         return len(self.ready) > 0 and consumer.has_room()
 
     def purge(self) -> int:
-        """Forget what is ready; the number of messages forgotten."""
+        """Drop the ready messages; return how many."""
         raise NotImplementedError
 
     def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
-        """Refuse what the conditions of queue.delete forbid, or refuse the conditions, where the type heeds them."""
+        """Refuse a deletion whose conditions are not met, or whose conditions the type does not support."""
 
     def delete(self, reason: str | None = None) -> int:
-        """Delete the queue; the number of ready messages that went with it."""
+        """Delete the queue; return how many ready messages were lost."""
         return self.vhost.remove_queue(self, reason)
 
     def closed(self) -> int:
-        """End of the queue: forget what it held and tell its consumers. Called by the vhost alone."""
+        """Drop everything and cancel the consumers, because the queue is deleted.
+
+        Return how many ready messages were lost. Called by the vhost only.
+        """
         raise NotImplementedError
 
     def tap_dropped(self, entry: QueueEntry, reason: str) -> None:
@@ -212,7 +215,7 @@ class StoredQueue:
         self.tap_copy(events.DROPPED, entry, reason)
 
     def cancel_consumers(self) -> None:
-        """Part with every consumer: the client hears of it after the answer to whatever deleted the queue."""
+        """Remove every consumer; their clients are notified after the answer to the method that deleted the queue."""
         # A channel keeps its consumers of a queue in the order of their tags (rabbit_channel, seen on 4.3).
         for consumer in sorted(self.consumers, key=lambda it: it.tag.encode("utf-8", "surrogateescape")):
             consumer.is_cancelled = True
@@ -224,14 +227,14 @@ class StoredQueue:
         raise NotImplementedError
 
     def forget_transient(self) -> None:
-        """Lose what does not survive a restart of the node."""
+        """Drop what does not survive a restart of the node."""
         raise NotImplementedError
 
     def used(self) -> None:
-        """Somebody declared it."""
+        """Take note that the queue was declared."""
 
     def tap_copy(self, kind: str, entry: QueueEntry, *fields: object) -> None:
-        """Record what happened to one copy."""
+        """Record an event about one copy."""
         tap = self.hooks.tap
         if tap is not None:
             tap((kind, self.node.now, self.vhost.name, self.name, entry.message, entry.copy, *fields))

@@ -1,11 +1,12 @@
-"""A stream: a log that consumers read, each from an offset of its own.
+"""A stream: a log that each consumer reads from its own offset.
 
-Nothing is ever taken out: a delivery moves its reader on, and settling one, in whatever way, makes room for another.
-The rule kept throughout: a reader with room has read to the end of the log. Only those wait for the next message; the
-others read on from the log when they have room again, so a publish never walks the log nor past readers that are full.
+Consumers take nothing out of the log. A delivery moves the reader on, and settling it, in any way, makes room for the
+next one. Invariant: a reader with room has read to the end of the log. Only those readers wait for the next message.
+The others read on from the log when they have room again, so a publish never walks the log or past readers that are
+full.
 
-`ready` is the whole log: what a new consumer could get, each message as it would get it. queue.declare-ok counts it at
-once, where RabbitMQ lags by some seconds, and shows no consumers, as RabbitMQ does.
+`ready` is the whole log: all messages that a new consumer could get, each as the consumer would get it. leveret counts
+a message in queue.declare-ok at once, while RabbitMQ lags by some seconds. Like RabbitMQ, it counts no consumers there.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from leveret.trace import events
 if TYPE_CHECKING:
     from leveret.core.model.ports import Subscriber
 
-# Why a message left the log.
+# The reason for which a message left the log.
 RETENTION = "retention"
-# A return that nobody asked for: the channel has ended.
+# A return without a request of the client: the channel has ended.
 _CHANNEL_CLOSED = "channel_closed"
 
 
@@ -40,12 +41,12 @@ class _Reader:
 
     def __init__(self, consumer: Consumer, next_offset: int, wanted: StreamFilter | None) -> None:
         self.consumer = consumer
-        # May lie beyond the end: then the consumer waits for it.
+        # May be beyond the end: then the consumer waits for it.
         self.next_offset = next_offset
         self.filter = wanted
 
     def read(self, log: StreamLog) -> QueueEntry | None:
-        """The next entry it wants, None at the end of the log."""
+        """Return the next entry that passes its filter, None at the end of the log."""
         while (entry := log.at(self.next_offset)) is not None:
             self.next_offset = entry.position + 1
             if self.filter is None or self.filter.takes(entry.message):
@@ -64,9 +65,9 @@ class StreamQueue(StoredQueue):
         super().__init__(spec)
         self._log = StreamLog()
         self._readers: dict[Consumer, _Reader] = {}
-        # The readers with room; all of them have read everything.
+        # The readers with room. All of them have read to the end.
         self._waiting: dict[Consumer, _Reader] = {}
-        # Deliveries not settled; several consumers may hold the same copy.
+        # Unsettled deliveries; several consumers may hold the same copy.
         self._held: dict[tuple[Consumer, int], QueueEntry] = {}
 
     @property
@@ -76,18 +77,19 @@ class StreamQueue(StoredQueue):
 
     @property
     def unacked(self) -> Sequence[QueueEntry]:
-        """What is handed out and not settled, once for each consumer that holds it."""
+        """The unsettled deliveries: an entry once for each consumer that holds it."""
         return list(self._held.values())
 
     @property
     def declared_consumer_count(self) -> int:
-        """None: RabbitMQ does not count a stream's consumers there (seen on 3.10, 4.0 and 4.3)."""
+        """Always 0: RabbitMQ does not count a stream's consumers in queue.declare-ok (seen on 3.10, 4.0 and 4.3)."""
         return 0
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
-        """Append a message; raises InternalRefusal for one RabbitMQ cannot store. Hot: once per message and stream.
+        """Append a message. Raises InternalRefusal if RabbitMQ cannot store it. Hot: once per message and stream.
 
-        A dead letter is never refused, for nobody is there to be told; it arrives without what cannot be stored.
+        A dead letter is never refused, because it has no publisher to refuse. Values that cannot be stored are dropped
+        from it.
         """
         node = self.node
         if src_copy is None:
@@ -128,11 +130,11 @@ class StreamQueue(StoredQueue):
         raise NotImplementedByBroker(f"basic.get not supported by stream queues {self.place}")
 
     def purge(self) -> int:
-        """Refuse: a stream forgets by retention only."""
+        """Refuse: a stream drops messages by retention only."""
         raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self.place}")
 
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
-        """Refuse what a stream's consumer cannot have, in RabbitMQ's order."""
+        """Refuse a consumer that a stream does not support, in RabbitMQ's order of checks."""
         compat = self.node.compat
         if not prefetch_count:
             shown = f"'{self.place}'" if compat.has_first_stream_texts else f"stream {self.place}"
@@ -142,12 +144,12 @@ class StreamQueue(StoredQueue):
             raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
 
     def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with one prefetch limit for all, in the versions that do."""
+        """Refuse a consumer on a channel with a shared prefetch limit, in the versions that do."""
         if self.node.compat.stream_under_global_qos == "not_implemented":
             raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Let a consumer in, at its offset; the exclusive flag means nothing here. Raises InternalRefusal."""
+        """Add a consumer at its offset; the exclusive flag has no effect. Raises InternalRefusal for a bad offset."""
         start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
         wanted = StreamFilter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
         self.consumers.append(consumer)
@@ -161,7 +163,7 @@ class StreamQueue(StoredQueue):
             self._read_on(reader)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer go; its place in the log is forgotten."""
+        """Remove a consumer, and forget its place in the log."""
         if consumer.is_cancelled:
             return
         consumer.is_cancelled = True
@@ -170,21 +172,21 @@ class StreamQueue(StoredQueue):
         self._waiting.pop(consumer, None)
 
     def can_deliver_to(self, consumer: Consumer) -> bool:
-        """Whether the log holds what this consumer has not read and has room for."""
+        """Return whether the log holds an entry that this consumer has not read and has room for."""
         reader = self._readers[consumer]
         return consumer.has_room() and self._log.at(reader.next_offset) is not None
 
     def acknowledge(self, entry: QueueEntry, consumer: Consumer | None) -> None:
-        """End a delivery: its consumer has room for another. Hot: once per acknowledged message."""
+        """End a delivery, so that its consumer has room for another. Hot: once per acknowledged message."""
         self._settle(entry, consumer)
 
     def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
-        """End a delivery: to a stream this is an acknowledgement like any other, or not supported."""
+        """End a delivery: depending on the version, it counts as an acknowledgement or is not supported."""
         self._refuse_give_up()
         self._settle(entry, consumer)
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
-        """End deliveries: nothing comes back, for nothing has gone."""
+        """End deliveries. Nothing returns to the log, because nothing has left it."""
         if reason != _CHANNEL_CLOSED:
             self._refuse_give_up(reason)
         for entry, consumer in returns:
@@ -205,7 +207,7 @@ class StreamQueue(StoredQueue):
         self.start_consumer(consumer)
 
     def closed(self) -> int:
-        """End of the stream; RabbitMQ tells of no messages lost."""
+        """Drop everything, because the stream is deleted; return 0, as RabbitMQ reports no messages lost."""
         self.is_deleted = True
         for entry in self._log.clear():
             self.tap_copy(events.PURGED, entry, "queue_deleted")
@@ -216,12 +218,12 @@ class StreamQueue(StoredQueue):
         return 0
 
     def apply(self, settings: QueueSettings) -> None:
-        """Take on new effective settings: retention acts on them at once."""
+        """Take on new effective settings: retention applies them at once."""
         self.settings = settings
         self._drop_outdated()
 
     def forget_transient(self) -> None:
-        """Keep everything over a restart, but what retention no longer allows."""
+        """Keep everything over a restart, except what retention drops."""
         self._drop_outdated()
 
     @property
@@ -230,7 +232,7 @@ class StreamQueue(StoredQueue):
         return DEFAULT_SEGMENT_BYTES if size is None else size
 
     def _drop_outdated(self) -> None:
-        """Drop the segments that the limits in octets and age no longer allow."""
+        """Drop the segments that exceed the limits in bytes and age."""
         settings, dropped = self.settings, []
         if settings.max_length_bytes is not None:
             dropped += self._log.drop_beyond(settings.max_length_bytes)

@@ -1,7 +1,7 @@
-"""Which messages of a stream a consumer wants: x-stream-filter and x-stream-match-unfiltered.
+"""The filter of a stream's consumer: x-stream-filter and x-stream-match-unfiltered.
 
-A publisher gives a message a value by the header x-stream-filter-value. RabbitMQ filters whole chunks, and may deliver
-more than was asked for; leveret filters exactly. No value and the empty one are the same (seen on 4.3).
+A publisher sets a message's value with the header x-stream-filter-value. RabbitMQ filters whole chunks and may deliver
+more than the consumer asked for; leveret filters exactly. A missing value and an empty one are the same (seen on 4.3).
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ _UNFILTERED: Final = b""
 
 
 class StreamFilter(NamedTuple):
-    """The values one consumer wants."""
+    """The values that one consumer wants."""
 
     values: frozenset[bytes]
 
     @classmethod
     def of(cls, arguments: Table) -> StreamFilter | None:
-        """A consumer's filter, None where it wants everything; raises InternalRefusal for an array without strings."""
+        """Return a consumer's filter, None if it wants everything.
+
+        Raises InternalRefusal for an array without strings.
+        """
         field = arguments.get("x-stream-filter")
         if field is None or field.tag not in "SA":
-            # A filter of another type is none at all.
+            # RabbitMQ ignores a filter of another type.
             return None
         values = [field.value] if field.tag == "S" else _strings_in(field)
         if is_true(arguments, "x-stream-match-unfiltered"):
@@ -35,12 +38,12 @@ class StreamFilter(NamedTuple):
         return cls(frozenset(value for value in values if isinstance(value, bytes)))
 
     def takes(self, message: Message) -> bool:
-        """Whether the consumer wants this message."""
+        """Return whether the consumer wants this message."""
         return _value_of(message) in self.values
 
 
 def refuse_invalid_value(message: Message) -> None:
-    """Refuse a message whose value to filter by is not a string: RabbitMQ breaks down over it."""
+    """Refuse a message whose filter value is not a string: RabbitMQ crashes on it."""
     field = _value_field(message)
     if field is not None and field.tag != "S":
         raise InternalRefusal().at(0)

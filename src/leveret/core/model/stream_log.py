@@ -1,10 +1,10 @@
-"""A stream's log: entries in order of offset, in segments, of which the oldest are dropped whole.
+"""A stream's log: entries in order of offset, in segments. Only whole segments are dropped, oldest first.
 
-The model of RabbitMQ's log (osiris), as it was seen on 4.0 and 4.3: a segment takes entries until its size has reached
-the maximum; the next entry opens a new one. Every segment but the first begins with a record of the broker's own, which
-takes an offset that no message ever has. Retention is looked at when a segment is opened, when its limits change and at
-a restart, never in between; the newest segment always stays. A chunk, the unit in which RabbitMQ writes and filters, is
-one message here: so it is there when a publisher waits for each confirm, and so a test can rely on it.
+It models RabbitMQ's log (osiris) as seen on 4.0 and 4.3. A segment takes entries until its size has reached the
+maximum, and the next entry opens a new segment. Every segment but the first begins with a record of the broker, which
+uses up one offset. Retention runs when a segment is opened, when the limits change and at a restart, and at no other
+time. The newest segment always stays. A chunk, the unit in which RabbitMQ writes and filters, is always one message
+here. RabbitMQ does the same when a publisher waits for each confirm, so a test can rely on it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 from leveret.core.model.message import Message, QueueEntry
 
 DEFAULT_SEGMENT_BYTES: Final = 500_000_000
-# What the first lines of a segment and of a message take: with these, small messages fill a segment as on 4.3.
+# The overhead of a segment and of a message. With these values, small messages fill a segment as on 4.3.
 _SEGMENT_HEADER_BYTES: Final = 8
 _CHUNK_OVERHEAD_BYTES: Final = 150
 
 
 def stored_size(message: Message) -> int:
-    """What a message takes in the log: its octets, and those that RabbitMQ puts around them."""
+    """Return how many bytes a message takes in the log, with RabbitMQ's overhead."""
     address = len(message.exchange) + len(message.routing_key)
     return len(message.body) + len(message.properties_octets) + address + _CHUNK_OVERHEAD_BYTES
 
@@ -31,7 +31,7 @@ class _Segment:
     __slots__ = ("entries", "first_offset", "size_bytes")
 
     def __init__(self, first_offset: int) -> None:
-        # Of its first message.
+        # The offset of its first message.
         self.first_offset = first_offset
         self.entries: list[QueueEntry] = []
         self.size_bytes = _SEGMENT_HEADER_BYTES
@@ -51,35 +51,35 @@ class StreamLog:
     __slots__ = ("_count", "_segments")
 
     def __init__(self) -> None:
-        # Oldest first; there is always one, and all but the last hold entries.
+        # Oldest first. There is at least one segment, and only the last may be empty.
         self._segments = [_Segment(0)]
         self._count = 0
 
     def __len__(self) -> int:
-        """How many messages it holds."""
+        """Return how many messages it holds."""
         return self._count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """Its entries, oldest first."""
+        """Iterate over its entries, oldest first."""
         for segment in self._segments:
             yield from segment.entries
 
     @property
     def next_offset(self) -> int:
-        """The offset of the next message, unless that opens a segment."""
+        """The offset of the next message, unless that message opens a segment."""
         return self._segments[-1].next_offset
 
     def is_segment_full(self, max_bytes: int) -> bool:
-        """Whether the next message has to open a new segment."""
+        """Return whether the next message has to open a new segment."""
         newest = self._segments[-1]
         return bool(newest.entries) and newest.size_bytes >= max_bytes
 
     def open_segment(self) -> None:
-        """Begin a new segment; the broker's own record at its front takes an offset."""
+        """Begin a new segment; the broker's record at its start uses up one offset."""
         self._segments.append(_Segment(self.next_offset + 1))
 
     def append(self, entry: QueueEntry) -> None:
-        """Add an entry, which has `next_offset` for its position."""
+        """Add an entry, whose position must be `next_offset`."""
         newest = self._segments[-1]
         assert entry.position == newest.next_offset, f"offset {entry.position} does not follow"
         newest.entries.append(entry)
@@ -87,18 +87,18 @@ class StreamLog:
         self._count += 1
 
     def at(self, offset: int) -> QueueEntry | None:
-        """The first entry at this offset or after it; None when the log ends before. Hot: once per delivery."""
+        """Return the first entry at this offset or after it, None beyond the end. Hot: once per delivery."""
         segments = self._segments
         if offset >= segments[-1].next_offset:
             return None
         index = max(0, bisect_right(segments, offset, key=_first_offset) - 1)
         segment = segments[index]
         place = max(0, offset - segment.first_offset)
-        # The offset between two segments is nobody's.
+        # The offset between two segments belongs to the broker's record.
         return segment.entries[place] if place < len(segment.entries) else segments[index + 1].entries[0]
 
     def first_since(self, at_ms: int) -> QueueEntry | None:
-        """The first entry that was written at this instant or later, in milliseconds."""
+        """Return the first entry written at `at_ms` (an instant in milliseconds) or later, None if there is none."""
         for segment in self._segments:
             if segment.entries and _written_ms(segment.entries[-1]) >= at_ms:
                 place = bisect_right(segment.entries, at_ms - 1, key=_written_ms)
@@ -106,12 +106,12 @@ class StreamLog:
         return None
 
     def last(self) -> QueueEntry | None:
-        """The newest entry, None in an empty log."""
+        """Return the newest entry, None if the log is empty."""
         newest = self._segments[-1]
         return newest.entries[-1] if newest.entries else None
 
     def drop_beyond(self, max_bytes: int) -> list[QueueEntry]:
-        """Drop the oldest segments that do not fit into so many octets beside the newer ones."""
+        """Drop the oldest segments so that the rest takes at most `max_bytes`; return the dropped entries."""
         left = max_bytes
         for index in range(len(self._segments) - 1, -1, -1):
             left -= self._segments[index].size_bytes
@@ -120,14 +120,14 @@ class StreamLog:
         return []
 
     def drop_before(self, at_ms: int) -> list[QueueEntry]:
-        """Drop the oldest segments whose last entry was written before this instant, in milliseconds."""
+        """Drop the oldest segments whose last entry was written before this instant; return the dropped entries."""
         count = 0
         while count < len(self._segments) - 1 and _written_ms(self._segments[count].entries[-1]) < at_ms:
             count += 1
         return self._drop_segments(count)
 
     def clear(self) -> list[QueueEntry]:
-        """Forget everything."""
+        """Drop everything; return the dropped entries."""
         forgotten = list(self)
         self._segments = [_Segment(self.next_offset)]
         self._count = 0

@@ -1,7 +1,8 @@
-"""What a stream makes of a message: RabbitMQ stores it in AMQP 1.0's terms, and not everything comes back.
+"""The form in which a stream stores a message. RabbitMQ stores it as AMQP 1.0, and some of it is lost.
 
-The cluster id is lost, and headers of arrays and tables that the other protocol has no place for. From 4.0 on every
-message has a delivery mode, 1 unless it was 2, and octets become a string; before, `x-` headers lose their arrays too.
+The cluster id is lost, and so are headers that hold arrays or tables for which AMQP 1.0 has no place. From 4.0 on,
+every message gets a delivery mode, 1 unless it was 2, and a byte array becomes a string. Before 4.0, `x-` headers lose
+their arrays too.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _TRANSIENT: Final = 1
 
 
 def refuse_unstorable(message: Message) -> None:
-    """Refuse a message with a decimal among its headers: RabbitMQ breaks down over it."""
+    """Refuse a message with a decimal among its headers: RabbitMQ crashes on it."""
     if message.headers is not None and any(field.tag == "D" for _, field in message.headers):
         raise InternalRefusal()
 
 
 def stored(message: Message, offset: int, compat: Compat) -> Message:
-    """The message as it lies in the stream at this offset, and as consumers get it. Hot: once per message."""
+    """Return a message as the stream stores it at this offset, and as consumers get it. Hot: once per message."""
     properties = message.properties
     mode = properties.delivery_mode
     if compat.stream_keeps_message_containers:
@@ -36,7 +37,7 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
         headers = Table(((OFFSET_HEADER, shown),))
     expiration = properties.expiration
     if message.deaths and compat.stream_keeps_message_containers:
-        # A stream stores what was published, and a dead letter has only left its expiration out of account.
+        # A stream stores the message as published, and a dead letter still has its original expiration.
         expirations = (death.original_expiration for death in message.deaths)
         expiration = next((it for it in expirations if it is not None), None)
     properties = properties.replace(headers=headers, delivery_mode=mode, cluster_id=None, expiration=expiration)
@@ -63,7 +64,7 @@ def _stored_headers(headers: Table, compat: Compat) -> Table:
 
 
 def _as_string(field: Field) -> Field:
-    """Octets as a string, also in arrays; what lies in tables stays as it is (seen on 4.0 and 4.3)."""
+    """Turn a byte array into a string, also inside arrays; tables keep their values (seen on 4.0 and 4.3)."""
     if field.tag == "x":
         return Field("S", field.value)
     if field.tag == "A" and isinstance(field.value, tuple):
@@ -80,7 +81,7 @@ def _keeps_plain(_name: str, field: Field) -> bool:
 
 
 def _sorted(headers: Table, compat: Compat) -> Table:
-    """Sorted by name; where a version keeps duplicates, they stay in their order."""
+    """Sort headers by name; if the version keeps duplicates, they stay in their order."""
     if compat.sorts_header_keys:
         return headers.sorted_unique()
     return Table(tuple(sorted(headers, key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))))

@@ -1,8 +1,9 @@
-"""Where a stream's consumer begins: the argument x-stream-offset.
+"""The argument x-stream-offset: where a stream's consumer starts to read.
 
-A word (`first`, `last`, `next`), an offset, an instant (`T`, seconds) or an age such as `2h`; none is `next`. What was
-seen on 4.3: a bad string is a 406 before anything else is looked at, a value of another type breaks the connection, and
-only after prefetch and acknowledgement mode have been found right.
+The value is a word (`first`, `last`, `next`), an offset, an instant (wire type `T`, in seconds) or an age such as `2h`.
+Without the argument, a consumer starts at `next`. As seen on 4.3, an invalid string gets a 406 before RabbitMQ checks
+anything else. A value of another type breaks the connection, but only after RabbitMQ has accepted the prefetch and the
+acknowledgement mode.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _WORDS: Final = (b"first", b"last", b"next")
 
 
 def refuse_invalid_string(field: Field, refusal: str, compat: Compat) -> None:
-    """Refuse an offset that is a string of no meaning; older versions break down over one without a digit in front."""
+    """Refuse a string that is no offset; older versions crash on one that does not start with a digit."""
     text = field.value
     if field.tag != "S" or not isinstance(text, bytes) or text in _WORDS or _age_us(text) is not None:
         return
@@ -34,13 +35,16 @@ def refuse_invalid_string(field: Field, refusal: str, compat: Compat) -> None:
 
 
 def start_of(arguments: Table, log: StreamLog, now: int) -> int:
-    """The offset a consumer with these arguments reads first; raises InternalRefusal for a value of no use."""
+    """Return the first offset that a consumer with these arguments reads.
+
+    Raises InternalRefusal for a value that is no offset.
+    """
     field = arguments.get(ARGUMENT)
     if field is None:
         return log.next_offset
     value = field.value
     if isinstance(value, bytes):
-        # Octets (`x`) are words too, but no age.
+        # A byte array (`x`) may be one of the words, but not an age.
         age = _age_us(value) if field.tag == "S" else None
         return _start_of_word(value, log) if age is None else _start_of_instant((now - age) // 1000, log)
     if isinstance(value, int) and field.tag in INTEGER_TAGS:

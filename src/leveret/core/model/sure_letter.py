@@ -1,7 +1,8 @@
 """At-least-once dead-lettering: a dying message stays with its quorum queue until every target has taken it.
 
-A letter that finds no queue, or a full one that refuses it, is tried again every three minutes (RabbitMQ's documented
-interval); meanwhile it counts neither as ready nor as unacknowledged. Targets that took it are not given it twice.
+If the letter finds no queue, or a full queue refuses it, the queue tries again every three minutes (RabbitMQ's
+documented interval). Meanwhile the message counts neither as ready nor as unacknowledged. A target that took the letter
+does not get it twice.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class SureLetter:
     def __init__(
         self, queue: StoredQueue, dying: dict[int, SureLetter], entry: QueueEntry, reason: str, exchange_name: str
     ) -> None:
-        """Keep the letter among those that are `dying` until all have taken it."""
+        """Make the letter; it removes itself from `dying` once all targets have taken it."""
         self._queue = queue
         self._dying = dying
         self._entry = entry
@@ -74,7 +75,7 @@ class SureLetter:
             self._try_later()
 
     def give_up(self) -> None:
-        """Forget the letter: its queue is gone, and with it what had not begun to arrive."""
+        """Forget the letter, because its queue is deleted; record the message as purged if no target was found yet."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._is_told:

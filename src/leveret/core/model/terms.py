@@ -1,4 +1,4 @@
-"""Field values as Erlang's `~p` prints them, for the refusals that quote a value."""
+"""Field values as Erlang's `~p` prints them, for refusals that quote a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from leveret.core.wire.values import TYPE_NAMES, Field, Table, Value
 
 
 def term(value: Value) -> str:
-    """A value as RabbitMQ 4.3 shows it: `5`, `true`, `<<"text">>`, `[{longstr,<<"a">>}]`, `undefined` for void."""
+    """Return a value as RabbitMQ 4.3 prints it: `5`, `true`, `<<"text">>`, `[{longstr,<<"a">>}]`.
+
+    A void value is `undefined`.
+    """
     if value is None:
         return "undefined"
     if isinstance(value, bool):
@@ -26,7 +29,7 @@ def term(value: Value) -> str:
 
 
 def binary(octets: bytes) -> str:
-    """Octets as a binary; UTF-8 text beyond ASCII is marked as such."""
+    """Return bytes as Erlang prints a binary; UTF-8 text beyond ASCII is marked as such."""
     if not octets.isascii():
         try:
             text = octets.decode("utf-8")

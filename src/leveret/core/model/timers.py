@@ -1,7 +1,7 @@
-"""Timers: every deadline of one clock, in order of deadline, then of setting.
+"""Timers: every deadline of one clock, by deadline and then by the order in which they were set.
 
-It knows nothing of what it runs and asks no clock: whoever advances it says what time it is. A timer is cancelled by
-forgetting its action; the husk leaves the heap when its deadline comes.
+Timers know nothing about their actions and read no clock: the caller passes the time. Cancelling a timer only clears
+its action; the timer leaves the heap when its deadline comes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from typing import Final
 
 Action = Callable[[], None]
-# Later than every instant there is.
+# Later than every other instant.
 NEVER: Final = 1 << 63
 
 
 class Timer:
-    """One deadline: run `action` at `deadline` (microseconds), unless cancelled before."""
+    """One deadline: run `action` at `deadline` (an instant in microseconds), unless cancelled before."""
 
     __slots__ = ("action", "deadline", "is_recurring")
 
     def __init__(self, deadline: int, action: Action, *, is_recurring: bool = False) -> None:
         self.deadline = deadline
         self.action: Action | None = action
-        # A tick that is set again whenever it ran is never what a leap in time aims at.
+        # A tick that is set again each time it runs. Moving the clock to the next event skips it.
         self.is_recurring = is_recurring
 
     def cancel(self) -> None:
-        """Never run it. Cancelling twice, or after it ran, is fine."""
+        """Never run it. Cancelling it twice, or after it ran, has no effect."""
         self.action = None
 
 
@@ -37,7 +37,7 @@ class Timers:
     __slots__ = ("_heap", "_sequence", "first_at")
 
     def __init__(self) -> None:
-        # Nothing is due before this instant. An attribute, since it is asked for at every turn.
+        # Nothing is due before this instant. It is an attribute because the loop reads it in every turn.
         self.first_at = NEVER
         self._heap: list[tuple[int, int, Timer]] = []
         self._sequence = 0
@@ -51,7 +51,7 @@ class Timers:
         return timer
 
     def next_deadline(self) -> int | None:
-        """The nearest instant at which something is due."""
+        """Return the nearest instant at which something is due, None if nothing is."""
         heap = self._heap
         if heap and heap[0][2].action is None:
             while heap and heap[0][2].action is None:
@@ -60,7 +60,7 @@ class Timers:
         return heap[0][0] if heap else None
 
     def next_event_at(self) -> int | None:
-        """The nearest deadline that is not a recurring tick."""
+        """Return the nearest deadline that is not a recurring tick, None if there is none."""
         nearest = self.next_deadline()
         if nearest is None or not self._heap[0][2].is_recurring:
             return nearest
@@ -68,7 +68,7 @@ class Timers:
         return min(deadlines, default=None)
 
     def pop_due(self, now: int) -> Timer | None:
-        """The next timer whose deadline has come, taken out."""
+        """Remove and return the next timer whose deadline has come, None if there is none."""
         heap = self._heap
         found = None
         while heap and heap[0][0] <= now and found is None:

@@ -1,7 +1,7 @@
-"""A virtual host: a namespace of exchanges, queues and bindings, and the walk of a message through them.
+"""A virtual host: a namespace of exchanges, queues and bindings, and the way of a message through them.
 
-Declaring, deleting and binding check what RabbitMQ checks, in its order; rights are the caller's business. `route`
-finds the queues of a message; `publish` puts it there.
+Declaring, deleting and binding make RabbitMQ's checks in RabbitMQ's order. The caller checks permissions. `route` finds
+the queues of a message, and `publish` enqueues it there.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.ports import ConnectionPort
 
-# Connection and channel number of whoever asked; None for the test itself and for what the broker does by itself.
+# The numbers of the connection and channel that caused a change; None if the test or the broker itself caused it.
 Origin = tuple[int | None, int | None]
 NOBODY: Final[Origin] = (None, None)
 
 
 class Published(NamedTuple):
-    """What became of a publish: whether any queue was found, and whether one refused it."""
+    """The outcome of a publish: whether it reached any queue, and whether a queue refused it."""
 
     is_routed: bool
     is_refused: bool
 
 
-# RabbitMQ's delayed-message exchange takes every message it holds back for routed.
+# RabbitMQ's delayed-message exchange counts every message that it delays as routed.
 DELAYED: Final = Published(True, False)
 
 
@@ -86,19 +86,19 @@ class VirtualHost:
         self.node = node
         self.name = name
         self.default_queue_type = default_queue_type
-        # For people; nothing depends on them.
+        # Informative only; nothing depends on them.
         self.description = ""
         self.tags: tuple[str, ...] = ()
         self.queues: dict[str, StoredQueue] = {}
         self.exchanges: dict[str, Exchange] = {}
-        # The bindings that lead to a destination, so that its end can take them along.
+        # The bindings that lead to a destination, so that deleting it can delete them.
         self.incoming: dict[Destination, dict[tuple[str, BindingKey], Binding]] = {}
-        # By the number of the connection they belong to.
+        # By the number of the owning connection.
         self.exclusive_queues: dict[int, list[StoredQueue]] = {}
         self.policies = Policies(has_mirroring=node.compat.has_mirroring)
         # None unless tracing is on.
         self.firehose: Firehose | None = None
-        # "max-connections" and "max-queues"; negative is unlimited, 0 is none.
+        # "max-connections" and "max-queues". A negative number means unlimited, 0 allows none.
         self.limits: dict[str, int] = {}
         self.default_exchange = make_default_exchange(self.queues, dice=node.dice, compat=node.compat)
         self.exchanges[""] = self.default_exchange
@@ -108,7 +108,7 @@ class VirtualHost:
             self._predeclare("amq.rabbitmq.log", "topic", internal=True)
 
     def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
-        """Make an exchange of a virtual host that is being made: there are no policies yet, and no routes to forget."""
+        """Add an exchange while the vhost is being made: no policies apply yet, and no remembered routes go stale."""
         self.exchanges[name] = exchange_class(type_name)(
             name,
             durable=True,
@@ -120,18 +120,21 @@ class VirtualHost:
         )
 
     def exchange(self, name: str) -> Exchange:
-        """The exchange of that name; raises NotFound."""
+        """Return the exchange with this name. Raises NotFound if it does not exist."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise NotFound(f"no exchange '{self.shown(name)}' in vhost '{self.name}'")
         return exchange
 
     def shown(self, name: str) -> str:
-        """A name as this version's texts show it."""
+        """Return a name as this version's texts show it."""
         return erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
 
     def queue(self, name: str, connection: ConnectionPort | None = None) -> StoredQueue:
-        """The queue of that name, for use by `connection`; raises NotFound, or ResourceLocked for somebody else's."""
+        """Return the queue with this name for use by `connection`.
+
+        Raises NotFound if it does not exist, and ResourceLocked if it is exclusive to another connection.
+        """
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
@@ -150,7 +153,7 @@ class VirtualHost:
         rights: Rights | None = None,
         origin: Origin = NOBODY,
     ) -> Exchange:
-        """Find or make an exchange; raises AmqpError where RabbitMQ refuses."""
+        """Return the exchange with this name, creating it if needed. Raises AmqpError if RabbitMQ refuses this."""
         known = self.exchanges.get(name)
         if known is not None:
             known.refuse_unless_equivalent(
@@ -203,11 +206,11 @@ class VirtualHost:
         return exchange
 
     def add_system_exchange(self, name: str) -> None:
-        """Make a topic exchange to which only the broker publishes."""
+        """Add a topic exchange to which only the broker publishes."""
         self._add_exchange(name, "topic", durable=True, internal=True)
 
     def delete_exchange(self, name: str, *, if_unused: bool = False, origin: Origin = NOBODY) -> None:
-        """Delete an exchange and its bindings; a missing one is fine. Raises AmqpError where RabbitMQ refuses."""
+        """Delete an exchange and its bindings, if it exists. Raises AmqpError if RabbitMQ refuses the deletion."""
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
         exchange = self.exchanges.get(name)
@@ -218,7 +221,7 @@ class VirtualHost:
         self._remove_exchange(exchange, origin)
 
     def _remove_exchange(self, exchange: Exchange, origin: Origin = NOBODY) -> None:
-        # An auto-delete exchange that loses its last binding goes too, and may take others along: a list, no recursion.
+        # An auto-delete exchange that loses its last binding is deleted too, and so on. The list avoids recursion.
         doomed = [exchange]
         while doomed:
             gone = doomed.pop()
@@ -238,14 +241,17 @@ class VirtualHost:
         arguments: Table = Table.EMPTY,
         origin: Origin = NOBODY,
     ) -> None:
-        """Bind a queue or an exchange to an exchange; the same binding twice is one. Raises AmqpError."""
+        """Bind a queue or an exchange to an exchange. A binding that exists already stays as it is.
+
+        Raises AmqpError if RabbitMQ refuses the binding.
+        """
         source.check_binding(destination, routing_key, arguments, self.node.compat)
         binding = Binding(source.name, destination, routing_key, arguments)
         if source.bind(binding):
             self.node.topology_version += 1
             self.incoming.setdefault(destination, {})[(source.name, binding.key)] = binding
             kept = source.on_bound(binding)
-            # An exchange is given the newest first (rabbit_exchange_type_recent_history, seen on 4.3).
+            # A bound exchange gets the newest message first (rabbit_exchange_type_recent_history, seen on 4.3).
             for message in kept if isinstance(destination, StoredQueue) else reversed(kept):
                 self._replay(message, destination)
         self._tap_binding(events.BIND, origin, binding)
@@ -258,7 +264,7 @@ class VirtualHost:
         arguments: Table = Table.EMPTY,
         origin: Origin = NOBODY,
     ) -> None:
-        """Remove the binding with exactly this key and these arguments; none there is fine."""
+        """Remove the binding with exactly this key and these arguments, if it exists."""
         binding = source.bindings.get(binding_key(destination, routing_key, arguments))
         if binding is None:
             return
@@ -270,7 +276,7 @@ class VirtualHost:
             self._remove_exchange(source)
 
     def _replay(self, kept: Routable, destination: Destination) -> None:
-        # A message an exchange kept (x-recent-history) arrives as it was first published.
+        # A message that an exchange kept (x-recent-history) arrives as it was first published.
         assert isinstance(kept, Message)
         if isinstance(destination, StoredQueue):
             destination.enqueue(kept)
@@ -284,7 +290,7 @@ class VirtualHost:
                 queue.enqueue(kept)
 
     def _drop_bindings_to(self, destination: Destination) -> list[Exchange]:
-        """Forget every binding that leads to a destination; the auto-delete exchanges that have to go with it."""
+        """Remove all bindings to a destination; return the auto-delete exchanges that lost their last binding."""
         sources = []
         for binding in self.incoming.pop(destination, {}).values():
             source = self.exchanges[binding.source_name]
@@ -312,7 +318,10 @@ class VirtualHost:
         rights: Rights | None = None,
         origin: Origin = NOBODY,
     ) -> StoredQueue:
-        """Find or make a queue; an empty name gets one from the node. Raises AmqpError where RabbitMQ refuses."""
+        """Return the queue with this name, creating it if needed. If `name` is empty, the node generates one.
+
+        Raises AmqpError if RabbitMQ refuses the declaration.
+        """
         wanted = QueueDeclaration(name, durable, exclusive, auto_delete, arguments).typed(self)
         queue = self.queues.get(name)
         if queue is None:
@@ -334,7 +343,7 @@ class VirtualHost:
             self,
             name,
             queue_type,
-            # An exclusive queue is never durable, whatever it was declared as (seen on 4.3 and 3.10).
+            # An exclusive queue is never durable, even if it was declared durable (seen on 4.3 and 3.10).
             durable=wanted.durable and not wanted.exclusive,
             auto_delete=wanted.auto_delete,
             exclusive_owner=connection if wanted.exclusive else None,
@@ -357,7 +366,10 @@ class VirtualHost:
         connection: ConnectionPort | None = None,
         origin: Origin = NOBODY,
     ) -> int:
-        """Delete a queue; the number of ready messages lost, 0 for a missing one. Raises AmqpError."""
+        """Delete a queue; return how many ready messages were lost, 0 for a missing queue.
+
+        Raises AmqpError if RabbitMQ refuses the deletion.
+        """
         queue = self.queues.get(name)
         if queue is None:
             return 0
@@ -366,7 +378,7 @@ class VirtualHost:
         return self.remove_queue(queue, None, origin)
 
     def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NOBODY) -> int:
-        """Take a queue out, with its bindings; the number of ready messages lost."""
+        """Remove a queue and its bindings; return how many ready messages were lost."""
         if queue.is_deleted:
             return 0
         self.node.topology_version += 1
@@ -378,20 +390,20 @@ class VirtualHost:
         return count
 
     def connection_ended(self, connection: ConnectionPort) -> None:
-        """Delete the queues that belonged to a connection."""
+        """Delete the exclusive queues of a connection."""
         for queue in self.exclusive_queues.pop(connection.number, ()):
             self.remove_queue(queue, "exclusive")
 
     def route(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
-        """The queues of a message, each once. Hot: once per published message."""
+        """Return the queues of a message, each once. Hot: once per published message."""
         found = exchange.route(message)
-        # A further key may name a requester, whom no binding leads to.
+        # A second key may name the requester of a direct reply, which no binding reaches.
         if len(found) == 1 and len(message.routing_keys) == 1 and isinstance(found[0], StoredQueue):
             return (found[0],)
         return routing.walk(self.exchanges, self.node.reply_queues, exchange, found, message)
 
     def publish(self, exchange: Exchange, message: Message, publisher: Client | None = None) -> Published:
-        """Put a message where it belongs: the queues it was routed to, and whether one of them refused it."""
+        """Route and enqueue a message; return whether it reached a queue and whether one refused it."""
         if exchange.can_delay and self._delay(exchange, message):
             if self.firehose is not None:
                 self.firehose.published(message, (), publisher)
@@ -402,7 +414,7 @@ class VirtualHost:
         return self.put(message, queues, publisher)
 
     def put(self, message: Message, queues: Sequence[AnyQueue], publisher: object = None) -> Published:
-        """Enqueue a routed message everywhere. Hot: once per published message."""
+        """Enqueue a routed message in all its queues. Hot: once per published message."""
         is_refused = False
         for queue in queues:
             if queue.chooses_publishers and queue.refuses_publisher(publisher):
@@ -413,7 +425,7 @@ class VirtualHost:
         return Published(bool(queues), is_refused)
 
     def lost(self, message: Message, reason: str = events.NO_ROUTE, queue_name: str | None = None) -> None:
-        """Record that a message entered no queue, or not this one, and nobody wanted it back."""
+        """Record that a message entered no queue, or not the queue named, and was not returned to its publisher."""
         tap = self.node.hooks.tap
         if tap is not None:
             tap((events.DROPPED, self.node.now, self.name, queue_name, message, None, reason))
@@ -429,7 +441,7 @@ class VirtualHost:
         return True
 
     def post(self, letter: Message, exchange: Exchange, src_copy: int, reason: str) -> None:
-        """Let a dead letter be routed once the work at hand is done."""
+        """Route a dead letter once the current work is done."""
         self.node.work.append(lambda: self._arrive(letter, exchange, src_copy, reason))
 
     def _arrive(self, message: Message, exchange: Exchange, src_copy: int | None, reason: str) -> None:
@@ -442,7 +454,7 @@ class VirtualHost:
             queue.enqueue(message, src_copy)
 
     def refuse_another_queue(self, name: str) -> None:
-        """Refuse a new queue beyond the limit of the vhost; raises PreconditionFailed."""
+        """Refuse a new queue beyond the limit of the vhost. Raises PreconditionFailed."""
         limit = self.limits.get("max-queues", -1)
         if 0 <= limit <= len(self.queues):
             text = f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
@@ -450,18 +462,18 @@ class VirtualHost:
         self.node.refuse_another_queue(name)
 
     def trace_on(self) -> None:
-        """Copy what is published and delivered to amq.rabbitmq.trace."""
+        """Copy everything published and delivered to amq.rabbitmq.trace."""
         from leveret.core.model.firehose import Firehose
 
         self.firehose = Firehose(self)
         self.node.topology_version += 1
 
     def trace_off(self) -> None:
-        """Stop copying."""
+        """Stop copying to amq.rabbitmq.trace."""
         self.firehose = None
 
     def restart(self) -> None:
-        """Lose what does not survive a restart."""
+        """Drop what does not survive a restart."""
         self.firehose = None
         for queue in list(self.queues.values()):
             if queue.durable:
@@ -473,7 +485,7 @@ class VirtualHost:
                 self._remove_exchange(exchange)
 
     def policies_changed(self) -> None:
-        """Apply policies anew to every exchange and queue."""
+        """Apply the policies again to every exchange and queue."""
         self.node.topology_version += 1
         for exchange in self.exchanges.values():
             exchange.apply_policy(self.policies.effective_for_exchange(exchange.name))
@@ -499,7 +511,7 @@ class VirtualHost:
 
 
 def _queue_class(type_name: str) -> type[StoredQueue]:
-    """The class of a type of queue; those that fewer use are imported with the first of their queues."""
+    """Return the class of a queue type; quorum queues and streams are imported when the first one is declared."""
     if type_name == "classic":
         return ClassicQueue
     if type_name == "quorum":

@@ -1,4 +1,4 @@
-"""The exchange types: one row each in `EXCHANGE_TYPES`. A new type is a file beside this one and its row."""
+"""The exchange types: one row each in `EXCHANGE_TYPES`. To add a type, add a file to this folder and a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.core.model.exchanges.headers import HeadersExchange
 from leveret.core.model.exchanges.topic import TopicExchange
 from leveret.core.wire.values import Table
 
-# Every type, and its class in a module beside this one.
+# Every type, with the module in this folder and the class.
 EXCHANGE_TYPES: Final[dict[str, str]] = {
     "direct": "direct.DirectExchange",
     "fanout": "fanout.FanoutExchange",
@@ -30,12 +30,12 @@ EXCHANGE_TYPES: Final[dict[str, str]] = {
     "x-recent-history": "x_recent_history.RecentHistoryExchange",
     "x-delayed-message": "x_delayed_message.DelayedMessageExchange",
 }
-# Those that every vhost begins with; another is imported when one of its type is declared.
+# The types that every vhost uses. The others are imported when the first exchange of the type is declared.
 _CLASSES: Final[dict[str, type[Exchange]]] = {
     each.TYPE: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
 
-# Every vhost begins with these: name, type, internal.
+# The exchanges of a new vhost: name, type, internal.
 PREDECLARED: Final[tuple[tuple[str, str, bool], ...]] = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def exchange_class(type_name: str) -> type[Exchange]:
-    """The class of a type that exists."""
+    """Return the class of an existing type."""
     known = _CLASSES.get(type_name)
     if known is None:
         module_name, _, class_name = EXCHANGE_TYPES[type_name].partition(".")
@@ -70,13 +70,13 @@ def exchange_class(type_name: str) -> type[Exchange]:
 
 
 def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
-    """The class of a type; refuses a name that this version of RabbitMQ does not know."""
+    """Return the class of a type. Raises AmqpError for a type that this version of RabbitMQ does not know."""
     if type_name in EXCHANGE_TYPES and type_name not in compat.missing_exchange_types:
         return exchange_class(type_name)
     from leveret.core.model import absent
 
     absent.refuse_exchange_type(type_name)
-    # RabbitMQ says "invalid" for any word its runtime has met before; the empty one is the only word sure to be.
+    # RabbitMQ says "invalid" for any word that is already an atom in its runtime. Only the empty word always is.
     explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
     if compat.unknown_exchange_type_is_hard:
         raise CommandInvalid(explanation)
@@ -94,7 +94,7 @@ def make_exchange(
     dice: Dice,
     compat: Compat,
 ) -> Exchange:
-    """Make an exchange whose type and arguments were checked: `exchange_type`, then its `check_arguments`."""
+    """Make an exchange whose type and arguments were checked with `exchange_type` and its `check_arguments`."""
     return exchange_class(type_name)(
         name,
         durable=durable,
@@ -107,5 +107,5 @@ def make_exchange(
 
 
 def make_default_exchange(queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> DefaultExchange:
-    """Make the exchange with the empty name, over a vhost's queues."""
+    """Make the exchange with the empty name for a vhost's queues."""
     return DefaultExchange(queues, dice=dice, compat=compat)

@@ -1,6 +1,6 @@
-"""The default exchange: every queue is bound to it under its own name, and nothing else can be.
+"""The default exchange: every queue is bound to it under its own name, and no other binding is possible.
 
-It keeps no bindings; it looks the queue up in the vhost.
+It keeps no bindings. It looks queues up in the vhost.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ class DefaultExchange(Exchange):
         self._queues = queues
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The queues named by the message's routing keys."""
+        """Return the queues named by the message's routing keys."""
         queues = self._queues
         return [queues[key] for key in message.routing_keys if key in queues]

@@ -9,7 +9,7 @@ from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
 
 
 class DirectExchange(Exchange):
-    """Routes by equal keys."""
+    """An exchange that routes by equal keys."""
 
     __slots__ = ("_by_routing_key",)
 
@@ -30,7 +30,7 @@ class DirectExchange(Exchange):
             del self._by_routing_key[binding.routing_key]
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The destinations bound under one of the message's routing keys."""
+        """Return the destinations bound with one of the message's routing keys."""
         by_routing_key = self._by_routing_key
         keys = message.routing_keys
         if len(keys) == 1:

@@ -1,8 +1,8 @@
-"""What every exchange type shares: the bindings, who may declare and bind, and the shape of `route`.
+"""The base of every exchange type: the bindings, the checks of declarations and bindings, and the signature of `route`.
 
-An exchange knows its own bindings and where they lead. It does not know the vhost: alternate exchanges, bound
-exchanges and duplicates are resolved by whoever walks the routes. A type is a subclass that keeps an index of its
-bindings (`_prepare`, `_add`, `_remove`) and answers `route`.
+An exchange knows its own bindings and their destinations. It does not know the vhost: `routing.walk` resolves alternate
+exchanges, bound exchanges and duplicates. A type is a subclass that keeps an index of its bindings (`_prepare`, `_add`,
+`_remove`) and implements `route`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ NOWHERE: Sequence[Destination] = ()
 
 
 class Routable(Protocol):
-    """What routing may look at."""
+    """The part of a message that routing may use."""
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """The publish key, then CC, then BCC."""
+        """The routing key, then CC, then BCC."""
 
     @property
     def headers(self) -> Table | None:
-        """The headers table, None when there is none."""
+        """The headers table, None if it has none."""
 
     @property
     def properties(self) -> Properties:
@@ -44,11 +44,11 @@ class Dice(Protocol):
     """The seeded chance of the node."""
 
     def choice(self, seq: Sequence[T], /) -> T:
-        """One of `seq`, each equally likely."""
+        """Return one element of `seq`, each equally likely."""
 
 
 class Exchange:
-    """A named place where messages are published and from which bindings lead on."""
+    """A named exchange with its bindings."""
 
     __slots__ = (
         "alternate_exchange",
@@ -66,10 +66,10 @@ class Exchange:
     # The type's name on the wire.
     TYPE: ClassVar[str]
     is_queue: ClassVar[bool] = False
-    # Whether `route` depends on nothing but routing keys and bindings, and changes nothing: its answers may be
+    # Whether `route` depends only on routing keys and bindings and has no side effects, so that its result may be
     # remembered until the bindings change.
     routes_by_key_alone: ClassVar[bool] = True
-    # Whether `delay_us` has to be asked before routing.
+    # Whether `delay_us` must be called before routing.
     can_delay: ClassVar[bool] = False
 
     def __init__(
@@ -90,11 +90,11 @@ class Exchange:
         self.arguments = arguments
         self.dice = dice
         self.compat = compat
-        # Those with this exchange as their source, in order of binding.
+        # The bindings with this exchange as their source, in order of creation.
         self.bindings: dict[BindingKey, Binding] = {}
-        # An auto-delete exchange lives until its last binding goes, so it has to have had one.
+        # An auto-delete exchange is deleted with its last binding, so only after it has had one.
         self.has_been_bound = False
-        # Where a message goes that no binding matches; looked up by name when it is needed.
+        # The destination of messages that no binding matches, looked up by name when it is needed.
         self.alternate_exchange: str | None = string_of(arguments, ALTERNATE_EXCHANGE)
         self._prepare()
 
@@ -109,25 +109,25 @@ class Exchange:
         return self.auto_delete and self.has_been_bound and not self.bindings
 
     def __repr__(self) -> str:
-        """Type, name and how many bindings it has."""
+        """Show name, type and the number of bindings."""
         return f"<Exchange {self.name!r} ({self.TYPE}), {len(self.bindings)} bindings>"
 
     @classmethod
     def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
-        """Refuse arguments of a new exchange that RabbitMQ refuses. A type that overrides this calls it first."""
+        """Refuse arguments of a new exchange that RabbitMQ refuses. An override calls this first."""
         refuse_invalid_alternate_exchange(name, vhost_name, arguments)
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
-        """Refuse a new binding that this type does not take."""
+        """Refuse a new binding that this type does not accept."""
 
     def apply_policy(self, definition: Mapping[str, object]) -> None:
-        """Take the effective policy; an argument wins over it."""
+        """Apply the effective policy; an argument overrides it."""
         own = string_of(self.arguments, ALTERNATE_EXCHANGE)
         by_policy = definition.get(ALTERNATE_EXCHANGE)
         self.alternate_exchange = own if own is not None or not isinstance(by_policy, str) else by_policy
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False when it was there already."""
+        """Add a binding; return False if it exists already."""
         if binding.key in self.bindings:
             return False
         self.bindings[binding.key] = binding
@@ -136,7 +136,7 @@ class Exchange:
         return True
 
     def unbind(self, key: BindingKey) -> bool:
-        """Remove a binding; False when there is none."""
+        """Remove a binding; return False if it does not exist."""
         binding = self.bindings.pop(key, None)
         if binding is None:
             return False
@@ -144,24 +144,24 @@ class Exchange:
         return True
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """Where its own bindings send the message; a destination may be named more than once.
+        """Return the destinations of a message by this exchange's own bindings; one may occur more than once.
 
         Hot: once per published message that is not a known repeat.
         """
         raise NotImplementedError
 
     def on_bound(self, binding: Binding) -> Sequence[Routable]:
-        """Messages to deliver to the destination of a new binding, oldest first."""
+        """Return messages to deliver to the destination of a new binding, oldest first."""
         return ()
 
     def delay_us(self, message: Routable) -> int:
-        """How long to hold the message back before it is routed; asked only where `can_delay`."""
+        """Return how long to hold the message back before routing it; called only if `can_delay`."""
         return 0
 
     def refuse_unless_equivalent(
         self, type_name: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table, vhost_name: str
     ) -> None:
-        """Refuse a redeclaration that differs; of the arguments only the alternate exchange counts."""
+        """Refuse a redeclaration that differs. Among the arguments, only the alternate exchange is compared."""
         place = f"exchange '{self.name}' in vhost '{vhost_name}'"
         for field, received, current in (
             ("type", erlang.atom(type_name), erlang.atom(self.TYPE)),
@@ -176,19 +176,19 @@ class Exchange:
         refuse_inequivalent(place, (ALTERNATE_EXCHANGE,), arguments, self.arguments)
 
     def _prepare(self) -> None:
-        """Make the type's index, empty. Called last when the exchange is made."""
+        """Make the type's index, empty. Called last in the constructor."""
 
     def _add(self, binding: Binding) -> None:
-        """Put a new binding into the type's index. Called with the binding already in `bindings`."""
+        """Add a new binding to the type's index. The binding is already in `bindings`."""
 
     def _remove(self, binding: Binding) -> None:
-        """Take a binding out of the type's index. Called with the binding already gone from `bindings`."""
+        """Remove a binding from the type's index. The binding is no longer in `bindings`."""
 
 
 def refuse_invalid_alternate_exchange(name: str, vhost_name: str, arguments: Table) -> None:
     """Refuse an alternate exchange that is not a string.
 
-    RabbitMQ asks for the rights on the alternate exchange after this and before the type checks its own arguments.
+    After this, RabbitMQ checks the permissions on the alternate exchange, and then the type checks its own arguments.
     """
     field = arguments.get(ALTERNATE_EXCHANGE)
     if field is not None and field.tag != "S":

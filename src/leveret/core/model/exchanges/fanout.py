@@ -1,4 +1,4 @@
-"""The fanout exchange: everything goes everywhere; keys and arguments of bindings mean nothing."""
+"""The fanout exchange: every message goes to every destination; keys and arguments of bindings are ignored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from leveret.core.model.exchanges.exchange import Exchange, Routable
 
 
 class FanoutExchange(Exchange):
-    """Routes to all its bindings."""
+    """An exchange that routes to all its bindings."""
 
     __slots__ = ()
 
     TYPE = "fanout"
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """All destinations."""
+        """Return all destinations."""
         return [binding.destination for binding in self.bindings.values()]

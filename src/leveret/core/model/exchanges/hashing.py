@@ -1,4 +1,4 @@
-"""Hashes for the exchanges that spread messages: the same in every run, unlike `hash()`."""
+"""Hashes for the exchanges that distribute messages: unlike `hash()`, they are the same in every run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final
 
 from leveret.core.wire import erlang
 
-# Of Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm".
+# From Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm".
 _MULTIPLIER: Final = 2862933555777941757
 _MASK: Final = (1 << 64) - 1
 
 
 def hash_keys(routing_keys: tuple[str, ...]) -> int:
-    """A number of 32 bits for a message's routing keys."""
+    """Return a 32-bit hash of a message's routing keys."""
     return zlib.crc32(erlang.text("\0".join(routing_keys)))
 
 
 def jump_bucket(key: int, bucket_count: int) -> int:
-    """The bucket of `key`, 0 to bucket_count - 1; when a bucket is added, few keys move."""
+    """Return the bucket of `key`, 0 to bucket_count - 1. Adding a bucket moves few keys."""
     bucket, following = -1, 0
     while following < bucket_count:
         bucket = following

@@ -1,7 +1,7 @@
-"""The headers exchange: a binding's arguments are conditions on the message's headers; the routing key means nothing.
+"""The headers exchange: a binding's arguments are conditions on the message's headers; the routing key is ignored.
 
-RabbitMQ compares a header's value with an argument's after both have lost their wire types, except inside arrays and
-tables. `comparable` is that loss. Timestamps are the odd ones: 4.x turns a header's into milliseconds and leaves the
+RabbitMQ compares a header with an argument after dropping the wire types of both, except inside arrays and tables.
+`comparable` does the same. Timestamps are an exception: 4.x converts a header's to milliseconds and leaves the
 binding's in seconds (rabbit mc_amqpl, routing_headers; seen on 4.3).
 """
 
@@ -20,22 +20,22 @@ from leveret.core.wire.values import TYPE_NAMES, Field, Table
 X_MATCH: Final = "x-match"
 MATCHES: Final = (b"all", b"any", b"all-with-x", b"any-with-x")
 
-# Equal exactly when RabbitMQ finds the values equal. Booleans are words, which no other value is.
+# Equal exactly when RabbitMQ finds the values equal. Booleans become strings, which no other value is.
 Comparable = str | int | bytes | tuple[object, ...] | float | None
 
 
 class Conditions(NamedTuple):
-    """What one binding asks of the headers."""
+    """The conditions of one binding on the headers."""
 
     destination: Destination
     # Whether one fulfilled condition is enough.
     is_any: bool
-    # Names whose presence is asked for and nothing more (void arguments), and names with the value asked for.
+    # Names that must be present with any value (void arguments), and names with the required value.
     present: tuple[str, ...]
     equal: tuple[tuple[str, Comparable], ...]
 
     def match(self, headers: dict[str, Comparable]) -> bool:
-        """Whether a message with these headers fulfils them."""
+        """Return whether a message with these headers fulfils the conditions."""
         if self.is_any:
             return any(name in headers for name in self.present) or any(
                 name in headers and headers[name] == value for name, value in self.equal
@@ -46,7 +46,7 @@ class Conditions(NamedTuple):
 
 
 class HeadersExchange(Exchange):
-    """Routes by header values."""
+    """An exchange that routes by header values."""
 
     __slots__ = ("_conditions",)
 
@@ -56,7 +56,7 @@ class HeadersExchange(Exchange):
     _conditions: dict[BindingKey, Conditions]
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
-        """Refuse an x-match that is none of the four words."""
+        """Refuse an x-match that is not one of the four words."""
         field = arguments.get(X_MATCH)
         if field is None:
             return
@@ -79,13 +79,13 @@ class HeadersExchange(Exchange):
         del self._conditions[binding.key]
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The destinations whose conditions the headers fulfil."""
+        """Return the destinations whose conditions the headers fulfil."""
         headers = comparable_headers(message.headers, self.compat)
         return [conditions.destination for conditions in self._conditions.values() if conditions.match(headers)]
 
 
 def conditions_of(binding: Binding, compat: Compat) -> Conditions:
-    """The conditions in a binding's arguments; every pair counts, also of a name given twice."""
+    """Return the conditions in a binding's arguments. If a name occurs twice, both pairs count."""
     field = binding.arguments.get(X_MATCH)
     word = b"all" if field is None else field.value
     has_x_conditions = word in (b"all-with-x", b"any-with-x")
@@ -103,7 +103,7 @@ def conditions_of(binding: Binding, compat: Compat) -> Conditions:
 
 
 def comparable_headers(headers: Table | None, compat: Compat) -> dict[str, Comparable]:
-    """The values of a message's headers by name."""
+    """Return the comparable values of a message's headers by name."""
     if headers is None:
         return {}
     if not compat.headers_compare_timestamps_in_ms:
@@ -115,7 +115,7 @@ def comparable_headers(headers: Table | None, compat: Compat) -> dict[str, Compa
 
 
 def comparable(field: Field, compat: Compat) -> Comparable:
-    """A value without its wire type; what lies inside arrays and tables keeps it."""
+    """Return a value without its wire type; values inside arrays and tables keep theirs."""
     value = field.value
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -1,8 +1,8 @@
-"""The topic exchange: words between dots, `*` for exactly one and `#` for none or more.
+"""The topic exchange: words separated by dots; `*` matches exactly one word and `#` any number of words.
 
-Bindings lie in a trie of words, wildcards among them. A key is matched word by word against all the places of the trie
-it may have reached so far; there are never more of those than the trie has, so no key is slow however many `#` there
-are. Routes already found are remembered until a binding changes.
+Bindings are in a trie of words, with the wildcards among them. Matching keeps the set of all trie nodes that a key may
+have reached, and goes through the key word by word. The set never exceeds the trie, so no key is slow, with any number
+of `#`. Results are remembered until a binding changes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from leveret.core.wire.values import Table
 
 ONE_WORD: Final = "*"
 ANY_WORDS: Final = "#"
-# Routing keys remembered with their destinations, per exchange.
+# How many routing keys an exchange remembers with their destinations.
 MEMO_SIZE: Final = 4096
 
 
 class TopicNode:
-    """A place in the trie: the words that may follow, and the destinations of the bindings that end here."""
+    """A node of the trie: the words that may follow, and the destinations of bindings that end here."""
 
     __slots__ = ("children", "destinations", "takes_any_words")
 
     def __init__(self, *, takes_any_words: bool = False) -> None:
         self.children: dict[str, TopicNode] = {}
         self.destinations: dict[BindingKey, Destination] = {}
-        # Reached by `#`: further words may stay here.
+        # Reached by `#`, so that further words may match here.
         self.takes_any_words = takes_any_words
 
 
 class TopicExchange(Exchange):
-    """Routes by patterns of words."""
+    """An exchange that routes by patterns of words."""
 
     __slots__ = ("_memo", "_root")
 
@@ -45,7 +45,7 @@ class TopicExchange(Exchange):
     _memo: dict[str, tuple[Destination, ...]]
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
-        """Refuse a binding key with more `#` than RabbitMQ takes, which fears for its own matcher."""
+        """Refuse a binding key with more `#` than RabbitMQ allows to protect its own matcher."""
         if compat.max_topic_hashes is None:
             return
         count = words(routing_key).count(ANY_WORDS)
@@ -75,7 +75,7 @@ class TopicExchange(Exchange):
         self._memo.clear()
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The destinations whose patterns match one of the message's routing keys."""
+        """Return the destinations whose patterns match one of the message's routing keys."""
         memo = self._memo
         keys = message.routing_keys
         if len(keys) == 1 and keys[0] in memo:
@@ -95,7 +95,7 @@ class TopicExchange(Exchange):
 
 
 def words(key: str) -> list[str]:
-    """The words of a routing or binding key; the empty key has none, while "." has two empty ones."""
+    """Return the words of a routing or binding key. The empty key has none, while "." has two empty ones."""
     return key.split(".") if key else []
 
 
@@ -117,7 +117,7 @@ def grown(root: TopicNode, binding_words: list[str]) -> TopicNode:
 
 
 def reached(root: TopicNode, key_words: list[str]) -> Iterable[TopicNode]:
-    """The places of the trie where a key of these words may end."""
+    """Return the nodes of the trie where a key of these words may end."""
     nodes = _with_any_words(dict.fromkeys((root,)))
     for word in key_words:
         following: dict[TopicNode, None] = {}
@@ -133,7 +133,7 @@ def reached(root: TopicNode, key_words: list[str]) -> Iterable[TopicNode]:
 
 
 def _with_any_words(nodes: dict[TopicNode, None]) -> dict[TopicNode, None]:
-    """These places and those behind a `#`, which is passed without a word too."""
+    """Add the nodes behind a `#`, because `#` also matches no words."""
     waiting = list(nodes)
     while waiting:
         child = waiting.pop().children.get(ANY_WORDS)

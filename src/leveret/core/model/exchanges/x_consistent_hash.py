@@ -1,7 +1,7 @@
-"""The consistent-hash exchange: each message to one destination, chosen by a hash, in proportion to weights.
+"""The consistent-hash exchange: a hash sends each message to one destination, in proportion to the weights.
 
-A binding's key is its weight. Which destination a value falls to is RabbitMQ's own hash and not copied; it is stable
-and proportional here as there.
+A binding's key is its weight. The destination of a given value depends on RabbitMQ's own hash, which leveret does not
+copy. Like RabbitMQ's, its distribution is stable and proportional.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ HASH_HEADER: Final = "hash-header"
 HASH_PROPERTY: Final = "hash-property"
 HASHED_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-# What a message without the hashed value is hashed as.
+# The hash of a message without the value to be hashed.
 _NO_VALUE: Final = 0
 
 
 class ConsistentHashExchange(Exchange):
-    """Routes by a hash of the routing key, of a header or of a property."""
+    """An exchange that routes by a hash of the routing key, of a header or of a property."""
 
     __slots__ = ("_bucket_ends", "_owners")
 
     TYPE = "x-consistent-hash"
     routes_by_key_alone = False
 
-    # The ring: owner i has the buckets up to, not including, bucket_ends[i].
+    # The ring: owner i has the buckets up to, but not including, bucket_ends[i].
     _owners: list[Destination]
     _bucket_ends: list[int]
 
     @classmethod
     def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
-        """Refuse two things to hash, and a property that cannot be hashed."""
+        """Refuse a header together with a property to hash, and a property that cannot be hashed."""
         super().check_arguments(name, vhost_name, arguments, compat)
         header, hashed_property = arguments.get(HASH_HEADER), arguments.get(HASH_PROPERTY)
         if any(field is not None and field.tag != "S" for field in (header, hashed_property)):
@@ -57,7 +57,7 @@ class ConsistentHashExchange(Exchange):
             raise PreconditionFailed(f"Unsupported property: {word}")
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
-        """Refuse a key that is no weight."""
+        """Refuse a key that is not a valid weight."""
         if not _INTEGER.fullmatch(routing_key):
             raise PreconditionFailed(f"The binding key must be an integer: {binary(erlang.text(routing_key))}")
         if int(routing_key) < 1:
@@ -70,7 +70,7 @@ class ConsistentHashExchange(Exchange):
         self._bucket_ends = []
 
     def _add(self, binding: Binding) -> None:
-        # A second weight for the same destination is a binding without effect on the ring (seen on 4.3).
+        # A second binding of a destination, with another weight, does not affect the ring (seen on 4.3).
         if binding.destination in self._owners:
             return
         self._owners.append(binding.destination)
@@ -91,7 +91,7 @@ class ConsistentHashExchange(Exchange):
         return self._bucket_ends[-1] if self._bucket_ends else 0
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The one destination whose bucket the hash falls into."""
+        """Return the one destination whose bucket the hash selects."""
         if not self._owners:
             return NOWHERE
         bucket = jump_bucket(self._hash(message), self._bucket_count)

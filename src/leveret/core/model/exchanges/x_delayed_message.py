@@ -1,7 +1,7 @@
-"""The delayed-message exchange: holds a message for the time in its `x-delay` header, then routes it as another type.
+"""The delayed-message exchange: it delays a message by its `x-delay` header, then routes it as another exchange type.
 
-It is RabbitMQ's community plugin, written after its documentation. The exchange only says how long; whoever publishes
-waits that long and then routes a copy with the headers of `headers_after_delay`.
+This is RabbitMQ's community plugin, written from its documentation. The exchange only computes the delay. The virtual
+host waits and then routes a copy with the headers from `headers_after_delay`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
 
 
 class DelayedMessageExchange(Exchange):
-    """Routes as the type named by `x-delayed-type`, later."""
+    """An exchange that routes as the type named by `x-delayed-type`, after a delay."""
 
     __slots__ = ("_inner",)
 
@@ -33,12 +33,12 @@ class DelayedMessageExchange(Exchange):
     routes_by_key_alone = False
     can_delay = True
 
-    # Has the same bindings and does the routing.
+    # It has the same bindings and does the routing.
     _inner: Exchange
 
     @classmethod
     def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
-        """Refuse a missing or unknown type behind it, and what that type refuses."""
+        """Refuse a missing or unknown inner type, and arguments that the inner type refuses."""
         super().check_arguments(name, vhost_name, arguments, compat)
         word = string_of(arguments, DELAYED_TYPE)
         if word == cls.TYPE:
@@ -48,7 +48,7 @@ class DelayedMessageExchange(Exchange):
         exchanges.exchange_class(word).check_arguments(name, vhost_name, arguments, compat)
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
-        """Refuse what the type behind it refuses."""
+        """Refuse bindings that the inner type refuses."""
         self._inner.check_binding(destination, routing_key, arguments, compat)
 
     def _prepare(self) -> None:
@@ -71,15 +71,15 @@ class DelayedMessageExchange(Exchange):
         self._inner.unbind(binding.key)
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """Where the type behind it sends the message."""
+        """Return the destinations to which the inner type routes the message."""
         return self._inner.route(message)
 
     def on_bound(self, binding: Binding) -> Sequence[Routable]:
-        """What the type behind it has for a new binding."""
+        """Return the messages that the inner type has for a new binding."""
         return self._inner.on_bound(binding)
 
     def delay_us(self, message: Routable) -> int:
-        """The delay the message asks for; 0 when it asks for none that can be given."""
+        """Return the delay that the message asks for, 0 for none or an invalid one."""
         field = None if message.headers is None else message.headers.get(DELAY)
         delay_ms = None if field is None else _integer(field)
         if delay_ms is None or not 0 < delay_ms <= MAX_DELAY_MS:
@@ -88,7 +88,7 @@ class DelayedMessageExchange(Exchange):
 
 
 def headers_after_delay(headers: Table) -> Table:
-    """The headers a delayed message arrives with: `x-delay` negated."""
+    """Return the headers of a message after its delay: `x-delay` is negated."""
     field = headers.get(DELAY)
     delay_ms = None if field is None else _integer(field)
     assert delay_ms is not None, "only a message with a delay was delayed"
@@ -97,7 +97,7 @@ def headers_after_delay(headers: Table) -> Table:
 
 
 def _integer(field: Field) -> int | None:
-    """A number in any of the shapes the plugin takes."""
+    """Return a number in any of the forms that the plugin accepts, None for anything else."""
     value = field.value
     if field.tag in INTEGER_TAGS and isinstance(value, int):
         return value

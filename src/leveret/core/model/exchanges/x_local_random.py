@@ -1,6 +1,6 @@
-"""The local random exchange: as the random one, for classic queues bound with an empty key.
+"""The local random exchange: like the random one, but for classic queues bound with an empty key.
 
-Local means the queues of the node the publisher is connected to; with one node that is all of them.
+Local queues are those of the node to which the publisher is connected. With one node, all queues are local.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from leveret.core.wire.values import Table
 
 
 class LocalRandomExchange(Exchange):
-    """Routes to one of its queues, all equally likely."""
+    """An exchange that routes to one of its queues, all equally likely."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class LocalRandomExchange(Exchange):
             )
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """One queue."""
+        """Return one queue."""
         if not self.bindings:
             return NOWHERE
         return (self.dice.choice(list(self.bindings.values())).destination,)

@@ -1,6 +1,6 @@
-"""The modulus-hash exchange: each message to one destination, by a hash of its routing keys.
+"""The modulus-hash exchange: each message goes to one destination, chosen by a hash of its routing keys.
 
-Binding keys mean nothing; which hash RabbitMQ uses is not copied.
+Binding keys are ignored. leveret does not copy RabbitMQ's hash function.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from leveret.core.model.exchanges.hashing import hash_keys
 
 
 class ModulusHashExchange(Exchange):
-    """Routes to the destination numbered hash modulo count, in order of their names."""
+    """An exchange that routes to destination number hash modulo count, in order of their names."""
 
     __slots__ = ("_destinations",)
 
     TYPE = "x-modulus-hash"
 
-    # Exchanges before queues as Erlang sorts them, each once.
+    # Each destination once, exchanges before queues, as Erlang sorts them.
     _destinations: list[Destination]
 
     def _prepare(self) -> None:
@@ -36,7 +36,7 @@ class ModulusHashExchange(Exchange):
         self._destinations = sorted(distinct, key=lambda destination: (destination.is_queue, destination.name))
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """The one destination the hash points to."""
+        """Return the one destination that the hash selects."""
         if not self._destinations:
             return NOWHERE
         return (self._destinations[hash_keys(message.routing_keys) % len(self._destinations)],)

@@ -1,4 +1,4 @@
-"""The random exchange: each message to one destination, all equally likely; keys mean nothing."""
+"""The random exchange: each message goes to one destination, all equally likely; keys are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
 
 
 class RandomExchange(Exchange):
-    """Routes by a throw of the node's seeded dice."""
+    """An exchange that routes at random, by the node's seeded dice."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class RandomExchange(Exchange):
     routes_by_key_alone = False
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """One destination."""
+        """Return one destination."""
         if not self.bindings:
             return NOWHERE
         return (self.dice.choice(list(self.bindings.values())).destination,)

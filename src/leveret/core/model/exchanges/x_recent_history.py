@@ -1,4 +1,4 @@
-"""The recent-history exchange: a fanout that keeps the last messages for those who bind later."""
+"""The recent-history exchange: a fanout exchange that keeps its last messages for later bindings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_LENGTH: Final = 20
 
 
 class RecentHistoryExchange(Exchange):
-    """Routes to all its bindings and remembers what it routed."""
+    """An exchange that routes to all its bindings and remembers what it routed."""
 
     __slots__ = ("_kept",)
 
@@ -44,12 +44,12 @@ class RecentHistoryExchange(Exchange):
         self._kept = deque(maxlen=integer_of(self.arguments, LENGTH) or DEFAULT_LENGTH)
 
     def route(self, message: Routable) -> Sequence[Destination]:
-        """All destinations; the message is kept, also when there are none."""
+        """Return all destinations; keep the message, even if there are none."""
         headers = message.headers
         if headers is None or not is_true(headers, NO_STORE):
             self._kept.append(message)
         return [binding.destination for binding in self.bindings.values()]
 
     def on_bound(self, binding: Binding) -> Sequence[Routable]:
-        """The messages kept, for the one who just bound."""
+        """Return the kept messages, for the destination of the new binding."""
         return tuple(self._kept)
