@@ -55,11 +55,11 @@ def test_settings_outlive_a_restart() -> None:
     [
         ({"chanel_max": 3}, "does not have the setting 'chanel_max'; did you mean 'channel_max'"),
         ({"log.file": True}, "does not have the setting 'log.file'"),
-        ({"channel_max": "many"}, "channel_max is a whole number from 0 on, not 'many'"),
-        ({"frame_max": 100}, "frame_max is a whole number from 8192 on, not 100"),
+        ({"channel_max": "many"}, "channel_max must be a whole number of at least 0, not 'many'"),
+        ({"frame_max": 100}, "frame_max must be a whole number of at least 8192, not 100"),
         (
             {"message_interceptors.incoming.set_header_timestamp.overwrite": "no"},
-            "message_interceptors.incoming.set_header_timestamp.overwrite is True or False, not 'no'",
+            "message_interceptors.incoming.set_header_timestamp.overwrite must be True or False, not 'no'",
         ),
         ({"deprecated_features.permit.transient_nonexcl_queues": 1}, "is True or False, not 1"),
         ({"deprecated_features.permit.global_qos": False}, "leveret denies transient_nonexcl_queues on request"),

@@ -7,7 +7,7 @@ from pamqp import commands
 from pamqp.commands import Exchange, Queue
 
 from leveret import Broker, BrokerError
-from leveret.core.model import absent
+from leveret.core.model import unsupported
 from tests.protocol.peer import Frame, Peer, Server, octets, the
 
 BASIC_CREDIT = b"\x00\x3c\x00\xc8" + b"\x01c" + b"\x00\x00\x00\x01" + b"\x00"
@@ -34,18 +34,18 @@ def declared(frame: Frame) -> bytes:
     return octets(1, frame)
 
 
-@pytest.mark.parametrize("exchange_type", absent.EXCHANGE_TYPES)
+@pytest.mark.parametrize("exchange_type", unsupported.EXCHANGE_TYPES)
 def test_an_exchange_type_of_a_plugin_is_named(peer: Peer, exchange_type: str) -> None:
     close = close_after(peer, declared(Exchange.Declare(exchange="x", exchange_type=exchange_type)))
 
-    assert close == named(f"exchange type '{exchange_type}' (plugin {absent.EXCHANGE_TYPES[exchange_type]})")
+    assert close == named(f"exchange type '{exchange_type}' (plugin {unsupported.EXCHANGE_TYPES[exchange_type]})")
 
 
-@pytest.mark.parametrize("argument", absent.QUEUE_ARGUMENTS)
+@pytest.mark.parametrize("argument", unsupported.QUEUE_ARGUMENTS)
 def test_a_queue_argument_of_a_plugin_is_named(peer: Peer, argument: str) -> None:
     close = close_after(peer, declared(Queue.Declare(queue="q", durable=True, arguments={argument: True})))
 
-    assert close == named(f"queue argument '{argument}' (plugin {absent.QUEUE_ARGUMENTS[argument]})")
+    assert close == named(f"queue argument '{argument}' (plugin {unsupported.QUEUE_ARGUMENTS[argument]})")
 
 
 def test_basic_credit_is_named_where_the_version_has_it() -> None:

@@ -13,7 +13,7 @@ import pytest
 import leveret.features
 from leveret.broker import PLUGINS
 from leveret.core.compat import PERMITTED
-from leveret.core.model import absent, policy_keys
+from leveret.core.model import policy_keys, unsupported
 from leveret.core.model.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
@@ -27,9 +27,9 @@ METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_ID
 COUNT_ANEW = "python -m tests.features.count makes scenarios.json and docs/features.md anew"
 
 HAS_ROWS: dict[str, Iterable[str]] = {
-    "Exchange types": (*EXCHANGE_TYPES, *absent.EXCHANGE_TYPES),
+    "Exchange types": (*EXCHANGE_TYPES, *unsupported.EXCHANGE_TYPES),
     "Queue types": QUEUE_TYPES,
-    "Queue arguments": (*QUEUE_ARGUMENTS, *absent.QUEUE_ARGUMENTS),
+    "Queue arguments": (*QUEUE_ARGUMENTS, *unsupported.QUEUE_ARGUMENTS),
     "Consumer arguments": CONSUMER_ARGUMENTS,
     "Policy keys": policy_keys._KEYS,
     "Login": (*MECHANISMS, "EXTERNAL"),

@@ -157,7 +157,7 @@ def test_a_restart_shuts_down_every_connection(world: World) -> None:
     world.node.restart()
 
     text = "shut down CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
-    assert [peer.told for peer in peers] == [[text], [text]]
+    assert [peer.notices for peer in peers] == [[text], [text]]
 
 
 def test_time_to_live_goes_on_over_a_restart(world: World) -> None:
@@ -177,7 +177,7 @@ def test_deleting_a_vhost_shuts_down_its_connections_and_no_others(world: World)
 
     world.node.delete_vhost("doomed")
 
-    assert (here.told, there.told) == ([], ["shut down CONNECTION_FORCED - vhost 'doomed' is deleted"])
+    assert (here.notices, there.notices) == ([], ["shut down CONNECTION_FORCED - vhost 'doomed' is deleted"])
     assert list(world.node.vhosts) == ["/"]
 
 
@@ -202,10 +202,10 @@ def test_the_last_alarm_that_clears_unblocks(world: World) -> None:
     reason = world.node.alarm_reason()
 
     world.node.clear_alarm("disk")
-    after_one = list(peer.told)
+    after_one = list(peer.notices)
     world.node.clear_alarm("memory")
 
-    assert (reason, after_one, peer.told) == ("low on disk & memory", [], ["unblocked"])
+    assert (reason, after_one, peer.notices) == ("low on disk & memory", [], ["unblocked"])
 
 
 def test_clearing_an_alarm_that_is_not_on_is_fine(world: World) -> None:

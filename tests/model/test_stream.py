@@ -9,7 +9,7 @@ import pytest
 
 from leveret.core.model.errors import NotImplementedByBroker, PreconditionFailed
 from leveret.core.wire.values import Field
-from tests.model.reading import read, settle, stream
+from tests.model.streams import read, settle, stream
 from tests.model.world import Inbox, World, bodies, consume, headers_of, inbox
 
 

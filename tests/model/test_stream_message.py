@@ -6,7 +6,7 @@ import pytest
 
 from leveret.core.model.errors import InternalRefusal
 from leveret.core.wire.values import Field
-from tests.model.reading import read, settle, stream
+from tests.model.streams import read, settle, stream
 from tests.model.world import World, headers_of, inbox
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.core.model.policy import Policy
 from leveret.core.model.queue import Queue
-from tests.model.reading import read, settle, stream
+from tests.model.streams import read, settle, stream
 from tests.model.world import MINUTE, SECOND, World, bodies, inbox
 
 

@@ -12,7 +12,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges import Exchange, make_exchange
-from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, reached, words
+from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, matching_nodes, words
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
@@ -149,7 +149,7 @@ def test_many_hashes_do_not_multiply_the_work() -> None:
     topic, _ = bound(".".join(["#", "a"] * 20))
     assert isinstance(topic, TopicExchange)
 
-    places = list(reached(topic._root, ["a"] * 60))
+    places = list(matching_nodes(topic._root, ["a"] * 60))
 
     assert len(places) <= 41
 

@@ -25,7 +25,7 @@ MINUTE = 60 * SECOND
 
 
 class Inbox(list[QueueEntry]):
-    """A subscriber: what it is handed it keeps, and it notes what it is told of cancellations."""
+    """A subscriber: what it is handed it keeps, and it notes what it is notices of cancellations."""
 
     is_limited = False
 
@@ -51,25 +51,25 @@ class Inbox(list[QueueEntry]):
 
 
 class Peer:
-    """A connection that notes what it is told."""
+    """A connection that notes what it is notices."""
 
     def __init__(self, number: int = 1, user: str = "guest", vhost_name: str = "/") -> None:
         self.number = number
         self.user = user
         self.vhost_name = vhost_name
-        self.told: list[str] = []
+        self.notices: list[str] = []
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
-        self.told.append(f"refused {error.reply_text}")
+        self.notices.append(f"refused {error.reply_text}")
 
     def block(self, reason: str) -> None:
-        self.told.append(f"blocked {reason}")
+        self.notices.append(f"blocked {reason}")
 
     def unblock(self) -> None:
-        self.told.append("unblocked")
+        self.notices.append("unblocked")
 
     def shut_down(self, error: AmqpError) -> None:
-        self.told.append(f"shut down {error.reply_text}")
+        self.notices.append(f"shut down {error.reply_text}")
 
 
 class World:

@@ -7,7 +7,7 @@ import random
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 
-from tests.properties.roads import outcome
+from tests.properties.fast_paths import outcome
 from tests.protocol.peer import declare, octets, publish_octets
 
 PLAIN, CONFIRMED, TRANSACTED = 1, 2, 3

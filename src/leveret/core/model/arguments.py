@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeGuard
 
 from leveret.core.compat import Compat
-from leveret.core.model.age import age_us
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
+from leveret.core.model.stream_age import age_us
 from leveret.core.wire import erlang
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
@@ -412,9 +412,9 @@ def refuse_unknown_to_type(
     for name in sorted(name for name, _ in arguments):
         if name not in QUEUE_ARGUMENTS:
             # Rare: imported only for a declaration with an unknown argument.
-            from leveret.core.model import absent
+            from leveret.core.model import unsupported
 
-            absent.refuse_queue_argument(name)
+            unsupported.refuse_queue_argument(name)
         elif name not in known and name not in lenient:
             raise PreconditionFailed(f"invalid arg '{name}' for {place} of queue type {erlang_type}")
 

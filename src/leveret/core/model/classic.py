@@ -84,11 +84,11 @@ class ClassicQueue(Queue):
         self.ready.append_message(message, copy, node.now)
         return True
 
-    def forget_failed_deaths(self, entry: QueueEntry) -> None:
+    def reset_redelivered(self, entry: QueueEntry) -> None:
         """Clear the flag: the queue never stored the message, so it is not redelivered."""
         entry.redelivered = False
 
-    def may_be_head(self, entry: QueueEntry) -> bool:
+    def checks_age_of(self, entry: QueueEntry) -> bool:
         """Return whether the age of an entry that has just arrived is checked.
 
         RabbitMQ's classic queue checks only when the entry is alone. A later entry of higher priority goes to the front
@@ -132,7 +132,7 @@ class ClassicQueue(Queue):
             self.expire_heads()
         return entry
 
-    def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Take back every returned entry."""
         self.tap_copy(events.REQUEUED, entry, reason)
         return True

@@ -37,7 +37,7 @@ def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
     exchange_name = queue.settings.dead_letter_exchange
     if exchange_name is None:
         return False
-    if queue.dead_letters_surely(entry, reason, exchange_name):
+    if queue.dead_letter_at_least_once(entry, reason, exchange_name):
         return True
     exchange = queue.vhost.exchanges.get(exchange_name)
     if exchange is None:

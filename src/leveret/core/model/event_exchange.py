@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.model.erlang_terms import term
 from leveret.core.model.message import PERSISTENT, Message
 from leveret.core.model.node_settings import NODE_NAME
-from leveret.core.model.terms import term
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
@@ -34,7 +34,7 @@ _OF_TLS: Final = (
     *("peer_cert_issuer", "peer_cert_serial_number", "peer_cert_subject", "peer_cert_validity"),
     *("ssl_cipher", "ssl_hash", "ssl_key_exchange", "ssl_protocol"),
 )
-_BY_NOBODY: Final = ("connection.closed", "user.authentication.success", "user.authentication.failure")
+_WITHOUT_USER: Final = ("connection.closed", "user.authentication.success", "user.authentication.failure")
 
 # Vhost and name; vhost, source, kind and name of the destination, routing key, arguments; connection and channel.
 _Place = tuple[str, str]
@@ -45,7 +45,7 @@ _Channel = tuple[int, int]
 class EventExchange:
     """The event exchange of one node."""
 
-    __slots__ = ("_connections", "_consumers", "_exchanges", "_links", "_next", "_node", "_queues", "_told")
+    __slots__ = ("_connections", "_consumers", "_exchanges", "_handlers", "_links", "_next", "_node", "_queues")
 
     def __init__(self, node: Node) -> None:
         """Declare the exchange and start to listen."""
@@ -57,7 +57,7 @@ class EventExchange:
         # The connections, and the consumers by channel. Closing a connection closes its channels and their consumers.
         self._connections: dict[int, ConnectionPort] = {}
         self._consumers: dict[_Channel, dict[str, str]] = {}
-        self._told: dict[str, Callable[[Event], None]] = {
+        self._handlers: dict[str, Callable[[Event], None]] = {
             events.QUEUE_DECLARE: self._queue_declared,
             events.QUEUE_DELETE: self._queue_deleted,
             events.EXCHANGE_DECLARE: self._exchange_declared,
@@ -81,9 +81,9 @@ class EventExchange:
         """Pass an event of the core on, and publish it if RabbitMQ does."""
         if self._next is not None:
             self._next(raw)
-        tell = self._told.get(str(raw[0]))
-        if tell is not None:
-            tell(Event(raw))
+        handler = self._handlers.get(str(raw[0]))
+        if handler is not None:
+            handler(Event(raw))
 
     def emit(self, event: str, details: Mapping[str, object]) -> None:
         """Publish an event. It names the operator as its user unless the details name another."""
@@ -92,10 +92,10 @@ class EventExchange:
         if host is None or exchange is None:
             return
         now = self._node.now
-        told = {**details, "timestamp_in_ms": now // 1000}
-        if event not in _BY_NOBODY:
-            told.setdefault("user_who_performed_action", OPERATOR)
-        headers = Table(tuple((name, _field(told[name])) for name in sorted(told)))
+        fields = {**details, "timestamp_in_ms": now // 1000}
+        if event not in _WITHOUT_USER:
+            fields.setdefault("user_who_performed_action", OPERATOR)
+        headers = Table(tuple((name, _field(fields[name])) for name in sorted(fields)))
         properties = Properties(headers=headers, delivery_mode=PERSISTENT, timestamp=now // 1_000_000)
         message = Message(self._node.new_message_id(), NAME, event, properties, properties.encode(), b"", (event,))
 
@@ -107,7 +107,7 @@ class EventExchange:
     def vhost_created(self, vhost: VirtualHost) -> None:
         """Publish a new virtual host and its predeclared exchanges."""
         for exchange in vhost.exchanges.values():
-            self._tell_exchange(vhost.name, exchange.name, OPERATOR)
+            self._emit_exchange_created(vhost.name, exchange.name, OPERATOR)
         self.emit(
             "vhost.created",
             {
@@ -162,9 +162,9 @@ class EventExchange:
 
     def _exchange_declared(self, event: Event) -> None:
         if (event.vhost, event.exchange) not in self._exchanges:
-            self._tell_exchange(event.vhost, event.exchange, self._user_of(event))
+            self._emit_exchange_created(event.vhost, event.exchange, self._user_of(event))
 
-    def _tell_exchange(self, vhost: str, name: str, user: str) -> None:
+    def _emit_exchange_created(self, vhost: str, name: str, user: str) -> None:
         self._exchanges[vhost, name] = None
         exchange = self._node.vhosts[vhost].exchanges[name]
         self.emit(
@@ -196,19 +196,19 @@ class EventExchange:
         link = _link(event)
         if link not in self._links:
             self._links[link] = None
-            self._tell_link("binding.created", link, self._user_of(event))
+            self._emit_link("binding.created", link, self._user_of(event))
 
     def _unbound(self, event: Event) -> None:
         link = _link(event)
         if self._links.pop(link, link) is None:
-            self._tell_link("binding.deleted", link, self._user_of(event))
+            self._emit_link("binding.deleted", link, self._user_of(event))
 
     def _forget_links(self, is_gone: Callable[[_Link], bool]) -> None:
         for link in [link for link in self._links if is_gone(link)]:
             del self._links[link]
-            self._tell_link("binding.deleted", link, BROKER)
+            self._emit_link("binding.deleted", link, BROKER)
 
-    def _tell_link(self, event: str, link: _Link, user: str) -> None:
+    def _emit_link(self, event: str, link: _Link, user: str) -> None:
         vhost, source, kind, destination, routing_key, arguments = link
         details = {
             "vhost": vhost,

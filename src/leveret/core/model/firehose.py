@@ -97,13 +97,13 @@ class Firehose:
             *last,
         )
         table = Table(headers)
-        told = Properties(headers=table.sorted_unique() if vhost.node.compat.sorts_header_keys else table)
+        sent = Properties(headers=table.sorted_unique() if vhost.node.compat.sorts_header_keys else table)
         copy = Message(
             vhost.node.new_message_id(),
             NAME,
             routing_key,
-            told,
-            told.encode(),
+            sent,
+            sent.encode(),
             message.body,
             (routing_key,),
         )

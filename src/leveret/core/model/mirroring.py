@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from leveret.core.model.terms import binary
+from leveret.core.model.erlang_terms import binary
 
 KEYS: Final = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),

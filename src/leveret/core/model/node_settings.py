@@ -46,9 +46,9 @@ class NodeSettings(NamedTuple):
 
         Raises ValueError for an invalid value and KeyError for an unknown name.
         """
-        strange = next((name for name in lines if name not in names()), None)
-        if strange is not None:
-            raise KeyError(strange)
+        unknown = next((name for name in lines if name not in names()), None)
+        if unknown is not None:
+            raise KeyError(unknown)
         numbers = {name: _number(name, value) for name, value in lines.items() if name not in _DOTTED}
         switches = {_DOTTED[name]: _boolean(name, value) for name, value in lines.items() if name in _DOTTED}
         given = {**cls._field_defaults, **numbers, **switches}
@@ -71,11 +71,11 @@ def _number(name: str, value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < _MINIMUM.get(name, 0):
         least = _MINIMUM.get(name, 0)
-        raise ValueError(f"{name} is a whole number from {least} on, not {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return value
 
 
 def _boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} is True or False, not {value!r}")
+        raise ValueError(f"{name} must be True or False, not {value!r}")
     return value

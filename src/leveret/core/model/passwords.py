@@ -19,19 +19,19 @@ _SALT_SIZE: Final = 4
 class PasswordHash(NamedTuple):
     """The salted hash of one password."""
 
-    octets: bytes
+    salted_digest: bytes
     algorithm: str = DEFAULT_ALGORITHM
 
     @classmethod
     def of(cls, password: str, *, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
         """Return the hash of a password."""
-        return cls(salt + _digest(algorithm, salt + _octets(password)), algorithm)
+        return cls(salt + _digest(algorithm, salt + _encoded(password)), algorithm)
 
     @classmethod
     def from_text(cls, text: str, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
         """Return the hash that definitions write as this text. Raises ValueError if text or algorithm is invalid."""
         if algorithm not in ALGORITHMS:
-            raise ValueError(f"{algorithm!r} is none of {', '.join(ALGORITHMS)}")
+            raise ValueError(f"unknown hashing algorithm {algorithm!r}; expected one of {', '.join(ALGORITHMS)}")
         try:
             return cls(base64.b64decode(text, validate=True), algorithm)
         except binascii.Error as error:
@@ -40,19 +40,19 @@ class PasswordHash(NamedTuple):
     @property
     def text(self) -> str:
         """The hash as definitions write it."""
-        return base64.b64encode(self.octets).decode()
+        return base64.b64encode(self.salted_digest).decode()
 
     def matches(self, password: str) -> bool:
         """Return whether this is the hash of the password."""
-        salt, digest = self.octets[:_SALT_SIZE], self.octets[_SALT_SIZE:]
-        return digest == _digest(self.algorithm, salt + _octets(password))
+        salt, digest = self.salted_digest[:_SALT_SIZE], self.salted_digest[_SALT_SIZE:]
+        return digest == _digest(self.algorithm, salt + _encoded(password))
 
 
-def _digest(algorithm: str, octets: bytes) -> bytes:
+def _digest(algorithm: str, data: bytes) -> bytes:
     import hashlib
 
-    return hashlib.new(algorithm.removeprefix(_PREFIX), octets).digest()
+    return hashlib.new(algorithm.removeprefix(_PREFIX), data).digest()
 
 
-def _octets(password: str) -> bytes:
+def _encoded(password: str) -> bytes:
     return password.encode("utf-8", "surrogateescape")

@@ -125,11 +125,11 @@ class Policies:
 
     def effective_for_queue(self, name: str, queue_type: str) -> Definition:
         """Return the combined definition of the policies that apply to a queue."""
-        return united(*self.for_queue(name, queue_type))
+        return combined(*self.for_queue(name, queue_type))
 
     def effective_for_exchange(self, name: str) -> Definition:
         """Return the combined definition of the policies that apply to an exchange."""
-        return united(*self.for_exchange(name))
+        return combined(*self.for_exchange(name))
 
 
 def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
@@ -147,7 +147,7 @@ def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
         raise PolicyInvalid("\n".join(found))
 
 
-def united(policy: Policy | None, operator_policy: Policy | None) -> Definition:
+def combined(policy: Policy | None, operator_policy: Policy | None) -> Definition:
     """Return the combined definition of both; if both have a key, its merge rule decides."""
     if policy is None or operator_policy is None:
         only = policy or operator_policy

@@ -11,7 +11,7 @@ from typing import Final
 
 from leveret.core.model import mirroring
 from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
-from leveret.core.model.terms import binary
+from leveret.core.model.erlang_terms import binary
 from leveret.core.wire import erlang
 
 # Keys that match no queue argument. All others are in the rows of `arguments.QUEUE_ARGUMENTS`.

@@ -78,8 +78,8 @@ class Queue(StoredQueue):
         entry = QueueEntry(message, copy, copy, node.now)
         if message.failed_delivery_count:
             entry.delivery_count = message.failed_delivery_count
-            said = node.compat.redelivered_after_rejected_death
-            entry.redelivered = said in ("everywhere", f"in_{self.type.name}")
+            redelivered_in = node.compat.redelivered_after_rejected_death
+            entry.redelivered = redelivered_in in ("everywhere", f"in_{self.type.name}")
         return entry
 
     def priority_of(self, message: Message) -> int:
@@ -101,12 +101,12 @@ class Queue(StoredQueue):
             consumer = self.ring.take()
             if consumer is not None:
                 # It goes straight to a waiting consumer: limits and a TTL of 0 do not apply (seen on 4.3).
-                self.forget_failed_deaths(entry)
+                self.reset_redelivered(entry)
                 self.hand_out(entry, consumer)
                 return True
         self.ready.append(entry)
         has_new_head = settings.is_dropping and self.drop_from_head()
-        if has_new_head or (entry.expires_at is not None and self.may_be_head(entry)):
+        if has_new_head or (entry.expires_at is not None and self.checks_age_of(entry)):
             self.expire_heads()
         return True
 
@@ -119,11 +119,11 @@ class Queue(StoredQueue):
             ttl_us = own_us if ttl_us is None else min(ttl_us, own_us)
         return None if ttl_us is None else now + ttl_us
 
-    def forget_failed_deaths(self, entry: QueueEntry) -> None:
+    def reset_redelivered(self, entry: QueueEntry) -> None:
         """Decide whether an entry that goes straight to a consumer counts as redelivered."""
         raise NotImplementedError
 
-    def may_be_head(self, entry: QueueEntry) -> bool:
+    def checks_age_of(self, entry: QueueEntry) -> bool:
         """Return whether the age of an entry that has just arrived is checked."""
         raise NotImplementedError
 
@@ -238,7 +238,7 @@ class Queue(StoredQueue):
             entry.redelivered = True
             entry.acquired_count += 1
             entry.delivery_count += is_failure
-            if self.takes_back(entry, reason, is_failure=is_failure):
+            if self.take_back(entry, reason, is_failure=is_failure):
                 returned.append(entry)
         self.ready.put_back(returned)
         if not self.is_held:
@@ -248,7 +248,7 @@ class Queue(StoredQueue):
         """Apply limits and deadlines to what came back, and hand out the rest."""
         raise NotImplementedError
 
-    def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Return whether a returned entry becomes ready at once; if not, the queue type has dealt with it."""
         raise NotImplementedError
 
@@ -261,13 +261,13 @@ class Queue(StoredQueue):
             consumer.unacked_count -= 1
             assert consumer.unacked_count >= 0, f"a delivery of {consumer.tag} was settled twice"
             if consumer.is_cancelled:
-                self.widen_namesake(consumer)
+                self.raise_limit_of_namesake(consumer)
             elif not consumer.is_active:
-                self.replace_active(consumer)
+                self.continue_handover(consumer)
             elif not consumer.is_in_ring and consumer.has_room():
                 self.ring.add(consumer)
 
-    def widen_namesake(self, gone: Consumer) -> None:
+    def raise_limit_of_namesake(self, gone: Consumer) -> None:
         """Let the consumer with the tag of a cancelled one hold one more delivery, permanently.
 
         A classic queue keeps a consumer's limit by channel and tag, and each settlement raises it by one
@@ -278,7 +278,7 @@ class Queue(StoredQueue):
                 consumer.limit += 1
                 self.ring_if_room(consumer)
 
-    def replace_active(self, consumer: Consumer) -> None:
+    def continue_handover(self, consumer: Consumer) -> None:
         """Continue a handover once an inactive consumer has settled a delivery."""
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
@@ -368,7 +368,7 @@ class Queue(StoredQueue):
             self.expire_heads()
         self.watch_disuse()
 
-    def used(self) -> None:
+    def on_declared(self) -> None:
         """Restart the clock of x-expires, because the queue was declared."""
         self.watch_disuse()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.model import arguments as checks
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.queue_types import QUEUE_TYPES, QueueType, asked_for
+from leveret.core.model.queue_types import QUEUE_TYPES, QueueType, requested_type
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"
 # The arguments of a declaration that gave none, with the type filled in.
-_SAID: Final = {name: Table((("x-queue-type", Field("S", name.encode())),)) for name in QUEUE_TYPES}
+_TYPED: Final = {name: Table((("x-queue-type", Field("S", name.encode())),)) for name in QUEUE_TYPES}
 
 
 class QueueDeclaration(NamedTuple):
@@ -39,8 +39,8 @@ class QueueDeclaration(NamedTuple):
         if not self._leaves_type_open(vhost):
             return self
         name = self._default_type(vhost)
-        said = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _SAID[name]
-        return self._replace(arguments=said)
+        typed = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _TYPED[name]
+        return self._replace(arguments=typed)
 
     def type_in(self, vhost: VirtualHostPort) -> str:
         """Return the type that the declaration requests in this vhost, by default or explicitly; it may not exist."""
@@ -90,7 +90,7 @@ class QueueDeclaration(NamedTuple):
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)
             rights("write", "exchange", dead_letter_exchange)
-        queue_type = asked_for(self.arguments, place)
+        queue_type = requested_type(self.arguments, place)
         known = queue_type.known_arguments(compat)
         checks.refuse_invalid_values(self.arguments, place, known, compat)
         checks.refuse_unknown_to_type(self.arguments, place, known, queue_type.erlang_name, compat)
@@ -110,8 +110,8 @@ class QueueDeclaration(NamedTuple):
             ("exclusive-owner", self.exclusive),
             ("non-durable", not self.durable),
         )
-        for flaw, is_there in flaws:
-            if is_there:
+        for flaw, is_set in flaws:
+            if is_set:
                 raise PreconditionFailed(f"invalid property '{flaw}' for {place}")
 
     def _refuse_denied_features(self, vhost: VirtualHostPort, queue_type: QueueType) -> None:

@@ -92,7 +92,7 @@ QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, Q
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
 
 
-def asked_for(arguments: Table, place: str) -> QueueType:
+def requested_type(arguments: Table, place: str) -> QueueType:
     """Return the queue type that the arguments request, classic by default.
 
     RabbitMQ checks the type before the other arguments. Raises PreconditionFailed for an unknown type.

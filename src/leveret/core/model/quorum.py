@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model import dead_letter
+from leveret.core.model.at_least_once import PendingLetter
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.publishers import Publishers
 from leveret.core.model.queue import Queue
 from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.model.reject_publish import Publishers
 from leveret.core.model.stored_queue import QueueSpec
-from leveret.core.model.sure_letter import SureLetter
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 
@@ -37,18 +37,18 @@ class QuorumQueue(Queue):
 
     edits_deliveries = True
     returns_by_consumer = True
-    chooses_publishers = True
+    can_refuse_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
     settles_first_at_commit = True
 
-    __slots__ = ("__weakref__", "delayed", "dying", "publishers")
+    __slots__ = ("__weakref__", "delayed", "pending_letters", "publishers")
 
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
         # Entries that wait for a delayed retry, by copy.
         self.delayed: dict[int, tuple[QueueEntry, Timer]] = {}
         # Dead letters that have not reached all their targets, by copy (at-least-once dead-lettering).
-        self.dying: dict[int, SureLetter] = {}
+        self.pending_letters: dict[int, PendingLetter] = {}
         self.publishers = Publishers(self)
 
     def make_ready(self) -> Ready:
@@ -87,10 +87,10 @@ class QuorumQueue(Queue):
             self.publishers.stop_if_full()
         return is_taken
 
-    def forget_failed_deaths(self, entry: QueueEntry) -> None:
+    def reset_redelivered(self, entry: QueueEntry) -> None:
         """Keep the flag: a quorum queue stores a message before any consumer gets it."""
 
-    def may_be_head(self, entry: QueueEntry) -> bool:
+    def checks_age_of(self, entry: QueueEntry) -> bool:
         """Check the age of every entry that arrives."""
         return True
 
@@ -153,9 +153,9 @@ class QuorumQueue(Queue):
         if not self.is_deleted:
             self.expire_heads()
 
-    def takes_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
         """Give up entries that failed too often, and hold back those to be retried later."""
-        self.publishers.let_go_on()
+        self.publishers.resume_if_low()
         limit = self.delivery_limit
         if limit is not None and entry.delivery_count > limit:
             if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
@@ -181,7 +181,7 @@ class QuorumQueue(Queue):
         if self.settings.is_refusing:
             self.publishers.stop_if_full()
 
-    def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
+    def dead_letter_at_least_once(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
         """Keep a dying message until its targets have taken it, if the strategy is at-least-once.
 
         RabbitMQ applies that strategy only together with overflow reject-publish.
@@ -189,7 +189,9 @@ class QuorumQueue(Queue):
         settings = self.settings
         if settings.dead_letter_strategy != "at-least-once" or settings.overflow != "reject-publish":
             return False
-        letter = self.dying[entry.copy] = SureLetter(self, self.dying, entry, reason, exchange_name)
+        letter = self.pending_letters[entry.copy] = PendingLetter(
+            self, self.pending_letters, entry, reason, exchange_name
+        )
         self.node.work.append(letter.attempt)
         return True
 
@@ -216,7 +218,7 @@ class QuorumQueue(Queue):
 
     def _retry(self, entry: QueueEntry) -> None:
         del self.delayed[entry.copy]
-        self.publishers.let_go_on()
+        self.publishers.resume_if_low()
         self.ready.put_back([entry])
         self.tidy_returns()
 
@@ -243,8 +245,8 @@ class QuorumQueue(Queue):
 
     def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         """Refuse the conditions of queue.delete, in any state of the queue."""
-        for flag, is_there in (("if-unused", if_unused), ("if-empty", if_empty)):
-            if is_there:
+        for flag, is_set in (("if-unused", if_unused), ("if-empty", if_empty)):
+            if is_set:
                 text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
                 raise NotImplementedByBroker(f"cannot delete {self.place}. {text}")
 
@@ -262,9 +264,9 @@ class QuorumQueue(Queue):
             # Until then no consumer gets a new delivery.
             active.is_active = False
             self.ring.remove(active)
-            self.replace_active(active)
+            self.continue_handover(active)
 
-    def replace_active(self, consumer: Consumer) -> None:
+    def continue_handover(self, consumer: Consumer) -> None:
         """Hand over to the highest priority once the outgoing consumer has settled its deliveries."""
         if consumer is self.active_consumer and not consumer.is_active and not consumer.unacked_count:
             self.activate_next()
@@ -297,7 +299,7 @@ class QuorumQueue(Queue):
     def closed(self) -> int:
         """Drop everything, including entries that wait for a retry, which delete-ok does not count (seen on 4.3)."""
         self._forget_delayed("queue_deleted")
-        for letter in self.dying.values():
+        for letter in self.pending_letters.values():
             letter.give_up()
-        self.dying.clear()
+        self.pending_letters.clear()
         return super().closed()

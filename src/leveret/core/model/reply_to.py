@@ -24,7 +24,7 @@ class ReplyQueue:
 
     is_queue = True
     type_name = "volatile"
-    chooses_publishers = False
+    can_refuse_publishers = False
     settles_first_at_commit = False
 
     __slots__ = ("_vhost", "name", "target")

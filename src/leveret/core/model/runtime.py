@@ -107,4 +107,4 @@ class Runtime:
             if not work:
                 return
             work.popleft()()
-        raise AssertionError("work caused work without end")
+        raise AssertionError(f"leveret is looping: there is work left after {WORK_LIMIT:,} steps")

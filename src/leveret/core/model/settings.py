@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from leveret.core.model.age import age_us
 from leveret.core.model.arguments import QUEUE_ARGUMENTS, is_integer, is_true
+from leveret.core.model.stream_age import age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class StoredQueue:
     # Whether the deliveries of a closed channel return consumer by consumer, not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
     # Whether it may refuse a publisher, independent of the message (`refuses_publisher`).
-    chooses_publishers: ClassVar[bool] = False
+    can_refuse_publishers: ClassVar[bool] = False
     # Whether a commit settles deliveries there before it publishes.
     settles_first_at_commit: ClassVar[bool] = False
     # Whether a commit acknowledges deliveries there before it publishes, and settles the others after.
@@ -148,7 +148,7 @@ class StoredQueue:
         """Return encoded properties to deliver instead of the message's own, None to deliver its own."""
         return None
 
-    def dead_letters_surely(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
+    def dead_letter_at_least_once(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
         """Take over the dead-lettering of a message until it has arrived; return False if the type does not."""
         return False
 
@@ -230,7 +230,7 @@ class StoredQueue:
         """Drop what does not survive a restart of the node."""
         raise NotImplementedError
 
-    def used(self) -> None:
+    def on_declared(self) -> None:
         """Take note that the queue was declared."""
 
     def tap_copy(self, kind: str, entry: QueueEntry, *fields: object) -> None:

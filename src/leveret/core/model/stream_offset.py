@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.age import age_us
 from leveret.core.model.arguments import INTEGER_TAGS
+from leveret.core.model.erlang_terms import binary
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.terms import binary
+from leveret.core.model.stream_age import age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:

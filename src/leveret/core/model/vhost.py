@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 # The numbers of the connection and channel that caused a change; None if the test or the broker itself caused it.
 Origin = tuple[int | None, int | None]
-NOBODY: Final[Origin] = (None, None)
+NO_CLIENT: Final[Origin] = (None, None)
 
 
 class Published(NamedTuple):
@@ -151,7 +151,7 @@ class VirtualHost:
         internal: bool = False,
         arguments: Table = Table.EMPTY,
         rights: Rights | None = None,
-        origin: Origin = NOBODY,
+        origin: Origin = NO_CLIENT,
     ) -> Exchange:
         """Return the exchange with this name, creating it if needed. Raises AmqpError if RabbitMQ refuses this."""
         known = self.exchanges.get(name)
@@ -209,7 +209,7 @@ class VirtualHost:
         """Add a topic exchange to which only the broker publishes."""
         self._add_exchange(name, "topic", durable=True, internal=True)
 
-    def delete_exchange(self, name: str, *, if_unused: bool = False, origin: Origin = NOBODY) -> None:
+    def delete_exchange(self, name: str, *, if_unused: bool = False, origin: Origin = NO_CLIENT) -> None:
         """Delete an exchange and its bindings, if it exists. Raises AmqpError if RabbitMQ refuses the deletion."""
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
@@ -220,7 +220,7 @@ class VirtualHost:
             raise PreconditionFailed(f"exchange '{name}' in vhost '{self.name}' in use")
         self._remove_exchange(exchange, origin)
 
-    def _remove_exchange(self, exchange: Exchange, origin: Origin = NOBODY) -> None:
+    def _remove_exchange(self, exchange: Exchange, origin: Origin = NO_CLIENT) -> None:
         # An auto-delete exchange that loses its last binding is deleted too, and so on. The list avoids recursion.
         doomed = [exchange]
         while doomed:
@@ -239,7 +239,7 @@ class VirtualHost:
         destination: Destination,
         routing_key: str,
         arguments: Table = Table.EMPTY,
-        origin: Origin = NOBODY,
+        origin: Origin = NO_CLIENT,
     ) -> None:
         """Bind a queue or an exchange to an exchange. A binding that exists already stays as it is.
 
@@ -262,7 +262,7 @@ class VirtualHost:
         destination: Destination,
         routing_key: str,
         arguments: Table = Table.EMPTY,
-        origin: Origin = NOBODY,
+        origin: Origin = NO_CLIENT,
     ) -> None:
         """Remove the binding with exactly this key and these arguments, if it exists."""
         binding = source.bindings.get(binding_key(destination, routing_key, arguments))
@@ -316,7 +316,7 @@ class VirtualHost:
         arguments: Table = Table.EMPTY,
         connection: ConnectionPort | None = None,
         rights: Rights | None = None,
-        origin: Origin = NOBODY,
+        origin: Origin = NO_CLIENT,
     ) -> StoredQueue:
         """Return the queue with this name, creating it if needed. If `name` is empty, the node generates one.
 
@@ -329,7 +329,7 @@ class VirtualHost:
         else:
             queue.refuse_others(connection)
             wanted.refuse_unless_equivalent(queue)
-        queue.used()
+        queue.on_declared()
         self._tap(events.QUEUE_DECLARE, origin, queue.name, queue.arguments)
         return queue
 
@@ -364,7 +364,7 @@ class VirtualHost:
         if_unused: bool = False,
         if_empty: bool = False,
         connection: ConnectionPort | None = None,
-        origin: Origin = NOBODY,
+        origin: Origin = NO_CLIENT,
     ) -> int:
         """Delete a queue; return how many ready messages were lost, 0 for a missing queue.
 
@@ -377,7 +377,7 @@ class VirtualHost:
         queue.refuse_delete(if_unused=if_unused, if_empty=if_empty)
         return self.remove_queue(queue, None, origin)
 
-    def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NOBODY) -> int:
+    def remove_queue(self, queue: StoredQueue, reason: str | None, origin: Origin = NO_CLIENT) -> int:
         """Remove a queue and its bindings; return how many ready messages were lost."""
         if queue.is_deleted:
             return 0
@@ -417,7 +417,7 @@ class VirtualHost:
         """Enqueue a routed message in all its queues. Hot: once per published message."""
         is_refused = False
         for queue in queues:
-            if queue.chooses_publishers and queue.refuses_publisher(publisher):
+            if queue.can_refuse_publishers and queue.refuses_publisher(publisher):
                 is_refused = True
                 continue
             if not queue.enqueue(message):

@@ -122,9 +122,9 @@ def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
         method = decode(payload)
     except CommandInvalid as error:
         if error.method_id == _BASIC_CREDIT and channel.node.compat.has_basic_credit:
-            from leveret.core.model import absent
+            from leveret.core.model import unsupported
 
-            raise absent.refusal("basic.credit").at(_BASIC_CREDIT) from None
+            raise unsupported.refusal("basic.credit").at(_BASIC_CREDIT) from None
         raise
     if not isinstance(method, BasicPublish):
         raise CommandInvalid("unimplemented method").at(method.ID)

@@ -73,9 +73,9 @@ def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
     """Return the class of a type. Raises AmqpError for a type that this version of RabbitMQ does not know."""
     if type_name in EXCHANGE_TYPES and type_name not in compat.missing_exchange_types:
         return exchange_class(type_name)
-    from leveret.core.model import absent
+    from leveret.core.model import unsupported
 
-    absent.refuse_exchange_type(type_name)
+    unsupported.refuse_exchange_type(type_name)
     # RabbitMQ says "invalid" for any word that is already an atom in its runtime. Only the empty word always is.
     explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
     if compat.unknown_exchange_type_is_hard:

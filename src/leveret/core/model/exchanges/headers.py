@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
+from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges.exchange import Exchange, Routable
-from leveret.core.model.terms import binary, term
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 X_MATCH: Final = "x-match"

@@ -88,7 +88,7 @@ class TopicExchange(Exchange):
             return found
         if len(self._memo) >= MEMO_SIZE:
             self._memo.clear()
-        nodes = reached(self._root, words(routing_key))
+        nodes = matching_nodes(self._root, words(routing_key))
         found = tuple(destination for node in nodes for destination in node.destinations.values())
         self._memo[routing_key] = found
         return found
@@ -102,7 +102,7 @@ def words(key: str) -> list[str]:
 def topic_matches(pattern: str, routing_key: str) -> bool:
     """Return whether a topic exchange routes a message with this key by a binding with this pattern."""
     root = TopicNode()
-    return grown(root, words(pattern)) in reached(root, words(routing_key))
+    return grown(root, words(pattern)) in matching_nodes(root, words(routing_key))
 
 
 def grown(root: TopicNode, binding_words: list[str]) -> TopicNode:
@@ -116,7 +116,7 @@ def grown(root: TopicNode, binding_words: list[str]) -> TopicNode:
     return node
 
 
-def reached(root: TopicNode, key_words: list[str]) -> Iterable[TopicNode]:
+def matching_nodes(root: TopicNode, key_words: list[str]) -> Iterable[TopicNode]:
     """Return the nodes of the trie where a key of these words may end."""
     nodes = _with_any_words(dict.fromkeys((root,)))
     for word in key_words:

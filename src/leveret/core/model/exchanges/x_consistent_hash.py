@@ -14,10 +14,10 @@ from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, Destination
+from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
 from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
 from leveret.core.model.exchanges.hashing import hash_keys, jump_bucket
-from leveret.core.model.terms import binary, term
 from leveret.core.wire import erlang
 from leveret.core.wire.values import Table
 

@@ -51,7 +51,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
 def _found(channel: Channel, name: str) -> StoredQueue:
     channel.connection.rights.require_any("queue", name)
     queue = channel.vhost.queue(name, channel.connection)
-    queue.used()
+    queue.on_declared()
     return queue
 
 

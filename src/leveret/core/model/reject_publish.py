@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from leveret.core.model.queue import Queue
 
 
-class _Nobody:
+class _TestItself:
     """The publisher that stands for every publish without a channel."""
 
 
 class Publishers:
     """The publishers of one queue, and those of them that it has stopped."""
 
-    __slots__ = ("_known", "_nobody", "_queue", "_stopped")
+    __slots__ = ("_known", "_queue", "_stopped", "_test")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         # Stands for a publisher that is not a channel: the test itself.
-        self._nobody = _Nobody()
+        self._test = _TestItself()
         self._known: WeakSet[object] = WeakSet()
         self._stopped: WeakSet[object] = WeakSet()
 
     def is_stopped(self, publisher: object) -> bool:
         """Return whether the queue takes nothing from this publisher. A new publisher is known from now on."""
-        self.let_go_on()
-        publisher = publisher or self._nobody
+        self.resume_if_low()
+        publisher = publisher or self._test
         if publisher not in self._known:
             self._known.add(publisher)
             if limits.is_over(self._queue.settings, self._queue.ready):
@@ -48,7 +48,7 @@ class Publishers:
         if limits.is_over(self._queue.settings, self._queue.ready):
             self._stopped |= self._known
 
-    def let_go_on(self) -> None:
+    def resume_if_low(self) -> None:
         """Let all publishers continue if the ready messages are low enough. Called before more may become ready."""
         if self._stopped and limits.is_well_below(self._queue.settings, self._queue.ready):
             self._stopped.clear()

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 RETRY_US: Final = 180 * 1_000_000
 
 
-class SureLetter:
+class PendingLetter:
     """One dying message on its way."""
 
     __slots__ = (
-        "_dying",
         "_entry",
         "_exchange_name",
-        "_is_told",
+        "_is_recorded",
         "_letter",
+        "_pending",
         "_queue",
         "_reason",
         "_taken_by",
@@ -37,17 +37,17 @@ class SureLetter:
     )
 
     def __init__(
-        self, queue: StoredQueue, dying: dict[int, SureLetter], entry: QueueEntry, reason: str, exchange_name: str
+        self, queue: StoredQueue, pending: dict[int, PendingLetter], entry: QueueEntry, reason: str, exchange_name: str
     ) -> None:
-        """Make the letter; it removes itself from `dying` once all targets have taken it."""
+        """Make the letter; it removes itself from `pending` once all targets have taken it."""
         self._queue = queue
-        self._dying = dying
+        self._pending = pending
         self._entry = entry
         self._reason = reason
         self._exchange_name = exchange_name
         self._letter = dead_letter.letter_of(queue, entry, reason, exchange_name)
         self._taken_by: dict[Target, None] = {}
-        self._is_told = False
+        self._is_recorded = False
         self._timer: Timer | None = None
 
     def attempt(self) -> None:
@@ -56,8 +56,8 @@ class SureLetter:
         if not targets:
             self._try_later()
             return
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_recorded:
+            self._is_recorded = True
             where = (self._exchange_name, self._letter.routing_key)
             self._queue.tap_copy(events.DEAD_LETTERED, self._entry, self._reason, *where)
             for target in targets:
@@ -70,7 +70,7 @@ class SureLetter:
             if target.enqueue(self._letter, self._entry.copy):
                 self._taken_by[target] = None
         if all(target in self._taken_by or not self._may_enter(target) for target in targets):
-            self._dying.pop(self._entry.copy, None)
+            self._pending.pop(self._entry.copy, None)
         else:
             self._try_later()
 
@@ -78,7 +78,7 @@ class SureLetter:
         """Forget the letter, because its queue is deleted; record the message as purged if no target was found yet."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self._is_told:
+        if not self._is_recorded:
             self._queue.tap_copy(events.PURGED, self._entry, "queue_deleted")
 
     def _targets(self) -> list[Target]:
