@@ -1,4 +1,4 @@
-"""Users and rights: who may do what, and the refusals."""
+"""Users and permissions: what each user may do, and the refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_guest_may_do_nothing_on_a_vhost_without_a_record() -> None:
     assert not access.may("guest", "other", "queue", "q", "read")
 
 
-def test_patterns_that_match_nothing_still_open_the_vhost() -> None:
+def test_a_permission_that_matches_nothing_still_opens_the_vhost() -> None:
     access = access_with()
 
     assert access.may_open("u", "v")
@@ -63,12 +63,12 @@ def test_the_default_exchange_is_checked_as_amq_default() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "*"])
-def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> None:
+def test_an_invalid_regular_expression_is_refused(pattern: str) -> None:
     with pytest.raises(re.error):
         Access().set_permission("v", "guest", read=pattern)
 
 
-def test_taking_full_permission_back_is_seen() -> None:
+def test_revoking_full_permission_takes_effect() -> None:
     access = Access()
 
     access.set_permission("/", "guest", configure="^$")
@@ -102,7 +102,7 @@ def test_older_versions_do_not_name_the_right() -> None:
 
 
 @pytest.mark.parametrize("right", ["configure", "write", "read"])
-def test_any_right_is_enough_where_any_is_asked_for(right: str) -> None:
+def test_any_right_is_enough_if_any_is_required(right: str) -> None:
     access_with(**{right: ".*"}).refuse_unless_permitted_any("u", "v", "queue", "q")
 
 
@@ -111,11 +111,11 @@ def test_without_any_right_the_refusal_names_configure() -> None:
         access_with().refuse_unless_permitted_any("u", "v", "queue", "q")
 
 
-def test_without_a_topic_record_every_key_is_free() -> None:
+def test_without_a_topic_permission_every_key_is_allowed() -> None:
     access_with().refuse_unless_topic_permitted("u", "v", "amq.topic", "any", "write")
 
 
-def test_a_topic_record_narrows_one_exchange() -> None:
+def test_a_topic_permission_narrows_one_exchange() -> None:
     access = access_with()
     access.set_topic_permission("v", "u", "amq.topic", write="^a", read="^b")
 
@@ -138,7 +138,7 @@ def test_a_topic_refusal_names_the_key() -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), [("a.b-v", True), ("axb-v", False)])
-def test_user_and_vhost_stand_in_topic_patterns_as_they_are(key: str, expected: bool) -> None:
+def test_user_and_vhost_are_inserted_into_topic_patterns_literally(key: str, expected: bool) -> None:
     access = Access()
     access.set_user("a.b", "x")
     access.set_topic_permission("v", "a.b", "amq.topic", write="^{username}-{vhost}$", read="")
@@ -147,7 +147,7 @@ def test_user_and_vhost_stand_in_topic_patterns_as_they_are(key: str, expected: 
 
 
 @pytest.mark.parametrize("exchange", ["amq.topic", None])
-def test_clearing_a_topic_record_lifts_the_restriction(exchange: str | None) -> None:
+def test_clearing_a_topic_permission_lifts_the_restriction(exchange: str | None) -> None:
     access = access_with()
     access.set_topic_permission("v", "u", "amq.topic", write="^$", read="^$")
 
@@ -165,7 +165,7 @@ def test_a_user_logs_in_with_their_password(user: str, password: str, expected: 
 
 
 @pytest.mark.parametrize("password", ["", "x"])
-def test_nobody_logs_in_as_a_user_without_a_password(password: str) -> None:
+def test_a_user_without_a_password_cannot_log_in(password: str) -> None:
     access = Access()
     access.set_user("silent")
 
@@ -182,14 +182,14 @@ def test_setting_a_user_again_keeps_the_limits() -> None:
 
 
 @pytest.mark.parametrize(("number", "expected"), [(5, 5), (0, 0), (-1, None)])
-def test_a_negative_limit_is_none(number: int, expected: int | None) -> None:
+def test_a_negative_limit_means_unlimited(number: int, expected: int | None) -> None:
     user = Access().set_user("u")
     user.limits["max-connections"] = number
 
     assert user.limit("max-connections") == expected
 
 
-def test_deleting_a_user_takes_their_permissions_along() -> None:
+def test_deleting_a_user_deletes_their_permissions() -> None:
     access = access_with(read=".*")
     access.set_topic_permission("v", "u", "amq.topic", write="", read="")
 
@@ -199,7 +199,7 @@ def test_deleting_a_user_takes_their_permissions_along() -> None:
     assert not access.topic_permissions
 
 
-def test_a_vhost_that_is_gone_leaves_no_permissions() -> None:
+def test_deleting_a_vhost_deletes_its_permissions() -> None:
     access = access_with(read=".*")
 
     access.forget_vhost("v")

@@ -6,7 +6,7 @@ import pytest
 
 from leveret import Broker
 
-SURE = {
+AT_LEAST_ONCE = {
     "x-queue-type": "quorum",
     "x-dead-letter-exchange": "graves",
     "x-dead-letter-strategy": "at-least-once",
@@ -20,11 +20,11 @@ def broker():
     with Broker() as broker:
         broker.clock.hold()
         broker.declare_exchange("graves", "fanout")
-        broker.declare_queue("work", arguments=SURE)
+        broker.declare_queue("work", arguments=AT_LEAST_ONCE)
         yield broker
 
 
-def test_a_letter_without_a_route_arrives_at_the_next_attempt_after_there_is_one(broker):
+def test_a_letter_without_a_route_arrives_at_the_next_attempt_after_a_queue_is_bound(broker):
     broker.publish("", "work", "late")
     broker.clock.advance(seconds=1)
     assert len(broker.queue("work").ready) == 0
@@ -50,7 +50,7 @@ def test_a_full_target_gets_its_letter_once_it_has_room(broker):
     assert [message.text for message in broker.queue("grave").ready] == ["second"]
 
 
-def test_a_target_that_has_a_letter_is_not_given_it_again(broker):
+def test_a_target_that_took_a_letter_does_not_get_it_again(broker):
     broker.declare_queue("free")
     broker.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     broker.bind_queue("free", "graves")
@@ -63,8 +63,8 @@ def test_a_target_that_has_a_letter_is_not_given_it_again(broker):
 
 
 def test_without_reject_publish_the_strategy_falls_back_to_at_most_once(broker):
-    lax = {name: value for name, value in SURE.items() if name != "x-overflow"}
-    broker.declare_queue("lax", arguments=lax)
+    without_overflow = {name: value for name, value in AT_LEAST_ONCE.items() if name != "x-overflow"}
+    broker.declare_queue("lax", arguments=without_overflow)
     broker.publish("", "lax", "lost")
     broker.clock.advance(seconds=1)
 

@@ -25,7 +25,7 @@ def world() -> World:
 
 
 def doomed(world: World, name: str = "q", to: str = "grave", **arguments: object) -> Queue:
-    """A queue whose dead go to another through the default exchange."""
+    """Declare a queue that dead-letters to another through the default exchange."""
     return world.queue(name, dead_letter_exchange="", dead_letter_routing_key=to, **arguments)
 
 
@@ -59,7 +59,7 @@ def test_a_dead_letter_keeps_the_number_of_its_message_and_names_its_source(worl
     assert [event.src_copy for event in world.events("enqueued")] == [None, entry.copy]
 
 
-def test_the_trace_of_a_death_says_where_the_message_goes(world: World) -> None:
+def test_the_event_of_a_death_names_the_destination(world: World) -> None:
     queue = doomed(world)
     world.queue("grave")
     world.fill(queue, b"1")
@@ -83,7 +83,7 @@ def test_without_a_routing_key_of_the_queue_the_message_keeps_all_its_keys(world
     assert [len(world.vhost.queues[name].ready) for name in ("by key", "by cc")] == [1, 1]
 
 
-def test_the_first_death_is_recorded_to_the_letter(world: World) -> None:
+def test_the_first_death_is_recorded_exactly(world: World) -> None:
     queue = doomed(world)
     world.queue("grave")
     world.elapse(7500)
@@ -170,7 +170,7 @@ def test_the_first_death_stays_the_first_and_the_last_is_the_last(world: World) 
     assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("a", "b")
 
 
-def test_what_a_client_publishes_as_x_death_means_nothing(world: World) -> None:
+def test_an_x_death_that_a_client_publishes_is_ignored(world: World) -> None:
     queue = doomed(world)
     world.queue("grave")
     world.fill(queue, b"1", headers={"x-death": [{"queue": "q", "reason": "rejected", "count": 7}]})
@@ -180,7 +180,7 @@ def test_what_a_client_publishes_as_x_death_means_nothing(world: World) -> None:
     assert [death["count"] for death in deaths_of(world)] == [1]
 
 
-def test_before_version_4_counts_went_on_from_a_published_x_death() -> None:
+def test_before_version_4_counts_continue_a_published_x_death() -> None:
     world = World("3.10")
     queue = doomed(world)
     world.queue("grave")
@@ -191,7 +191,7 @@ def test_before_version_4_counts_went_on_from_a_published_x_death() -> None:
     assert [death["count"] for death in deaths_of(world)] == [8]
 
 
-def test_expiration_is_taken_away_so_that_a_dead_letter_does_not_die_again(world: World) -> None:
+def test_expiration_is_removed_so_that_a_dead_letter_does_not_die_again(world: World) -> None:
     queue = doomed(world)
     grave = world.queue("grave")
     world.fill(queue, b"1", expiration="100")
@@ -204,7 +204,7 @@ def test_expiration_is_taken_away_so_that_a_dead_letter_does_not_die_again(world
     assert [death["original-expiration"] for death in deaths_of(world)] == ["100"]
 
 
-def test_a_missing_dead_letter_exchange_loses_the_message_without_a_word(world: World) -> None:
+def test_a_missing_dead_letter_exchange_drops_the_message_silently(world: World) -> None:
     queue = world.queue(dead_letter_exchange="nowhere")
     world.fill(queue, b"1")
 
@@ -268,7 +268,7 @@ def test_an_expiry_loop_over_two_queues_ends_where_it_began(world: World) -> Non
     assert [event.queue for event in world.events("enqueued")] == ["a", "b"]
 
 
-def test_a_rejection_on_the_way_lets_a_loop_go_on(world: World) -> None:
+def test_a_rejection_on_the_way_lets_a_loop_continue(world: World) -> None:
     work = doomed(world, "work", to="wait")
     doomed(world, "wait", to="work", message_ttl=1000)
     world.publish(b"1", "work")
@@ -303,7 +303,7 @@ def test_a_rejected_message_may_come_back_to_its_own_queue(world: World) -> None
         ("expired", [], False),
     ],
 )
-def test_a_cycle_is_a_known_queue_without_a_rejection_since(
+def test_a_cycle_is_a_queue_of_an_earlier_death_without_a_rejection_since(
     world: World, reason: str, history: list[tuple[str, str]], is_cycle: bool
 ) -> None:
     deaths = tuple(Death(queue, why, 1, 0, "", ("q",), None) for queue, why in history)
@@ -312,7 +312,7 @@ def test_a_cycle_is_a_known_queue_without_a_rejection_since(
     assert dead_letter.closes_cycle(message, "q", reason) is is_cycle
 
 
-def test_only_the_queue_that_closes_the_cycle_is_left_out(world: World) -> None:
+def test_only_the_queue_that_closes_the_cycle_is_skipped(world: World) -> None:
     world.vhost.declare_exchange("dlx", "fanout")
     queue, other = world.queue(dead_letter_exchange="dlx", message_ttl=100), world.queue("other")
     for name in ("q", "other"):
@@ -324,7 +324,7 @@ def test_only_the_queue_that_closes_the_cycle_is_left_out(world: World) -> None:
     assert (bodies(queue.ready), bodies(other.ready)) == ([], [b"1"])
 
 
-def test_a_rejected_message_says_redelivered_in_its_next_queue(world: World) -> None:
+def test_a_rejected_message_is_redelivered_in_its_next_queue(world: World) -> None:
     queue, grave = doomed(world), world.queue("grave")
     world.fill(queue, b"rejected", b"nacked")
     rejected, nacked = take(queue, 2)
@@ -335,7 +335,7 @@ def test_a_rejected_message_says_redelivered_in_its_next_queue(world: World) -> 
     assert [entry.redelivered for entry in grave.ready] == [True, False]
 
 
-def test_a_rejected_message_handed_straight_to_a_consumer_does_not_say_redelivered(world: World) -> None:
+def test_a_rejected_message_that_goes_straight_to_a_consumer_is_not_redelivered(world: World) -> None:
     queue, grave = doomed(world), world.queue("grave")
     consumer = consume(grave)
     world.fill(queue, b"1")
@@ -345,7 +345,7 @@ def test_a_rejected_message_handed_straight_to_a_consumer_does_not_say_redeliver
     assert [entry.redelivered for entry in inbox(consumer)] == [False]
 
 
-def test_before_version_4_no_dead_letter_said_redelivered() -> None:
+def test_before_version_4_no_dead_letter_is_redelivered() -> None:
     world = World("3.10")
     queue, grave = doomed(world), world.queue("grave")
     world.fill(queue, b"1")
@@ -380,7 +380,7 @@ def test_a_chain_of_queues_is_walked_without_recursion(world: World) -> None:
     assert len(entry.message.deaths) == length
 
 
-def test_ten_thousand_deaths_in_a_row_are_work_and_not_recursion(world: World) -> None:
+def test_ten_thousand_deaths_in_a_row_do_not_recurse(world: World) -> None:
     queue = doomed(world, to="q")
     consumer = consume(queue, Rejecting(10_000))
 
@@ -392,7 +392,7 @@ def test_ten_thousand_deaths_in_a_row_are_work_and_not_recursion(world: World) -
 
 
 class Rejecting(Inbox):
-    """A subscriber that rejects at once what it is handed, so many times."""
+    """A subscriber that rejects its first deliveries at once, `count` times."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -407,7 +407,7 @@ class Rejecting(Inbox):
 
 @contextmanager
 def little_stack(depth: int) -> Iterator[None]:
-    """Let no more than so many calls nest below this one."""
+    """Allow at most `depth` nested calls below this one."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + depth)
     try:
@@ -416,7 +416,7 @@ def little_stack(depth: int) -> Iterator[None]:
         sys.setrecursionlimit(usual)
 
 
-def test_a_death_is_work_for_later_and_not_done_at_once(world: World) -> None:
+def test_a_dead_letter_is_routed_later_and_not_at_once(world: World) -> None:
     queue, grave = doomed(world), world.queue("grave")
     world.fill(queue, b"1")
 
@@ -427,7 +427,7 @@ def test_a_death_is_work_for_later_and_not_done_at_once(world: World) -> None:
     assert (at_once, len(grave.ready)) == (0, 1)
 
 
-def test_a_requeued_message_that_expired_meanwhile_is_dead_lettered_as_expired(world: World) -> None:
+def test_a_requeued_message_past_its_deadline_is_dead_lettered_as_expired(world: World) -> None:
     queue = doomed(world, message_ttl=1000)
     world.queue("grave")
     world.fill(queue, b"1")

@@ -1,4 +1,4 @@
-"""What every exchange type shares, and the types that need few words: default, direct and fanout."""
+"""Exchanges: what all types share, and the default, direct and fanout types."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 
 V4_3 = Compat.for_version("4.3")
-# The weight that a consistent-hash binding needs; other types take it as any key, except x-local-random.
+# A consistent-hash binding needs a weight. Other types take it as any key, except x-local-random.
 KEYS = {"x-local-random": ""}
 DELAYED = {"x-delayed-type": "direct"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere a binding may lead."""
+    """A destination of a binding."""
 
     name: str
     is_queue: bool = True
@@ -142,7 +142,7 @@ def test_an_auto_delete_exchange_is_not_due_before_its_first_binding() -> None:
     assert not exchange("direct", auto_delete=True).is_due_for_deletion
 
 
-def test_an_auto_delete_exchange_is_due_when_its_last_binding_goes() -> None:
+def test_an_auto_delete_exchange_is_due_when_its_last_binding_is_removed() -> None:
     source = exchange("direct", auto_delete=True)
     first, second = bind(source, A, "k"), bind(source, B, "k")
 
@@ -161,7 +161,7 @@ def test_the_alternate_exchange_of_the_argument_wins_over_the_policy() -> None:
     assert source.alternate_exchange == "mine"
 
 
-def test_a_policy_gives_and_takes_the_alternate_exchange() -> None:
+def test_a_policy_sets_and_clears_the_alternate_exchange() -> None:
     source = exchange("direct")
 
     source.apply_policy({"alternate-exchange": "theirs"})
@@ -171,7 +171,7 @@ def test_a_policy_gives_and_takes_the_alternate_exchange() -> None:
     assert (given, source.alternate_exchange) == ("theirs", None)
 
 
-def test_an_alternate_exchange_that_is_no_string_is_refused() -> None:
+def test_an_alternate_exchange_that_is_not_a_string_is_refused() -> None:
     assert refusal("fanout", {"alternate-exchange": 5}).reply_text == (
         "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'x' in vhost '/'"
     )

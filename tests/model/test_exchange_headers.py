@@ -62,19 +62,19 @@ def test_all_without_conditions_matches_every_message(headers: Table | None) -> 
 
 
 @pytest.mark.parametrize("headers", [None, Table.EMPTY, table(ONE)])
-def test_any_without_conditions_matches_none(headers: Table | None) -> None:
+def test_any_without_conditions_matches_no_message(headers: Table | None) -> None:
     assert not match(table(x_match("any")), headers)
 
 
 @pytest.mark.parametrize(
     ("word", "expected"), [("all", True), ("any", False), ("all-with-x", False), ("any-with-x", False)]
 )
-def test_names_that_begin_with_x_count_only_with_x(word: str, expected: bool) -> None:
+def test_names_that_begin_with_x_dash_count_only_in_the_with_x_modes(word: str, expected: bool) -> None:
     assert match(table(x_match(word), ("x-a", "I", 1)), table(("x-a", "I", 2))) is expected
 
 
 @pytest.mark.parametrize("word", ["all-with-x", "any-with-x"])
-def test_with_x_compares_names_that_begin_with_x(word: str) -> None:
+def test_the_with_x_modes_compare_names_that_begin_with_x_dash(word: str) -> None:
     assert match(table(x_match(word), ("x-a", "I", 1)), table(("x-a", "I", 1)))
 
 
@@ -137,7 +137,7 @@ def test_timestamps_inside_arrays_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("argument", "header"), [(("I", 1), ("d", 1.0)), (("d", 1.0), ("I", 1)), (("T", 5), ("T", 5))])
-def test_3_10_compares_numbers_and_timestamps_plainly(argument: tuple[str, object], header: tuple[str, object]) -> None:
+def test_3_10_converts_neither_numbers_nor_timestamps(argument: tuple[str, object], header: tuple[str, object]) -> None:
     assert match(table(("a", *argument)), table(("a", *header)), Compat.for_version("3.10"))
 
 
@@ -146,7 +146,7 @@ def test_every_pair_of_a_name_given_twice_counts() -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, False), (2, True)])
-def test_of_a_header_given_twice_the_last_counts(value: int, expected: bool) -> None:
+def test_the_last_of_two_headers_with_the_same_name_counts(value: int, expected: bool) -> None:
     assert match(table(("a", "I", value)), table(("a", "I", 1), ("a", "I", 2))) is expected
 
 
@@ -166,7 +166,7 @@ def test_of_a_header_given_twice_the_last_counts(value: int, expected: bool) -> 
         (("F", table(ONE)), 'field type table (value [{<<"a">>,signedint,1}]); expected longstr'),
     ],
 )
-def test_an_x_match_that_is_none_of_the_four_words_is_refused(field: tuple[str, object], text: str) -> None:
+def test_an_x_match_other_than_the_four_words_is_refused(field: tuple[str, object], text: str) -> None:
     arguments = table(("x-match", *field))
     source = headers_exchange()
 

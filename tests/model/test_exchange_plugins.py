@@ -1,4 +1,4 @@
-"""The exchange types that plugins bring: hashes, dice, history and delay."""
+"""The exchange types of plugins: hashes, random choice, history and delay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DELAYED = {"x-delayed-type": "direct"}
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere a binding may lead."""
+    """A destination of a binding."""
 
     name: str
     is_queue: bool = True
@@ -111,7 +111,7 @@ def test_a_consistent_hash_exchange_knows_three_properties() -> None:
     assert refusal("x-consistent-hash", {"hash-property": "foo"}).explanation == "Unsupported property: foo"
 
 
-def test_a_hash_property_that_is_no_string_is_an_internal_error() -> None:
+def test_a_hash_property_that_is_not_a_string_is_an_internal_error() -> None:
     error = refusal("x-consistent-hash", {"hash-property": 5, "hash-header": "a"})
 
     assert isinstance(error, InternalRefusal)
@@ -277,19 +277,19 @@ def test_a_message_may_ask_not_to_be_kept() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-delayed-type": 5}, {"x-delayed-type": "zorkmid"}])
-def test_a_delayed_exchange_needs_an_existing_type_behind_it(arguments: dict[str, object]) -> None:
+def test_a_delayed_exchange_needs_an_existing_inner_type(arguments: dict[str, object]) -> None:
     assert refusal("x-delayed-message", arguments).explanation == (
         "Invalid argument, 'x-delayed-type' must be an existing exchange type"
     )
 
 
-def test_a_delayed_exchange_cannot_stand_behind_itself() -> None:
+def test_a_delayed_exchange_cannot_be_its_own_inner_type() -> None:
     assert refusal("x-delayed-message", {"x-delayed-type": "x-delayed-message"}).explanation == (
         "Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'"
     )
 
 
-def test_a_delayed_exchange_checks_bindings_as_the_type_behind_it() -> None:
+def test_a_delayed_exchange_checks_bindings_like_its_inner_type() -> None:
     source = exchange("x-delayed-message", {"x-delayed-type": "topic"})
 
     assert "'#' wildcards" in bind_refusal(source, A, "#.#.#").explanation

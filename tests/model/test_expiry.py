@@ -24,7 +24,7 @@ def test_a_message_expires_when_its_time_has_come_and_not_before(world: World) -
     assert [event.at for event in world.events("expired")] == [1_000_000]
 
 
-def test_the_shorter_of_queue_and_message_counts(world: World) -> None:
+def test_the_shorter_of_queue_ttl_and_expiration_applies(world: World) -> None:
     queue = world.queue(message_ttl=1000)
     world.fill(queue, b"short", expiration="500")
     world.fill(queue, b"long", expiration="5000")
@@ -60,7 +60,7 @@ def test_a_hidden_message_expires_as_soon_as_it_is_the_head(world: World) -> Non
     assert [event.kind for event in world.events("expired")] == ["expired"]
 
 
-def test_a_message_of_no_time_goes_to_a_waiting_consumer(world: World) -> None:
+def test_a_message_with_a_ttl_of_zero_goes_to_a_waiting_consumer(world: World) -> None:
     queue = world.queue(message_ttl=0)
     consumer = consume(queue)
 
@@ -69,7 +69,7 @@ def test_a_message_of_no_time_goes_to_a_waiting_consumer(world: World) -> None:
     assert inbox(consumer).bodies == [b"1"]
 
 
-def test_a_message_of_no_time_expires_at_once_without_a_consumer(world: World) -> None:
+def test_a_message_with_a_ttl_of_zero_expires_at_once_without_a_consumer(world: World) -> None:
     queue = world.queue()
 
     world.fill(queue, b"1", expiration="0")
@@ -89,7 +89,7 @@ def test_an_unacknowledged_message_does_not_expire(world: World) -> None:
     assert not world.events("expired")
 
 
-def test_a_message_that_comes_back_too_late_expires_at_once(world: World) -> None:
+def test_a_message_requeued_after_its_deadline_expires_at_once(world: World) -> None:
     queue = world.queue(message_ttl=100)
     world.fill(queue, b"1")
     entries = take(queue)
@@ -101,7 +101,7 @@ def test_a_message_that_comes_back_too_late_expires_at_once(world: World) -> Non
     assert world.kinds_of(entries[0].copy) == ["enqueued", "requeued", "expired"]
 
 
-def test_a_message_that_comes_back_keeps_its_deadline(world: World) -> None:
+def test_a_requeued_message_keeps_its_deadline(world: World) -> None:
     queue = world.queue(message_ttl=1000)
     world.fill(queue, b"1")
     entries = take(queue)
@@ -113,7 +113,7 @@ def test_a_message_that_comes_back_keeps_its_deadline(world: World) -> None:
     assert not queue.ready
 
 
-def test_a_low_message_behind_a_live_high_one_stays(world: World) -> None:
+def test_a_low_priority_message_behind_a_live_high_one_stays(world: World) -> None:
     queue = world.queue(max_priority=5)
     world.fill(queue, b"high", priority=5)
     world.fill(queue, b"low", priority=1, expiration="100")
@@ -123,7 +123,7 @@ def test_a_low_message_behind_a_live_high_one_stays(world: World) -> None:
     assert bodies(queue.ready) == [b"high", b"low"]
 
 
-def test_a_high_message_that_comes_later_is_not_watched_for_its_age(world: World) -> None:
+def test_the_age_of_a_later_message_of_high_priority_is_not_checked(world: World) -> None:
     queue = world.queue(max_priority=5)
     world.fill(queue, b"low", priority=1, expiration="1000")
     world.fill(queue, b"high", priority=5, expiration="100")
@@ -135,7 +135,7 @@ def test_a_high_message_that_comes_later_is_not_watched_for_its_age(world: World
     assert (left, bodies(queue.ready)) == ([b"high", b"low"], [])
 
 
-def test_a_new_time_to_live_is_for_messages_that_come_later(world: World) -> None:
+def test_a_new_ttl_applies_to_later_messages(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"old")
     queue.apply(queue.settings._replace(message_ttl_us=100_000))
@@ -170,7 +170,7 @@ def test_an_unused_queue_expires_to_the_millisecond(world: World) -> None:
     assert world.events("queue_delete")[0].reason == "expired"
 
 
-def test_a_declaration_starts_the_time_anew(world: World) -> None:
+def test_a_declaration_restarts_the_expiry_of_a_queue(world: World) -> None:
     world.queue(expires=1000)
     world.elapse(900)
 
@@ -180,7 +180,7 @@ def test_a_declaration_starts_the_time_anew(world: World) -> None:
     assert "q" in world.vhost.queues
 
 
-def test_a_get_starts_the_time_anew(world: World) -> None:
+def test_a_get_restarts_the_expiry_of_a_queue(world: World) -> None:
     queue = world.queue(expires=1000)
     world.elapse(900)
 
@@ -190,7 +190,7 @@ def test_a_get_starts_the_time_anew(world: World) -> None:
     assert "q" in world.vhost.queues
 
 
-def test_a_publish_is_no_use(world: World) -> None:
+def test_a_publish_does_not_restart_the_expiry_of_a_queue(world: World) -> None:
     world.queue(expires=1000)
     world.elapse(900)
 
@@ -200,7 +200,7 @@ def test_a_publish_is_no_use(world: World) -> None:
     assert "q" not in world.vhost.queues
 
 
-def test_a_queue_with_a_consumer_does_not_expire_until_that_has_gone(world: World) -> None:
+def test_a_queue_does_not_expire_while_it_has_a_consumer(world: World) -> None:
     queue = world.queue(expires=1000)
     consumer = consume(queue)
     world.elapse(5000)

@@ -1,4 +1,4 @@
-"""max-length, max-length-bytes and overflow: who is dropped, who is refused, and what never counts."""
+"""max-length, max-length-bytes and overflow: which message is dropped or refused, and what never counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_full_queue_drops_its_oldest_message(world: World) -> None:
     assert [event.reason for event in world.events("dropped")] == ["maxlen"]
 
 
-def test_a_queue_of_no_length_keeps_nothing(world: World) -> None:
+def test_a_queue_with_a_maximum_length_of_zero_keeps_nothing(world: World) -> None:
     queue = world.queue(max_length=0)
 
     world.fill(queue, b"1")
@@ -29,7 +29,7 @@ def test_a_queue_of_no_length_keeps_nothing(world: World) -> None:
     assert not queue.ready
 
 
-def test_what_a_waiting_consumer_takes_at_once_never_counts(world: World) -> None:
+def test_a_message_that_a_waiting_consumer_takes_never_counts(world: World) -> None:
     queue = world.queue(max_length=0)
     consumer = consume(queue)
 
@@ -56,7 +56,7 @@ def test_a_limit_in_bytes_counts_the_bodies_of_ready_messages(world: World) -> N
     assert bodies(queue.ready) == [b"bbbb", b"cc", b"d"]
 
 
-def test_a_message_above_the_byte_limit_drops_all_and_itself(world: World) -> None:
+def test_a_message_above_the_byte_limit_drops_all_others_and_itself(world: World) -> None:
     queue = world.queue(max_length_bytes=10)
     world.fill(queue, b"1", b"2")
 
@@ -66,7 +66,7 @@ def test_a_message_above_the_byte_limit_drops_all_and_itself(world: World) -> No
     assert queue.ready.size_bytes == 0
 
 
-def test_the_stricter_of_two_limits_counts(world: World) -> None:
+def test_the_stricter_of_two_limits_applies(world: World) -> None:
     queue = world.queue(max_length=3, max_length_bytes=4)
 
     world.fill(queue, b"aa", b"bb", b"cc")
@@ -102,7 +102,7 @@ def test_a_refusing_queue_takes_exactly_its_limit(world: World) -> None:
     assert bodies(queue.ready) == [b"1", b"2"]
 
 
-def test_a_refusing_queue_does_not_ask_whether_a_consumer_waits(world: World) -> None:
+def test_a_refusing_queue_refuses_even_if_a_consumer_waits(world: World) -> None:
     queue = world.queue(max_length=0, overflow="reject-publish")
     consumer = consume(queue)
 
@@ -112,7 +112,7 @@ def test_a_refusing_queue_does_not_ask_whether_a_consumer_waits(world: World) ->
     assert inbox(consumer).bodies == []
 
 
-def test_a_refusing_queue_drops_nothing_that_comes_back(world: World) -> None:
+def test_a_refusing_queue_keeps_all_requeued_messages(world: World) -> None:
     queue = world.queue(max_length=3, overflow="reject-publish")
     world.fill(queue, b"1", b"2")
     entries = take(queue, 2)
@@ -145,7 +145,7 @@ def test_one_full_queue_refuses_though_the_others_take_the_message(world: World)
     assert (bodies(full.ready), bodies(free.ready)) == ([], [b"1"])
 
 
-def test_what_a_full_queue_drops_is_dead_lettered(world: World) -> None:
+def test_a_message_that_a_full_queue_drops_is_dead_lettered(world: World) -> None:
     world.queue(max_length=1, dead_letter_exchange="", dead_letter_routing_key="grave")
     grave = world.queue("grave")
 

@@ -1,4 +1,4 @@
-"""Policies of 3.x may ask for mirrors: what they say is checked as RabbitMQ 3.10 checked it."""
+"""Policies of 3.x that ask for mirrors: checked as RabbitMQ 3.10 checks them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.core.model.policy import Policies, Policy, PolicyInvalid
         {"ha-mode": "all", "ha-promote-on-shutdown": "always", "ha-promote-on-failure": "when-synced"},
     ],
 )
-def test_what_3_x_mirrors_is_taken(definition: dict[str, object]) -> None:
+def test_mirroring_keys_that_3_x_accepts_are_accepted(definition: dict[str, object]) -> None:
     policies = Policies(has_mirroring=True)
 
     policies.set(Policy("p", ".*", definition))
@@ -52,7 +52,7 @@ def test_what_3_x_mirrors_is_taken(definition: dict[str, object]) -> None:
         ({"ha-mode": "x", "foo": 1}, '<<"x">> is not a valid ha-mode value'),
     ],
 )
-def test_what_3_x_refuses_is_refused(definition: dict[str, object], text: str) -> None:
+def test_mirroring_keys_that_3_x_refuses_are_refused(definition: dict[str, object], text: str) -> None:
     with pytest.raises(PolicyInvalid) as refused:
         Policies(has_mirroring=True).set(Policy("p", ".*", definition))
 

@@ -62,7 +62,7 @@ def test_the_two_clocks_are_independent(world: World) -> None:
     assert (by_wall, seen) == (["wall"], ["wall", "broker"])
 
 
-def test_what_a_timer_causes_is_done_before_the_next_timer(world: World) -> None:
+def test_work_that_a_timer_causes_is_done_before_the_next_timer(world: World) -> None:
     node, seen = world.node, []
     node.timers.add(10, lambda: node.work.append(lambda: seen.append("work")))
     node.timers.add(20, lambda: seen.append("second"))
@@ -119,7 +119,7 @@ def test_a_restart_keeps_durable_queues_and_persistent_messages(world: World) ->
     assert [event.reason for event in world.events("dropped")] == ["restart"] * 3
 
 
-def test_a_restart_loses_transient_queues_with_their_bindings(world: World) -> None:
+def test_a_restart_deletes_transient_queues_with_their_bindings(world: World) -> None:
     world.vhost.declare_queue("brief", durable=False)
     world.bind("amq.fanout", "brief")
 
@@ -140,7 +140,7 @@ def test_a_restart_keeps_transient_exchanges_since_version_4() -> None:
     assert kept == {"4.3": True, "3.10": False}
 
 
-def test_what_was_delivered_before_a_restart_says_so_after_it(world: World) -> None:
+def test_a_message_delivered_before_a_restart_is_redelivered_after_it(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1", b"2", delivery_mode=2)
     give_back(queue, *take(queue))
@@ -181,7 +181,7 @@ def test_deleting_a_vhost_shuts_down_its_connections_and_no_others(world: World)
     assert list(world.node.vhosts) == ["/"]
 
 
-def test_a_vhost_may_have_only_so_many_connections(world: World) -> None:
+def test_a_vhost_may_limit_its_connections(world: World) -> None:
     world.node.access.set_user("guest", "guest")
     world.vhost.limits["max-connections"] = 1
     world.node.refuse_beyond_limits("guest", "/")
@@ -208,7 +208,7 @@ def test_the_last_alarm_that_clears_unblocks(world: World) -> None:
     assert (reason, after_one, peer.notices) == ("low on disk & memory", [], ["unblocked"])
 
 
-def test_clearing_an_alarm_that_is_not_on_is_fine(world: World) -> None:
+def test_clearing_an_alarm_that_is_not_on_has_no_effect(world: World) -> None:
     world.node.clear_alarm("memory")
 
     assert not world.node.alarms

@@ -1,4 +1,4 @@
-"""Policies: which one applies to what, what two of them say together, and what RabbitMQ refuses."""
+"""Policies: which one applies, how two of them merge, and what RabbitMQ refuses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_highest_priority_applies_alone() -> None:
     assert made.effective_for_queue("q", "classic") == {"max-length": 1}
 
 
-def test_of_equal_priorities_the_first_name_applies() -> None:
+def test_among_equal_priorities_the_first_name_applies() -> None:
     assert applied(policies(Policy("b", ".*", {"max-length": 1}), Policy("a", ".*", {"max-length": 2}))) == "a"
 
 
@@ -74,7 +74,7 @@ def test_clearing_a_policy_lets_the_next_one_apply() -> None:
     assert applied(made) == "b"
 
 
-def test_clearing_a_policy_that_is_not_there_is_a_key_error() -> None:
+def test_clearing_a_missing_policy_raises_key_error() -> None:
     with pytest.raises(KeyError):
         Policies().clear("p")
 
@@ -119,7 +119,7 @@ def test_a_policy_with_a_key_the_queue_type_lacks_does_not_apply(
     assert [each for each in ("classic", "quorum", "stream") if applied(made, each)] == queue_types
 
 
-def test_a_policy_that_does_not_suit_the_type_gives_way_to_the_next() -> None:
+def test_if_a_policy_does_not_suit_the_queue_type_the_next_one_applies() -> None:
     made = policies(Policy("a", ".*", {"delivery-limit": 5}, priority=9), Policy("b", ".*", {"max-length": 7}))
 
     assert (applied(made, "classic"), applied(made, "quorum")) == ("b", "a")
@@ -131,7 +131,7 @@ def test_an_operator_policy_alone_applies() -> None:
     assert made.effective_for_queue("q", "classic") == {"max-length": 5}
 
 
-def test_keys_of_both_policies_are_united() -> None:
+def test_the_keys_of_both_policies_are_combined() -> None:
     assert merged({"max-length": 5}, {"expires": 9}) == {"max-length": 5, "expires": 9}
 
 
@@ -202,22 +202,22 @@ def test_operators_cannot_set_every_key(key: str) -> None:
     assert refusal({key: 5}, operator=True) == f'[{{<<"{key}">>,5}}] are not recognised policy settings'
 
 
-def test_an_unknown_target_is_refused_with_two_blanks() -> None:
+def test_the_refusal_of_an_unknown_target_has_two_spaces() -> None:
     assert refusal({"max-length": 5}, apply_to="foo") == (
         "apply-to 'foo' unrecognised; should be one of: "
         "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
     )
 
 
-def test_a_priority_that_is_no_number_is_refused() -> None:
+def test_a_priority_that_is_not_a_number_is_refused() -> None:
     assert refusal({"max-length": 5}, priority="x") == 'priority should be a number, actually was <<"x">>'
 
 
-def test_a_pattern_that_is_no_string_is_refused() -> None:
+def test_a_pattern_that_is_not_a_string_is_refused() -> None:
     assert refusal({"max-length": 5}, pattern=5) == "pattern should be a binary but was 5"
 
 
-def test_a_pattern_that_is_no_regular_expression_is_refused() -> None:
+def test_an_invalid_regular_expression_is_refused() -> None:
     text = refusal({"max-length": 5}, pattern="(")
 
     assert text.startswith("pattern should be regular expression but is invalid: {")

@@ -1,4 +1,4 @@
-"""A classic queue: arrival, delivery, settling, and whose turn it is."""
+"""A classic queue: arrival, delivery, settling, and the turns of consumers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_acknowledged_message_makes_room_for_the_next(world: World) -> None:
     assert len(queue.unacked) == 1
 
 
-def test_automatic_acknowledgement_leaves_nothing_and_knows_no_limit(world: World) -> None:
+def test_automatic_acknowledgement_leaves_nothing_unacked_and_ignores_prefetch(world: World) -> None:
     queue = world.queue()
     consumer = consume(queue, no_ack=True, prefetch_count=1)
 
@@ -90,7 +90,7 @@ def test_automatic_acknowledgement_leaves_nothing_and_knows_no_limit(world: Worl
     assert not queue.unacked
 
 
-def test_settling_a_delivery_twice_is_an_error_of_ours(world: World) -> None:
+def test_settling_a_delivery_twice_fails_an_assertion(world: World) -> None:
     queue = world.queue()
     consumer = consume(queue)
     world.fill(queue, b"1")
@@ -111,7 +111,7 @@ def test_a_requeued_message_returns_to_its_place(world: World) -> None:
     assert bodies(queue.ready) == [b"1", b"2", b"5", b"6"]
 
 
-def test_a_requeued_message_stands_between_others_that_came_back(world: World) -> None:
+def test_a_requeued_message_returns_between_others_that_were_requeued(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1", b"2", b"3", b"4")
     first, second, third = take(queue, 3)
@@ -180,7 +180,7 @@ def test_a_higher_priority_is_served_until_it_is_full(world: World) -> None:
     assert inbox(low).bodies == [b"3"]
 
 
-def test_a_negative_priority_comes_after_none(world: World) -> None:
+def test_a_negative_priority_comes_after_no_priority(world: World) -> None:
     queue = world.queue()
     low, plain = consume(queue, priority=-1), consume(queue)
 
@@ -213,7 +213,7 @@ def test_a_delivery_of_a_cancelled_consumer_can_still_be_acknowledged(world: Wor
     assert inbox(consumer).bodies == [b"1"]
 
 
-def test_the_order_of_settling_several_channels_returns_is_the_order_of_arrival(world: World) -> None:
+def test_messages_requeued_by_several_channels_return_in_order_of_arrival(world: World) -> None:
     queue = world.queue()
     first, second = consume(queue, prefetch_count=2), consume(queue, prefetch_count=2)
     world.fill(queue, b"1", b"2", b"3", b"4", b"5")
@@ -227,7 +227,7 @@ def test_the_order_of_settling_several_channels_returns_is_the_order_of_arrival(
     assert bodies(queue.ready) == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_a_purge_forgets_what_is_ready_and_nothing_else(world: World) -> None:
+def test_a_purge_drops_ready_messages_only(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1", b"2", b"3")
     take(queue)
@@ -239,7 +239,7 @@ def test_a_purge_forgets_what_is_ready_and_nothing_else(world: World) -> None:
     assert [event.reason for event in world.events("purged")] == ["purged", "purged"]
 
 
-def test_a_consumer_of_a_deleted_queue_is_told_after_the_deletion(world: World) -> None:
+def test_a_consumer_of_a_deleted_queue_is_notified_after_the_deletion(world: World) -> None:
     queue = world.queue()
     consumer = consume(queue)
 
@@ -294,7 +294,7 @@ def test_an_exclusive_consumer_keeps_others_out(world: World) -> None:
         consume(queue)
 
 
-def test_an_exclusive_consumer_is_refused_beside_others(world: World) -> None:
+def test_an_exclusive_consumer_is_refused_if_the_queue_has_others(world: World) -> None:
     queue = world.queue()
     consume(queue)
 
@@ -311,7 +311,7 @@ def test_exclusive_use_ends_with_its_consumer(world: World) -> None:
     assert queue.consumers == [newcomer]
 
 
-def test_get_works_beside_an_exclusive_consumer(world: World) -> None:
+def test_get_works_on_a_queue_with_an_exclusive_consumer(world: World) -> None:
     queue = world.queue()
     consume(queue, is_exclusive=True, prefetch_count=1)
     world.fill(queue, b"1", b"2")
@@ -319,7 +319,7 @@ def test_get_works_beside_an_exclusive_consumer(world: World) -> None:
     assert bodies(take(queue)) == [b"2"]
 
 
-def test_an_auto_delete_queue_goes_with_its_last_consumer(world: World) -> None:
+def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(world: World) -> None:
     queue = world.queue(auto_delete=True)
     first, second = consume(queue), consume(queue)
 
@@ -349,13 +349,13 @@ def test_an_exclusive_queue_is_locked_for_others(world: World) -> None:
         world.vhost.queue("mine", stranger)
 
 
-def test_the_test_itself_may_look_into_an_exclusive_queue(world: World) -> None:
+def test_the_test_itself_may_inspect_an_exclusive_queue(world: World) -> None:
     queue = world.vhost.declare_queue("mine", exclusive=True, connection=Peer(1))
 
     assert world.vhost.queue("mine") is queue
 
 
-def test_exclusive_queues_go_with_their_connection(world: World) -> None:
+def test_exclusive_queues_are_deleted_with_their_connection(world: World) -> None:
     owner = Peer(1)
     world.vhost.declare_queue("mine", exclusive=True, connection=owner)
     world.queue("ours")
@@ -415,7 +415,7 @@ def test_messages_of_higher_priority_come_first(world: World) -> None:
     assert bodies(take(queue, 5)) == [b"9", b"5", b"1", b"1b", b"none"]
 
 
-def test_priorities_mean_nothing_without_x_max_priority(world: World) -> None:
+def test_priorities_are_ignored_without_x_max_priority(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1", priority=1)
     world.fill(queue, b"9", priority=9)
@@ -434,7 +434,7 @@ def test_a_requeued_message_returns_to_its_place_within_its_priority(world: Worl
     assert bodies(queue.ready) == [b"high 1", b"high 2", b"low"]
 
 
-def test_every_copy_has_its_own_number_and_says_what_happened_to_it(world: World) -> None:
+def test_every_copy_has_its_own_number_and_events(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1")
     (entry,) = take(queue)

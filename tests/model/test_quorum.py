@@ -1,4 +1,4 @@
-"""A quorum queue, where it differs from a classic one."""
+"""A quorum queue: what it does differently from a classic queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fail(queue_consumer: Consumer, entry: QueueEntry) -> None:
     queue_consumer.queue.requeue([(entry, queue_consumer)], "rejected", is_failure=True)
 
 
-def test_what_comes_back_goes_to_the_front_in_order_of_its_return(world: World) -> None:
+def test_requeued_messages_go_to_the_front_in_order_of_their_return(world: World) -> None:
     queue = world.quorum()
     world.fill(queue, *(b"%d" % number for number in range(1, 7)))
     first, second, *_ = take(queue, 4)
@@ -41,7 +41,7 @@ def test_what_comes_back_goes_to_the_front_in_order_of_its_return(world: World) 
     assert bodies(queue.ready) == [b"2", b"1", b"5", b"6"]
 
 
-def test_what_comes_back_has_lost_its_priority(world: World) -> None:
+def test_a_requeued_message_loses_its_priority(world: World) -> None:
     queue = world.quorum()
     world.fill(queue, b"p5", priority=5)
     entries = take(queue)
@@ -52,7 +52,7 @@ def test_what_comes_back_has_lost_its_priority(world: World) -> None:
     assert bodies(take(queue, 2)) == [b"p5", b"p9"]
 
 
-def test_thirty_two_priorities_are_there_without_asking(world: World) -> None:
+def test_a_quorum_queue_has_thirty_two_priorities_by_default(world: World) -> None:
     queue = world.quorum()
     for body, priority in ((b"4", None), (b"31", 31), (b"40", 40), (b"3", 3), (b"5", 5)):
         world.fill(queue, body, **({} if priority is None else {"priority": priority}))
@@ -60,7 +60,7 @@ def test_thirty_two_priorities_are_there_without_asking(world: World) -> None:
     assert bodies(take(queue, 5)) == [b"31", b"40", b"5", b"4", b"3"]
 
 
-def test_version_4_0_knew_two_priorities_and_3_10_none() -> None:
+def test_version_4_0_has_two_priorities_and_3_10_none() -> None:
     orders = {}
     for version in ("4.0", "3.10"):
         world = World(version)
@@ -81,7 +81,7 @@ def test_a_first_delivery_shows_no_counts(world: World) -> None:
     assert delivered_headers(entry, world) == {}
 
 
-def test_returns_are_counted_and_failures_apart(world: World) -> None:
+def test_returns_and_failures_are_counted_separately(world: World) -> None:
     queue = world.quorum()
     world.fill(queue, b"1")
     give_back(queue, *take(queue))
@@ -118,7 +118,7 @@ def test_a_message_survives_as_many_failures_as_the_limit(world: World) -> None:
     assert [event.reason for event in world.events("dropped")] == ["delivery_limit"]
 
 
-def test_what_failed_too_often_is_dead_lettered(world: World) -> None:
+def test_a_message_that_failed_too_often_is_dead_lettered(world: World) -> None:
     queue = world.quorum(delivery_limit=0, dead_letter_exchange="", dead_letter_routing_key="grave")
     grave = world.queue("grave")
     consumer = consume(queue)
@@ -144,7 +144,7 @@ def test_the_default_limit_is_twenty(world: World) -> None:
     assert not queue.unacked
 
 
-def test_a_return_that_is_no_failure_may_happen_for_ever(world: World) -> None:
+def test_returns_that_are_not_failures_are_unlimited(world: World) -> None:
     queue = world.quorum(delivery_limit=1)
     world.fill(queue, b"1")
 
@@ -154,7 +154,7 @@ def test_a_return_that_is_no_failure_may_happen_for_ever(world: World) -> None:
     assert bodies(queue.ready) == [b"1"]
 
 
-def test_failures_elsewhere_count_here(world: World) -> None:
+def test_failures_in_other_queues_count(world: World) -> None:
     source = world.queue("source", dead_letter_exchange="", dead_letter_routing_key="q")
     queue = world.quorum()
     world.fill(source, b"1")
@@ -165,7 +165,7 @@ def test_failures_elsewhere_count_here(world: World) -> None:
     assert (entry.redelivered, counts(entry)) == (True, (0, 1))
 
 
-def test_a_return_may_be_held_back(world: World) -> None:
+def test_a_return_may_be_delayed(world: World) -> None:
     queue = world.quorum(delayed_retry_type="all", delayed_retry_min=1000)
     consumer = consume(queue)
     world.fill(queue, b"1")
@@ -199,7 +199,7 @@ def test_the_delay_grows_with_the_failures_up_to_its_maximum(world: World) -> No
     ("kind", "is_failure", "is_delayed"),
     [("failed", True, True), ("failed", False, False), ("returned", False, True), ("returned", True, False)],
 )
-def test_only_the_wanted_kind_of_return_is_held_back(
+def test_only_the_configured_kind_of_return_is_delayed(
     world: World, kind: str, is_failure: bool, is_delayed: bool
 ) -> None:
     queue = world.quorum(delayed_retry_type=kind, delayed_retry_min=1000)
@@ -210,7 +210,7 @@ def test_only_the_wanted_kind_of_return_is_held_back(
     assert (not queue.ready) is is_delayed
 
 
-def test_a_purge_takes_what_is_held_back_along_and_counts_it(world: World) -> None:
+def test_a_purge_drops_delayed_messages_and_counts_them(world: World) -> None:
     queue = world.quorum(delayed_retry_type="all", delayed_retry_min=1000)
     world.fill(queue, b"1", b"2")
     give_back(queue, *take(queue))
@@ -222,7 +222,7 @@ def test_a_purge_takes_what_is_held_back_along_and_counts_it(world: World) -> No
     assert len(world.events("purged")) == 2
 
 
-def test_a_deletion_takes_what_is_held_back_along_and_does_not_count_it(world: World) -> None:
+def test_a_deletion_drops_delayed_messages_and_does_not_count_them(world: World) -> None:
     queue = world.quorum(delayed_retry_type="all", delayed_retry_min=1000)
     world.fill(queue, b"1", b"2")
     give_back(queue, *take(queue))
@@ -242,7 +242,7 @@ def test_a_higher_priority_takes_over_from_an_idle_single_active_consumer(world:
     assert (inbox(first).bodies, inbox(second).bodies) == ([], [b"1"])
 
 
-def test_a_busy_single_active_consumer_is_given_nothing_new_and_then_replaced(world: World) -> None:
+def test_a_busy_single_active_consumer_gets_nothing_new_and_is_then_replaced(world: World) -> None:
     queue = world.quorum(single_active_consumer=True)
     first = consume(queue)
     world.fill(queue, b"1")
@@ -257,14 +257,14 @@ def test_a_busy_single_active_consumer_is_given_nothing_new_and_then_replaced(wo
     assert (first.is_active, second.is_active) == (False, True)
 
 
-def test_an_equal_priority_takes_nothing_over(world: World) -> None:
+def test_an_equal_priority_does_not_take_over(world: World) -> None:
     queue = world.quorum(single_active_consumer=True)
     first, _ = consume(queue, priority=5), consume(queue, priority=5)
 
     assert queue.active_consumer is first
 
 
-def test_exclusive_use_means_nothing(world: World) -> None:
+def test_the_exclusive_flag_of_a_consumer_is_ignored(world: World) -> None:
     queue = world.quorum()
 
     consumers = [consume(queue, is_exclusive=True), consume(queue)]
@@ -272,7 +272,7 @@ def test_exclusive_use_means_nothing(world: World) -> None:
     assert queue.consumers == consumers
 
 
-def test_get_is_refused_beside_a_single_active_consumer(world: World) -> None:
+def test_get_is_refused_on_a_queue_with_a_single_active_consumer(world: World) -> None:
     queue = world.quorum(single_active_consumer=True)
 
     with pytest.raises(ResourceLocked, match=r"basic\.get operations are not supported by"):
@@ -325,7 +325,7 @@ def test_returned_messages_are_dropped_first(world: World) -> None:
     assert bodies(queue.ready) == [b"2", b"3"]
 
 
-def test_a_low_message_behind_a_live_high_one_expires(world: World) -> None:
+def test_a_low_priority_message_behind_a_live_high_one_expires(world: World) -> None:
     queue = world.quorum()
     world.fill(queue, b"high", priority=9)
     world.fill(queue, b"low", priority=1, expiration="100")

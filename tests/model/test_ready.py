@@ -1,4 +1,4 @@
-"""The orders of waiting: each keeps count, bytes and place."""
+"""The orders of ready entries: each keeps count, bytes and places."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def positions(ready: Ready) -> list[int]:
 
 
 def waiting_in(holder: object) -> list[object]:
-    """What the deques within hold, as the collector sees it."""
+    """Return what the deques inside hold, as the garbage collector sees it."""
     parts = gc.get_referents(holder)
     if isinstance(holder, deque):
         return [part for part in parts if part is not type(holder)]
@@ -53,24 +53,24 @@ def ready(request: pytest.FixtureRequest) -> Ready:
     return made
 
 
-def test_equals_come_out_as_they_went_in(ready: Ready) -> None:
+def test_entries_of_equal_rank_come_out_in_order_of_arrival(ready: Ready) -> None:
     for position in range(5):
         ready.append(entry(position))
 
     assert [ready.pop().position for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_count_and_bytes_follow_what_comes_and_goes(ready: Ready) -> None:
+def test_count_and_bytes_follow_every_change(ready: Ready) -> None:
     for position in (3, 4, 5):
         ready.append(entry(position))
     first = ready.pop()
-    told = [(len(ready), ready.size_bytes)]
+    seen = [(len(ready), ready.size_bytes)]
 
     ready.put_back([first])
-    told.append((len(ready), ready.size_bytes))
+    seen.append((len(ready), ready.size_bytes))
     ready.clear()
 
-    assert [*told, (len(ready), ready.size_bytes)] == [(2, 9), (3, 12), (0, 0)]
+    assert [*seen, (len(ready), ready.size_bytes)] == [(2, 9), (3, 12), (0, 0)]
 
 
 def test_the_deadline_of_the_head_is_that_of_what_pop_takes(ready: Ready) -> None:
@@ -91,18 +91,18 @@ def test_an_empty_order_has_no_head(ready: Ready) -> None:
 
 def test_deadlines_are_forgotten_with_the_last_entry(ready: Ready) -> None:
     ready.append(entry(0, expires_at=5))
-    told = [ready.has_deadlines]
+    seen = [ready.has_deadlines]
 
     ready.pop()
 
-    assert [*told, ready.has_deadlines] == [True, False]
+    assert [*seen, ready.has_deadlines] == [True, False]
 
 
-def test_what_was_never_handed_out_is_nothing_the_collector_tracks(ready: Ready) -> None:
+def test_the_collector_does_not_track_messages_that_were_never_handed_out(ready: Ready) -> None:
     ready.append(entry(0, expires_at=5))
     ready.append_message(entry(1).message, 1, 0)
 
-    # Tuples within tuples go first.
+    # The collector stops tracking the inner tuples first.
     gc.collect()
     gc.collect()
 
@@ -139,7 +139,7 @@ def test_failed_deliveries_of_a_message_are_not_forgotten(ready: Ready) -> None:
     assert picture(ready.pop()) == picture(made)
 
 
-def test_what_is_wanted_is_taken_out_wherever_it_stands(ready: Ready) -> None:
+def test_wanted_entries_are_taken_out_of_any_place(ready: Ready) -> None:
     for position in range(6):
         ready.append(entry(position))
     ready.put_back([ready.pop(), ready.pop()])
@@ -213,7 +213,7 @@ def test_returned_entries_come_first_in_order_of_return() -> None:
     assert positions(ready) == [2, 0, 1, 3]
 
 
-def test_age_is_looked_at_in_some_places_only() -> None:
+def test_age_is_checked_in_some_places_only() -> None:
     plain, returns = ReadyByPriority(3), ReadyReturnsFirst(ReadyByPriority(3))
     for order in (plain, returns):
         for position, priority in ((0, 0), (1, 1), (2, 1), (3, 2)):
@@ -226,7 +226,7 @@ def test_age_is_looked_at_in_some_places_only() -> None:
     assert (positions(returns), returns.size_bytes) == ([2], 2)
 
 
-def test_what_is_not_old_enough_stays() -> None:
+def test_an_entry_before_its_deadline_stays() -> None:
     ready = ReadyReturnsFirst(ReadyByPriority(3))
     for position, priority, expires_at in ((0, 0, 5), (1, 1, 6), (2, 2, None)):
         ready.append(entry(position, priority, expires_at=expires_at))
@@ -237,7 +237,7 @@ def test_what_is_not_old_enough_stays() -> None:
     assert (positions(ready), ready.next_deadline()) == ([2, 1], 6)
 
 
-def test_a_run_ends_before_what_was_handed_out() -> None:
+def test_a_run_ends_before_an_entry_that_was_handed_out() -> None:
     ready = ReadyFifo()
     returned, failed = entry(3), entry(6)
     failed.delivery_count = 1

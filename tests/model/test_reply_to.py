@@ -1,4 +1,4 @@
-"""Direct reply-to: a generated name leads straight to its requester, as long as that is there."""
+"""Direct reply-to: a generated name leads straight to its requester while the requester exists."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_requester_that_has_gone_still_counts_as_a_route(world: World) -> None
     assert requester.replies == []
 
 
-def test_a_name_nobody_made_is_no_route(world: World) -> None:
+def test_a_name_that_the_node_did_not_generate_is_not_a_route(world: World) -> None:
     assert not world.publish(b"1", PREFIX + "invented.name").is_routed
 
 

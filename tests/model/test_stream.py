@@ -1,4 +1,4 @@
-"""Streams: readers at offsets of their own, credit, retention, filters, and what stays in the log."""
+"""Streams: readers with their own offsets, credit, retention, filters, and what stays in the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_reading_takes_nothing_out(world: World) -> None:
     assert bodies(queue.ready) == [b"0", b"1"]
 
 
-def test_every_delivery_tells_its_offset(world: World) -> None:
+def test_every_delivery_carries_its_offset(world: World) -> None:
     queue = stream(world, b"0", b"1")
 
     consumer = read(queue)
@@ -88,7 +88,7 @@ def test_the_last_of_an_empty_stream_is_the_next(world: World) -> None:
     assert inbox(consumer).bodies == [b"0"]
 
 
-def test_readers_do_not_know_of_each_other(world: World) -> None:
+def test_readers_are_independent(world: World) -> None:
     queue = stream(world, b"0", b"1", b"2")
     one, two = read(queue, prefetch_count=1), read(queue, 1, prefetch_count=1)
 
@@ -108,7 +108,7 @@ def test_a_reader_holds_no_more_than_its_prefetch(world: World) -> None:
     assert consumer.unacked_count == 2
 
 
-def test_whatever_settles_a_delivery_makes_room_and_brings_nothing_back(world: World) -> None:
+def test_every_settlement_makes_room_and_returns_nothing(world: World) -> None:
     queue = stream(world, b"0", b"1", b"2", b"3")
     consumer = read(queue, prefetch_count=1)
     entries = inbox(consumer)
@@ -121,7 +121,7 @@ def test_whatever_settles_a_delivery_makes_room_and_brings_nothing_back(world: W
     assert not any(entry.redelivered for entry in entries)
 
 
-def test_a_dead_letter_exchange_means_nothing_to_a_stream(world: World) -> None:
+def test_a_stream_does_not_support_a_dead_letter_exchange(world: World) -> None:
     with pytest.raises(PreconditionFailed, match="of queue type rabbit_stream_queue"):
         stream(world, dead_letter_exchange="amq.fanout")
 
@@ -136,7 +136,7 @@ def test_the_same_copy_may_be_held_by_several(world: World) -> None:
     assert (one.unacked_count, two.unacked_count) == (0, 1)
 
 
-def test_what_a_gone_reader_held_may_still_be_settled(world: World) -> None:
+def test_deliveries_of_a_removed_reader_can_still_be_settled(world: World) -> None:
     queue = stream(world, b"0", b"1")
     consumer = read(queue, prefetch_count=1)
 
@@ -147,7 +147,7 @@ def test_what_a_gone_reader_held_may_still_be_settled(world: World) -> None:
     assert not queue.unacked
 
 
-def test_a_full_reader_reads_on_from_where_it_stood(world: World) -> None:
+def test_a_full_reader_continues_where_it_stopped(world: World) -> None:
     queue = stream(world)
     consumer = read(queue, prefetch_count=1)
     world.fill(queue, b"0", b"1", b"2")
@@ -157,7 +157,7 @@ def test_a_full_reader_reads_on_from_where_it_stood(world: World) -> None:
     assert inbox(consumer).bodies == [b"0", b"1"]
 
 
-def test_a_publish_costs_the_same_however_many_readers_are_full_and_however_long_the_log_is(world: World) -> None:
+def test_the_cost_of_a_publish_does_not_grow_with_full_readers_or_the_log(world: World) -> None:
     queue = stream(world)
     read(queue, prefetch_count=1)
     world.fill(queue, b"0")
@@ -171,7 +171,7 @@ def test_a_publish_costs_the_same_however_many_readers_are_full_and_however_long
 
 
 def calls_of(action: Callable[[], None]) -> int:
-    """How many Python functions an action calls."""
+    """Return how many Python functions an action calls."""
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(event) if event == "call" else None)
     try:
@@ -190,7 +190,7 @@ def test_a_reader_waits_for_an_offset_beyond_the_end(world: World) -> None:
     assert inbox(consumer).bodies == [b"2", b"3"]
 
 
-def test_deleting_tells_the_readers_and_counts_nothing(world: World) -> None:
+def test_deleting_a_stream_notifies_its_readers_and_counts_no_messages(world: World) -> None:
     queue = stream(world, b"0")
     consumer = read(queue)
 
@@ -220,7 +220,7 @@ def test_everything_survives_a_restart(world: World) -> None:
     assert inbox(read(queue)).bodies == [b"0", b"1", b"2"]
 
 
-def test_a_trace_tells_that_a_copy_came_once_and_was_never_lost(world: World) -> None:
+def test_a_copy_is_recorded_once_and_never_as_lost(world: World) -> None:
     queue = stream(world, b"0")
     consumer = read(queue)
     settle(queue, consumer)
@@ -230,7 +230,7 @@ def test_a_trace_tells_that_a_copy_came_once_and_was_never_lost(world: World) ->
     assert world.kinds_of(entry.copy) == ["enqueued"]
 
 
-def test_before_3_13_giving_up_is_not_implemented() -> None:
+def test_before_3_13_reject_and_nack_are_not_implemented() -> None:
     world = World("3.10")
     queue = stream(world, b"0")
     consumer = read(queue)
@@ -241,7 +241,7 @@ def test_before_3_13_giving_up_is_not_implemented() -> None:
     queue.requeue([(entry, consumer)], "channel_closed", is_failure=True)
 
 
-def test_a_reader_of_a_shared_inbox_gets_each_message_once_a_subscription(world: World) -> None:
+def test_each_subscription_of_a_shared_inbox_gets_each_message_once(world: World) -> None:
     queue = stream(world)
     shared = Inbox()
     for tag in ("a", "b"):

@@ -1,4 +1,4 @@
-"""What a stream makes of a message, and which messages a filter lets through."""
+"""The form in which a stream stores a message, and the messages that a filter passes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_dead_letter_with_a_decimal_header_arrives_without_it(world: World) ->
     assert "d" not in headers_of(entry)
 
 
-def test_a_dead_letter_with_an_odd_value_to_filter_by_has_none(world: World) -> None:
+def test_a_dead_letter_with_an_invalid_filter_value_has_none(world: World) -> None:
     target = stream(world)
     source = world.queue("q", dead_letter_exchange="", dead_letter_routing_key="s", max_length=0)
 
@@ -78,7 +78,7 @@ def test_a_dead_letter_with_an_odd_value_to_filter_by_has_none(world: World) -> 
         ([], {"filter": "z"}),
     ],
 )
-def test_a_filter_lets_through_what_it_names(world: World, wanted: list[bytes], arguments: dict[str, object]) -> None:
+def test_a_filter_passes_the_values_it_names(world: World, wanted: list[bytes], arguments: dict[str, object]) -> None:
     queue = stream(world)
     for body, value in ((b"a", "a"), (b"b", "b"), (b"none", None), (b"a2", "a")):
         world.publish(body, "s", headers={} if value is None else {"x-stream-filter-value": value})
@@ -88,7 +88,7 @@ def test_a_filter_lets_through_what_it_names(world: World, wanted: list[bytes], 
     assert inbox(consumer).bodies == wanted
 
 
-def test_a_filter_goes_on_with_what_comes_later(world: World) -> None:
+def test_a_filter_applies_to_later_messages(world: World) -> None:
     queue = stream(world)
     consumer = read(queue, filter="a", prefetch_count=1)
 
@@ -99,7 +99,7 @@ def test_a_filter_goes_on_with_what_comes_later(world: World) -> None:
     assert inbox(consumer).bodies == [b"1", b"3"]
 
 
-def test_before_4_0_a_stream_left_more_out_and_added_nothing() -> None:
+def test_before_4_0_a_stream_drops_more_headers_and_adds_none() -> None:
     world = World("3.10")
     queue = stream(world)
     headers = {"CC": ["z"], "x-a": [1], "n": 1, "o": Field("x", b"o")}

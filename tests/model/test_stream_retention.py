@@ -1,4 +1,4 @@
-"""Retention of streams: whole segments, by octets and by age, and what readers notice of it."""
+"""Retention of streams: whole segments, by bytes and by age, and its effect on readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def first_body(queue: Queue) -> bytes:
     return inbox(read(queue, prefetch_count=1)).bodies[0]
 
 
-def test_the_oldest_segments_go_when_the_log_is_too_long(world: World) -> None:
+def test_the_oldest_segments_are_dropped_when_the_log_is_too_long(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000, max_length_bytes=2000)
 
     world.fill(queue, *[b"%0100d" % number for number in range(33)])
@@ -31,7 +31,7 @@ def test_the_oldest_segments_go_when_the_log_is_too_long(world: World) -> None:
     assert {event.reason for event in dropped} == {"retention"}
 
 
-def test_every_segment_but_the_first_begins_with_a_record_that_takes_an_offset(world: World) -> None:
+def test_every_segment_but_the_first_uses_up_one_offset_for_a_record(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000)
 
     world.fill(queue, *[b"%0100d" % number for number in range(10)])
@@ -41,7 +41,7 @@ def test_every_segment_but_the_first_begins_with_a_record_that_takes_an_offset(w
     assert [entry.position for entry in inbox(read(queue, 9))] == [10, 11]
 
 
-def test_old_segments_go_when_a_new_one_begins_and_not_before(world: World) -> None:
+def test_old_segments_are_dropped_only_when_a_new_one_begins(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000, max_age="1m")
     world.fill(queue, *[b"%0100d" % number for number in range(10)])
 
@@ -73,7 +73,7 @@ def test_the_newest_segment_always_stays(world: World) -> None:
     assert bodies(queue.ready) == [b"0", b"1"]
 
 
-def test_a_policy_acts_at_once(world: World) -> None:
+def test_a_policy_applies_at_once(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000)
     world.fill(queue, *[b"%0100d" % number for number in range(10)])
 
@@ -87,7 +87,7 @@ def test_a_policy_acts_at_once(world: World) -> None:
     ("argument", "policy", "span_us"),
     [("1m", "90s", MINUTE), ("90s", "1m", MINUTE), (None, "1s", SECOND), ("1s", None, SECOND), (None, None, None)],
 )
-def test_of_two_ages_the_lower_holds(
+def test_the_shorter_of_two_ages_applies(
     world: World, argument: str | None, policy: str | None, span_us: int | None
 ) -> None:
     if policy is not None:
@@ -98,7 +98,7 @@ def test_of_two_ages_the_lower_holds(
     assert queue.settings.max_age_us == span_us
 
 
-def test_a_reader_behind_the_log_begins_with_what_is_left(world: World) -> None:
+def test_a_reader_before_the_start_of_the_log_begins_with_its_first_message(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000, max_length_bytes=2000)
     consumer = read(queue, prefetch_count=1)
     world.fill(queue, *[b"%0100d" % number for number in range(33)])

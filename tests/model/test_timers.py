@@ -1,4 +1,4 @@
-"""Timers: in order of deadline, then of setting; cancelling is forgetting."""
+"""Timers: the order by deadline and then by setting, and cancelling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def run_until(timers: Timers, now: int) -> None:
         timer.action()
 
 
-def test_what_is_due_runs_in_order_of_deadline_then_of_setting() -> None:
+def test_due_timers_run_in_order_of_deadline_then_of_setting() -> None:
     timers, ran = Timers(), []
     for deadline, name in ((20, "c"), (10, "a"), (20, "d"), (10, "b"), (30, "late")):
         timers.add(deadline, lambda name=name: ran.append(name))
@@ -29,7 +29,7 @@ def test_a_deadline_is_due_at_its_instant() -> None:
     assert timers.pop_due(10) is not None
 
 
-def test_a_cancelled_timer_never_runs_and_is_no_deadline() -> None:
+def test_a_cancelled_timer_never_runs_and_is_not_a_deadline() -> None:
     timers, ran = Timers(), []
     timer = timers.add(10, lambda: ran.append("cancelled"))
     timers.add(20, lambda: ran.append("kept"))
@@ -42,14 +42,14 @@ def test_a_cancelled_timer_never_runs_and_is_no_deadline() -> None:
     assert ran == ["kept"]
 
 
-def test_no_timer_is_no_deadline() -> None:
+def test_without_timers_there_is_no_deadline() -> None:
     timers = Timers()
     timers.add(10, lambda: None).cancel()
 
     assert timers.next_deadline() is None
 
 
-def test_a_leap_aims_at_no_recurring_tick() -> None:
+def test_the_next_event_is_never_a_recurring_tick() -> None:
     timers = Timers()
     timers.add(10, lambda: None, is_recurring=True)
     timers.add(20, lambda: None)
@@ -66,7 +66,7 @@ def test_an_action_may_set_a_timer_that_is_due_at_once() -> None:
     assert ran == ["nested"]
 
 
-def test_cancelling_after_it_ran_is_fine() -> None:
+def test_cancelling_a_timer_that_ran_has_no_effect() -> None:
     timers = Timers()
     timer = timers.add(10, lambda: None)
     run_until(timers, 10)

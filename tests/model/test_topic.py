@@ -25,7 +25,7 @@ def make(type_name: str, name: str) -> Exchange:
 
 
 def bound(*patterns: str) -> tuple[Exchange, dict[str, Binding]]:
-    """A topic exchange with one destination for each pattern, named as the pattern."""
+    """Return a topic exchange with one destination for each pattern, named like the pattern."""
     topic = make("topic", "t")
     bindings = {pattern: Binding(topic.name, make("fanout", pattern), pattern, Table.EMPTY) for pattern in patterns}
     for binding in bindings.values():
@@ -121,7 +121,7 @@ def test_a_removed_binding_is_not_seen_by_a_key_routed_before() -> None:
     assert route(topic, "a.b") == ["#"]
 
 
-def test_removing_a_binding_keeps_those_that_begin_alike() -> None:
+def test_removing_a_binding_keeps_others_with_the_same_first_words() -> None:
     topic, bindings = bound("a", "a.b", "a.b.c")
 
     topic.unbind(bindings["a.b"].key)
@@ -139,13 +139,13 @@ def test_removing_all_bindings_leaves_an_empty_trie() -> None:
     assert not topic._root.children
 
 
-def test_more_keys_than_are_remembered_are_routed_all_the_same() -> None:
+def test_more_keys_than_an_exchange_remembers_are_routed() -> None:
     topic, _ = bound("a.*")
 
     assert all(route(topic, f"a.{number}") == ["a.*"] for number in range(MEMO_SIZE + 10))
 
 
-def test_many_hashes_do_not_multiply_the_work() -> None:
+def test_many_hash_wildcards_do_not_multiply_the_work() -> None:
     topic, _ = bound(".".join(["#", "a"] * 20))
     assert isinstance(topic, TopicExchange)
 
@@ -154,7 +154,7 @@ def test_many_hashes_do_not_multiply_the_work() -> None:
     assert len(places) <= 41
 
 
-def test_more_than_two_hashes_are_refused() -> None:
+def test_more_than_two_hash_wildcards_are_refused() -> None:
     topic, _ = bound()
 
     with pytest.raises(PreconditionFailed) as caught:
@@ -170,14 +170,14 @@ def test_a_hash_within_a_word_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("version", ["4.2", "4.0", "3.10"])
-def test_older_versions_take_any_number_of_hashes(version: str) -> None:
+def test_older_versions_accept_any_number_of_hash_wildcards(version: str) -> None:
     topic, _ = bound()
 
     topic.check_binding(topic, "#.#.#", Table.EMPTY, Compat.for_version(version))
 
 
 def naive(pattern: list[str], key: list[str]) -> bool:
-    """The definition: `#` takes none or more words, `*` takes one, everything else itself."""
+    """Apply the definition: `#` takes any number of words, `*` takes one, every other word itself."""
     if not pattern:
         return not key
     if pattern[0] == "#":

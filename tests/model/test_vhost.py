@@ -1,4 +1,4 @@
-"""A virtual host: declaring, equivalence, what goes along with what, and the way of a message."""
+"""A virtual host: declarations, equivalence, what is deleted together, and the way of a message."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_queue_declared_otherwise_is_refused(world: World, flags: dict[str, bo
     assert (type(error), error.explanation) == (PreconditionFailed, text)
 
 
-def test_an_argument_that_differs_is_named(world: World) -> None:
+def test_the_refusal_names_the_argument_that_differs(world: World) -> None:
     world.queue(max_length=3)
 
     error = refusal(world.queue, max_length=4)
@@ -83,27 +83,27 @@ def test_an_argument_that_differs_is_named(world: World) -> None:
     )
 
 
-def test_an_argument_nobody_knows_makes_no_difference(world: World) -> None:
+def test_an_unknown_argument_is_not_compared(world: World) -> None:
     assert world.queue(colour="red") is world.queue(colour="blue")
 
 
-def test_a_queue_is_not_exclusive_afterwards(world: World) -> None:
+def test_an_existing_queue_cannot_become_exclusive(world: World) -> None:
     world.queue()
 
     assert isinstance(refusal(world.vhost.declare_queue, "q", exclusive=True, connection=Peer()), ResourceLocked)
 
 
-def test_a_missing_queue_is_named(world: World) -> None:
+def test_the_refusal_names_the_missing_queue(world: World) -> None:
     assert refusal(world.vhost.queue, "nowhere").reply_text == "NOT_FOUND - no queue 'nowhere' in vhost '/'"
 
 
-def test_deleting_what_is_not_there_is_fine(world: World) -> None:
+def test_deleting_a_missing_queue_or_exchange_has_no_effect(world: World) -> None:
     world.vhost.delete_exchange("nowhere")
 
     assert world.vhost.delete_queue("nowhere") == 0
 
 
-def test_a_queue_in_use_or_not_empty_may_be_kept(world: World) -> None:
+def test_a_deletion_may_spare_a_queue_in_use_or_not_empty(world: World) -> None:
     queue = world.queue()
     world.fill(queue, b"1")
     not_empty = refusal(world.vhost.delete_queue, "q", if_empty=True)
@@ -129,7 +129,7 @@ def test_an_exclusive_queue_is_never_durable(world: World) -> None:
     assert not world.vhost.declare_queue("mine", exclusive=True, connection=Peer()).durable
 
 
-def test_the_vhosts_default_type_is_for_queues_that_fit() -> None:
+def test_the_default_type_of_a_vhost_applies_if_the_flags_allow_it() -> None:
     world = World()
     vhost = world.node.add_vhost("modern", default_queue_type="quorum")
 
@@ -139,7 +139,7 @@ def test_the_vhosts_default_type_is_for_queues_that_fit() -> None:
     assert (plain.type_name, mine.type_name) == ("quorum", "classic")
 
 
-def test_a_vhost_may_have_only_so_many_queues(world: World) -> None:
+def test_a_vhost_may_limit_its_queues(world: World) -> None:
     world.vhost.limits["max-queues"] = 1
     world.queue("first")
 
@@ -154,7 +154,7 @@ def test_reserved_names_of_exchanges_are_refused(world: World) -> None:
     assert isinstance(refusal(world.vhost.delete_exchange, "amq.direct"), AccessRefused)
 
 
-def test_an_exchange_in_use_may_be_kept(world: World) -> None:
+def test_a_deletion_may_spare_an_exchange_in_use(world: World) -> None:
     world.vhost.declare_exchange("x", "fanout")
     world.queue()
     world.bind("x", "q")
@@ -164,7 +164,7 @@ def test_an_exchange_in_use_may_be_kept(world: World) -> None:
     assert error.explanation == "exchange 'x' in vhost '/' in use"
 
 
-def test_a_deleted_queue_takes_its_bindings_along(world: World) -> None:
+def test_deleting_a_queue_deletes_its_bindings(world: World) -> None:
     world.queue()
     world.bind("amq.fanout", "q")
 
@@ -174,7 +174,7 @@ def test_a_deleted_queue_takes_its_bindings_along(world: World) -> None:
     assert not world.vhost.incoming
 
 
-def test_a_deleted_exchange_takes_bindings_to_and_from_it_along(world: World) -> None:
+def test_deleting_an_exchange_deletes_bindings_to_and_from_it(world: World) -> None:
     world.vhost.declare_exchange("x", "fanout")
     world.queue()
     world.bind("x", "q")
@@ -209,13 +209,13 @@ def test_bindings_that_differ_in_arguments_are_two_and_deliver_once(world: World
     assert waiting(world, "q") == [[b"1"]]
 
 
-def test_unbinding_what_is_not_bound_is_fine(world: World) -> None:
+def test_unbinding_a_missing_binding_has_no_effect(world: World) -> None:
     world.vhost.unbind(world.vhost.exchanges["amq.direct"], world.queue(), "nothing")
 
     assert not world.events("unbind")
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding(world: World) -> None:
+def test_an_auto_delete_exchange_is_deleted_with_its_last_binding(world: World) -> None:
     world.vhost.declare_exchange("x", "fanout", auto_delete=True)
     queue = world.queue()
     is_there_before_any = "x" in world.vhost.exchanges
@@ -227,7 +227,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(world: World) -> Non
     assert "x" not in world.vhost.exchanges
 
 
-def test_a_chain_of_auto_delete_exchanges_goes_with_the_queue_at_its_end(world: World) -> None:
+def test_a_chain_of_auto_delete_exchanges_is_deleted_with_the_queue_at_its_end(world: World) -> None:
     length = 3000
     for number in range(length):
         world.vhost.declare_exchange(f"x{number}", "fanout", auto_delete=True)
@@ -266,7 +266,7 @@ def test_exchanges_feed_exchanges_and_cycles_end(world: World) -> None:
     assert waiting(world, "q") == [[b"1"]]
 
 
-def test_a_message_no_binding_takes_goes_to_the_alternate_exchange(world: World) -> None:
+def test_a_message_without_a_matching_binding_goes_to_the_alternate_exchange(world: World) -> None:
     world.vhost.declare_exchange("x", "direct", arguments=Table.from_python({"alternate-exchange": "amq.fanout"}))
     for name in ("taken", "left"):
         world.queue(name)
@@ -281,7 +281,7 @@ def test_a_message_no_binding_takes_goes_to_the_alternate_exchange(world: World)
     assert (entry.message.exchange, entry.message.routing_key) == ("x", "other")
 
 
-def test_alternates_may_be_chained_and_may_turn_in_circles(world: World) -> None:
+def test_alternate_exchanges_may_form_chains_and_cycles(world: World) -> None:
     for name, alternate in (("a", "b"), ("b", "c"), ("c", "a")):
         world.vhost.declare_exchange(name, "direct", arguments=Table.from_python({"alternate-exchange": alternate}))
     world.queue()
@@ -292,7 +292,7 @@ def test_alternates_may_be_chained_and_may_turn_in_circles(world: World) -> None
     assert routed == [True, False]
 
 
-def test_an_alternate_is_not_asked_when_a_binding_matched_and_led_nowhere(world: World) -> None:
+def test_the_alternate_exchange_is_not_used_if_a_binding_matched_but_led_nowhere(world: World) -> None:
     world.vhost.declare_exchange("x", "fanout", arguments=Table.from_python({"alternate-exchange": "amq.fanout"}))
     world.vhost.declare_exchange("dead end", "fanout")
     world.bind("x", "dead end")
@@ -304,14 +304,14 @@ def test_an_alternate_is_not_asked_when_a_binding_matched_and_led_nowhere(world:
 
 
 @pytest.mark.parametrize("alternate", ["nowhere", ""])
-def test_a_missing_or_default_alternate_leads_nowhere(world: World, alternate: str) -> None:
+def test_a_missing_or_default_alternate_exchange_leads_nowhere(world: World, alternate: str) -> None:
     world.vhost.declare_exchange("x", "direct", arguments=Table.from_python({"alternate-exchange": alternate}))
     world.queue()
 
     assert not world.publish(b"1", "q", "x").is_routed
 
 
-def test_carbon_copies_are_further_keys(world: World) -> None:
+def test_cc_keys_are_tried_like_the_routing_key(world: World) -> None:
     for name in ("to", "copy"):
         world.queue(name)
 
@@ -320,7 +320,7 @@ def test_carbon_copies_are_further_keys(world: World) -> None:
     assert waiting(world, "to", "copy") == [[b"1"], [b"1"]]
 
 
-def test_a_missing_exchange_is_named(world: World) -> None:
+def test_the_refusal_names_the_missing_exchange(world: World) -> None:
     error = refusal(world.vhost.exchange, "nowhere")
 
     assert (type(error), error.explanation) == (NotFound, "no exchange 'nowhere' in vhost '/'")

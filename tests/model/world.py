@@ -1,6 +1,6 @@
 """A node and its queues without a protocol: consumers are lists, messages are short byte strings.
 
-Everything here is the real model; the list is all a subscriber has to be.
+Everything here is the real model. A list is enough for a subscriber.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MINUTE = 60 * SECOND
 
 
 class Inbox(list[QueueEntry]):
-    """A subscriber: what it is handed it keeps, and it notes what it is notices of cancellations."""
+    """A subscriber that keeps its deliveries and records cancellations."""
 
     is_limited = False
 
@@ -51,7 +51,7 @@ class Inbox(list[QueueEntry]):
 
 
 class Peer:
-    """A connection that notes what it is notices."""
+    """A connection that records the notices it gets."""
 
     def __init__(self, number: int = 1, user: str = "guest", vhost_name: str = "/") -> None:
         self.number = number
@@ -73,7 +73,7 @@ class Peer:
 
 
 class World:
-    """One node with its trace, and short words for what tests do to it."""
+    """One node with its trace, and short methods for what tests do with it."""
 
     def __init__(self, version: str = "4.3", *, permit: Iterable[str] = ("transient_nonexcl_queues",)) -> None:
         self.trace: list[tuple[object, ...]] = []
@@ -117,14 +117,14 @@ class World:
         self.vhost.bind(self.vhost.exchanges[source], where, key, Table.from_python(arguments or {}))
 
     def elapse(self, ms: int) -> None:
-        """Let broker time pass."""
+        """Move the broker's clock on."""
         self.node.advance(self.node.now + ms * 1000, self.node.wall_now)
 
     def events(self, *kinds: str) -> list[Event]:
         return [Event(raw) for raw in self.trace if not kinds or raw[0] in kinds]
 
     def kinds_of(self, copy: int) -> list[str]:
-        """What happened to one copy, by the names of the events."""
+        """Return the kinds of all events about one copy."""
         return [event.kind for event in self.events() if event.get("copy") == copy]
 
 
@@ -154,7 +154,7 @@ def bodies(entries: Iterable[QueueEntry]) -> list[bytes]:
 
 
 def take(queue: Queue, count: int = 1) -> list[QueueEntry]:
-    """Fetch so many entries by get, to be settled."""
+    """Fetch `count` entries by basic.get, to be settled later."""
     entries = [queue.get(no_ack=False) for _ in range(count)]
     assert all(entry is not None for entry in entries)
     return [entry for entry in entries if entry is not None]

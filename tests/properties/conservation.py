@@ -1,7 +1,7 @@
-"""What a trace may say of a copy: the contract of the event kinds, as a machine that follows every copy.
+"""The contract of the event kinds about a copy, as a state machine that follows every copy through a trace.
 
-A copy is enqueued, waits or is held, and ends once, by acked, expired, dropped, dead_lettered or purged. It ends by
-dead_lettered also after expired.
+A copy is enqueued, is ready or held, and ends once, by acked, expired, dropped, dead_lettered or purged. After expired,
+dead_lettered may follow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leveret.trace.events import Event, RawEvent
 
 READY, HELD, REFUSED, EXPIRED, ENDED = "ready", "held", "refused", "expired", "ended"
 
-# From where each event may come, and what a copy is then.
+# For each event, the states in which it may happen and the state of the copy afterwards.
 STEPS: dict[str, tuple[tuple[str, ...], str]] = {
     events.DELIVERED: ((READY,), HELD),
     events.GOT: ((READY,), HELD),
@@ -34,42 +34,42 @@ STEPS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass
 class Ledger:
-    """Where every copy is, according to a trace."""
+    """The place of every copy, according to a trace."""
 
     state: dict[int, str] = field(default_factory=dict)
     queue: dict[int, str] = field(default_factory=dict)
     message: dict[int, int] = field(default_factory=dict)
-    # Published and not yet seen anywhere.
-    homeless: dict[int, None] = field(default_factory=dict)
+    # Published and not yet in any queue.
+    unplaced: dict[int, None] = field(default_factory=dict)
     confirmed: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def follow(self, trace: Iterable[RawEvent]) -> None:
         for raw in trace:
             event = Event(raw)
             if event.kind == events.PUBLISHED:
-                self.homeless[event.message.id] = None
+                self.unplaced[event.message.id] = None
             elif event.kind == events.ENQUEUED:
                 self._begin(event)
             elif event.kind in STEPS:
-                self._go_on(event)
+                self._continue(event)
             elif event.kind == events.RETURNED:
-                self.homeless.pop(event.message.id, None)
+                self.unplaced.pop(event.message.id, None)
 
     def _begin(self, event: Event) -> None:
         copy = event.copy
         assert copy is not None
         assert copy not in self.state, f"copy {copy} was enqueued twice"
         if event.src_copy is None:
-            self.homeless.pop(event.message.id, None)
+            self.unplaced.pop(event.message.id, None)
         else:
             assert self.state[event.src_copy] == ENDED, f"{event!r} stems from a copy that lives"
             assert self.message[event.src_copy] == event.message.id, f"{event!r} stems from another message"
         self.state[copy], self.queue[copy], self.message[copy] = READY, str(event.queue), event.message.id
 
-    def _go_on(self, event: Event) -> None:
+    def _continue(self, event: Event) -> None:
         copy = event.copy
         if copy is None:
-            self.homeless.pop(event.message.id, None)
+            self.unplaced.pop(event.message.id, None)
             return
         allowed, after = STEPS[event.kind]
         before = self.state[copy]
@@ -78,7 +78,7 @@ class Ledger:
         self.state[copy] = after
 
     def compare(self, node: Node) -> None:
-        """Every copy is where the node has it, and nowhere else."""
+        """Check that every copy is where the node has it, and nowhere else."""
         ready, held = [], []
         for vhost in node.vhosts.values():
             for queue in vhost.queues.values():

@@ -1,4 +1,4 @@
-"""One conversation on either road: as it is, and as if a fault waited for something, when nothing goes a fast one."""
+"""One conversation with the fast paths, and without them, as if a fault were waiting for something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.protocol.peer import Frame, Server
 def outcome(
     opening: Mapping[int, Iterable[Frame]], data: bytes, *, is_plain: bool, size: int
 ) -> tuple[bytes, list[str]]:
-    """What a client is sent, and what happens, when it opens these channels and then sends octets in such pieces."""
+    """Return the bytes sent to a client and all events, after it opens these channels and sends `data` in pieces."""
     server = Server()
     peer = server.peer(channels=opening)
     for channel, methods in opening.items():

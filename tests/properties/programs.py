@@ -1,7 +1,8 @@
 """Random programs of several clients, and an interpreter that runs them on a node.
 
-A program is a list of steps, each a name and a few small numbers; what a number means (which queue, which outstanding
-delivery) is decided when the step runs, so every program is runnable and runs the same every time.
+A program is a list of steps, each a name and a few small numbers. The interpreter decides what a number refers to
+(which queue, which outstanding delivery) when it runs the step. So every program can run, and runs the same way every
+time.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ def programs(max_size: int = 60) -> st.SearchStrategy[list[Step]]:
 
 
 def random_program(seed: int, length: int) -> list[Step]:
-    """A longer program than hypothesis likes to draw."""
+    """Return a longer program than Hypothesis likes to draw."""
     dice = random.Random(seed)
     return [(dice.choice(NAMES), *(dice.randrange(12) for _ in range(4))) for _ in range(length)]
 
 
 @dataclass
 class Client:
-    """What one client knows: tags to settle and tags of consumers, by channel."""
+    """One client's knowledge: the delivery tags to settle and the tags of consumers, by channel."""
 
     peer: Peer
     outstanding: dict[int, list[int]] = field(default_factory=lambda: {number: [] for number in CHANNELS})
@@ -82,11 +83,11 @@ class Client:
 
 
 class Interpreter:
-    """Runs programs on one server."""
+    """An interpreter that runs programs on one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        # Everything every connection was sent, in order of connecting.
+        # All bytes that each connection was sent, in order of connecting.
         self.octets: list[bytes] = []
         self.body_count = 0
         self.tag_count = 0
@@ -102,7 +103,7 @@ class Interpreter:
             self._react()
 
     def end(self) -> None:
-        """Gather what every connection was sent."""
+        """Collect what every connection was sent."""
         self._react()
         for client in self.clients:
             self.octets.append(client.peer.output)
@@ -128,7 +129,7 @@ class Interpreter:
             client.peer.send(1, Queue.Bind(queue=name, exchange="amq.fanout"))
 
     def _react(self) -> None:
-        """Let every client read what has come, and answer what has to be answered."""
+        """Let every client read what has arrived and answer where an answer is due."""
         for _ in range(10):
             received = [(client, client.peer.read()) for client in self.clients]
             if not any(frames for _, frames in received):
@@ -217,7 +218,7 @@ class Interpreter:
             client.peer.send(channel, Basic.Reject(tag, requeue < 6))
 
     def _recover(self, client: Client, channel: int, *_: int) -> None:
-        # Deliveries that come back have new tags; what a transaction holds back is not among them.
+        # Redeliveries have new tags. Deliveries that a transaction holds back do not return.
         client.outstanding[channel] = []
         client.peer.send(channel, Basic.Recover(requeue=True))
 
@@ -251,7 +252,7 @@ class Interpreter:
 
     def _rollback(self, client: Client, *_: int) -> None:
         client.peer.send(TX_CHANNEL, Tx.Rollback())
-        # What was held back can be settled anew; which tags those are only the broker remembers.
+        # Settlements that were held back can be made again. Only the broker remembers their tags.
         channel = client.peer.connection.channels[TX_CHANNEL]
         client.outstanding[TX_CHANNEL] = list(channel.unacked)
 

@@ -1,4 +1,4 @@
-"""Octets in any pieces, and octets gone wrong: the same answers, no error of ours, and nobody else disturbed."""
+"""Bytes in any pieces, and corrupt bytes: the same answers, no bug of ours, and no other client disturbed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPENING = (
     octets(0, commands.Connection.TuneOk(2047, 8192, 60)),
     octets(0, commands.Connection.Open("/")),
 )
-# A conversation in which every frame kind and most methods occur, in the pieces a client would write.
+# A conversation with every kind of frame and most methods, in the pieces that a client would write.
 TALK = (
     *OPENING,
     octets(1, Channel.Open()),
@@ -80,17 +80,17 @@ def test_the_recorded_conversation_goes_well() -> None:
     assert methods(received, commands.Connection.CloseOk)
 
 
-def test_one_read_of_all_octets_gives_the_same_answer() -> None:
+def test_one_read_of_all_bytes_gives_the_same_answer() -> None:
     assert answer(WHOLE) == EXPECTED
 
 
-def test_reads_of_one_octet_give_the_same_answer() -> None:
+def test_reads_of_one_byte_give_the_same_answer() -> None:
     assert answer(*(bytes((octet,)) for octet in WHOLE)) == EXPECTED
 
 
 @settings(SETTINGS, max_examples=60)
 @given(st.lists(st.integers(1, len(WHOLE) - 1), max_size=30))
-def test_any_chopping_gives_the_same_answer(cuts: list[int]) -> None:
+def test_any_division_into_reads_gives_the_same_answer(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(WHOLE)]
 
     assert answer(*(WHOLE[start:end] for start, end in pairwise(edges))) == EXPECTED
@@ -106,24 +106,24 @@ CONFIRMED = (
 
 @settings(SETTINGS, max_examples=40)
 @given(st.lists(st.integers(1, sum(map(len, CONFIRMED)) - 1), max_size=20))
-def test_any_chopping_confirms_every_publish_once_and_the_same_way(cuts: list[int]) -> None:
+def test_any_division_into_reads_confirms_every_publish_once_and_the_same_way(cuts: list[int]) -> None:
     whole = b"".join(CONFIRMED)
     edges = [0, *sorted(cuts), len(whole)]
     received = list(split(answer(*(whole[start:end] for start, end in pairwise(edges)))))
 
-    told: dict[int, bool] = {}
+    outcomes: dict[int, bool] = {}
     for _, item in received:
         if isinstance(item, (Basic.Ack, Basic.Nack)):
             last = item.delivery_tag
-            covered = [number for number in range(1, last + 1) if number not in told] if item.multiple else [last]
+            covered = [number for number in range(1, last + 1) if number not in outcomes] if item.multiple else [last]
             assert covered
-            told.update(dict.fromkeys(covered, isinstance(item, Basic.Ack)))
-    assert told == {number: number not in range(5, 9) for number in range(1, 10)}
+            outcomes.update(dict.fromkeys(covered, isinstance(item, Basic.Ack)))
+    assert outcomes == {number: number not in range(5, 9) for number in range(1, 10)}
     assert len(methods(received, Basic.Return)) == 1
 
 
 class Bystander:
-    """A second connection with a conversation of its own, whose every answer is known."""
+    """A second connection with a conversation of its own, whose answers are all known."""
 
     def __init__(self, server: Server) -> None:
         self.peer: Peer = server.peer()
@@ -140,7 +140,7 @@ class Bystander:
 
 
 def mutated(dice: random.Random, data: bytes) -> bytes:
-    """The same octets with a few of them changed, cut out, doubled or put in."""
+    """Return the same bytes with a few changed, removed, doubled or inserted."""
     changed = bytearray(data)
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(len(changed))
@@ -161,7 +161,7 @@ def mutated(dice: random.Random, data: bytes) -> bytes:
 
 
 def survive(seed: int, pieces: list[bytes]) -> None:
-    """Feed the pieces to a new connection; nothing of ours breaks and the bystander is served throughout."""
+    """Feed the pieces to a new connection; check that nothing breaks and the bystander is served throughout."""
     server = Server()
     bystander = Bystander(server)
     victim = server.stranger()
@@ -190,20 +190,20 @@ def test_one_changed_step_of_a_conversation_breaks_nothing(part: int) -> None:
 def test_frames_of_random_payloads_break_nothing(part: int) -> None:
     for seed in range(part * 60, part * 60 + 60):
         dice = random.Random(seed)
-        begun = list(TALK[: dice.randint(0, len(TALK))])
-        survive(seed, [*begun, *(random_frame(dice) for _ in range(5))])
+        opening = list(TALK[: dice.randint(0, len(TALK))])
+        survive(seed, [*opening, *(random_frame(dice) for _ in range(5))])
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_random_octets_break_nothing(part: int) -> None:
+def test_random_bytes_break_nothing(part: int) -> None:
     for seed in range(part * 60, part * 60 + 60):
         dice = random.Random(seed)
-        begun = list(TALK[: dice.randint(0, len(TALK))])
-        survive(seed, [*begun, dice.randbytes(dice.randint(1, 300))])
+        opening = list(TALK[: dice.randint(0, len(TALK))])
+        survive(seed, [*opening, dice.randbytes(dice.randint(1, 300))])
 
 
 def random_frame(dice: random.Random) -> bytes:
-    """A whole frame whose payload is a method with random arguments, or nothing at all that makes sense."""
+    """Return a whole frame whose payload is a method with random arguments, or random bytes."""
     kind = dice.choice((1, 1, 1, 1, 2, 3, 8))
     payload = dice.randbytes(dice.choice((0, 1, 4, 14, 30)))
     if kind == 1 and dice.random() < 0.9:

@@ -1,4 +1,4 @@
-"""Deliveries: what an encoder remembers of the last one changes no octet of the next."""
+"""The encoder of deliveries: what it remembers of the last one changes no byte of the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = settings(derandomize=True, deadline=None, database=None)
 
 
 def message(key: str, priority: int | None) -> Message:
-    """The first of those that share a head."""
+    """Return the first of several messages that share a head."""
     properties = Properties(priority=priority)
     return Message(1, "", key, properties, properties.encode(), b"", (key,))
 
@@ -34,7 +34,7 @@ DELIVERIES = st.tuples(
 
 @SETTINGS
 @given(st.lists(DELIVERIES, max_size=30))
-def test_every_delivery_is_what_method_and_content_are_by_themselves(
+def test_every_delivery_equals_its_method_and_content_encoded_separately(
     deliveries: list[tuple[Message, int, bool, bytes | None]],
 ) -> None:
     encoder = DeliveryEncoder("consumer", CHANNEL, FRAME_MAX)

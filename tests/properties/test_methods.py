@@ -1,4 +1,4 @@
-"""Methods among publishes and acknowledgements: with the fast roads or without, they come to the same."""
+"""Methods among publishes and acknowledgements: the outcome is the same with and without the fast paths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METHODS = (
     Queue.Delete(queue="gone"),
     Tx.Commit(),
 )
-# They end the connection, and with it the conversation.
+# They close the connection and end the conversation.
 FATAL = (
     Basic.Qos(prefetch_size=1),
     Basic.QosOk(),
@@ -42,38 +42,39 @@ FATAL = (
 )
 
 
-def spoilt(frame: bytes, dice: random.Random) -> bytes:
-    """A frame with one octet changed: kind, channel, size, method, arguments or, most often, the end."""
+def corrupted(frame: bytes, dice: random.Random) -> bytes:
+    """Change one byte of a frame: kind, channel, size, method, arguments or, most often, the frame end."""
     at = dice.choice((dice.randrange(len(frame)), len(frame) - 1))
     return frame[:at] + bytes((frame[at] ^ dice.choice((1, 2, 0x80)),)) + frame[at + 1 :]
 
 
-def conversation(dice: random.Random, *, is_spoilt: bool) -> bytes:
-    """Methods on some channels, and publishes; what was closed is opened anew.
+def conversation(dice: random.Random, *, is_corrupt: bool) -> bytes:
+    """Make methods and publishes on some channels; reopen closed channels.
 
-    One thing is spoilt: an octet, a publish that misses its content, or a method that is longer than a frame may be.
+    If `is_corrupt`, one thing is wrong: a byte, a publish without content, or a method that is longer than a frame may
+    be.
     """
-    said = []
+    parts = []
     for number in range(60):
         channel = dice.choice(CHANNELS)
-        said.append(octets(channel, dice.choice(METHODS if dice.random() < 0.99 else FATAL)))
+        parts.append(octets(channel, dice.choice(METHODS if dice.random() < 0.99 else FATAL)))
         if dice.random() < 0.3:
-            said.append(publish_octets(channel, b"%d" % number, dice.choice(("a", "b"))))
+            parts.append(publish_octets(channel, b"%d" % number, dice.choice(("a", "b"))))
         if dice.random() < 0.2:
-            said.append(octets(channel, Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
-    if is_spoilt:
-        at, channel = dice.randrange(len(said)), dice.choice(CHANNELS)
+            parts.append(octets(channel, Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
+    if is_corrupt:
+        at, channel = dice.randrange(len(parts)), dice.choice(CHANNELS)
         too_long = octets(channel, Queue.Declare(queue="long", durable=True, arguments={"x": "y" * 140_000}))
         bare = octets(channel, Basic.Publish(routing_key="a"))
-        said[at] = dice.choice((spoilt(said[at], dice), bare, too_long))
-    return b"".join(said)
+        parts[at] = dice.choice((corrupted(parts[at], dice), bare, too_long))
+    return b"".join(parts)
 
 
-@pytest.mark.parametrize("is_spoilt", [False, True])
+@pytest.mark.parametrize("is_corrupt", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_methods_come_to_the_same_with_and_without_the_fast_roads(seed: int, is_spoilt: bool) -> None:
+def test_methods_have_the_same_outcome_with_and_without_the_fast_paths(seed: int, is_corrupt: bool) -> None:
     dice = random.Random(seed)
-    data = conversation(dice, is_spoilt=is_spoilt)
+    data = conversation(dice, is_corrupt=is_corrupt)
     size = dice.choice((len(data), 50, 7))
 
     assert outcome(OPENING, data, is_plain=False, size=size) == outcome(OPENING, data, is_plain=True, size=size)

@@ -1,4 +1,4 @@
-"""Random programs of several clients: nothing is lost or doubled, and the same program gives the same octets."""
+"""Random programs of several clients: nothing is lost or doubled, and the same program gives the same bytes."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def test_the_rules_hold_in_every_version(version: str) -> None:
 
 @settings(SETTINGS, max_examples=30)
 @given(programs())
-def test_the_same_short_program_gives_the_same_octets_and_the_same_trace(program: list[Step]) -> None:
+def test_the_same_short_program_gives_the_same_bytes_and_the_same_trace(program: list[Step]) -> None:
     (one, first), (other, second) = run(program), run(program)
 
     assert first.octets == second.octets
-    assert told(one) == told(other)
+    assert trace_of(one) == trace_of(other)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_same_long_program_gives_the_same_octets_and_the_same_trace(seed: int) -> None:
+def test_the_same_long_program_gives_the_same_bytes_and_the_same_trace(seed: int) -> None:
     program = random_program(seed, 120)
 
     (one, first), (other, second) = run(program), run(program)
 
     assert first.octets == second.octets
-    assert told(one) == told(other)
+    assert trace_of(one) == trace_of(other)
 
 
 def hold_to_the_rules(server: Server, interpreter: Interpreter) -> None:
@@ -98,6 +98,6 @@ def queues(server: Server) -> list[Queue]:
     return [queue for queue in found if isinstance(queue, Queue)]
 
 
-def told(server: Server) -> list[str]:
-    """The trace, free of the addresses of objects."""
+def trace_of(server: Server) -> list[str]:
+    """Return the trace without the addresses of objects."""
     return [repr(event) for event in server.events()]

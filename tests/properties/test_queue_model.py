@@ -1,4 +1,4 @@
-"""A classic queue against a list: whatever is done to it, it holds what the list holds, in the same order."""
+"""A classic queue against a list: after any operations, both hold the same messages in the same order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.model.world import World, bodies, consume, inbox
 
 
 class Item:
-    """What the model knows of one message."""
+    """One message in the list."""
 
     def __init__(self, number: int, expires_at: int | None) -> None:
         self.number = number
@@ -22,7 +22,10 @@ class Item:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Drives a queue and a list side by side. The list knows order, time and length; turns are taken from the queue."""
+    """A state machine that drives a queue and a list side by side.
+
+    The list knows order, time and length. Which consumer gets a message is taken from the queue.
+    """
 
     @initialize(ttl=st.sampled_from([None, 40]), max_length=st.sampled_from([None, 2, 5]))
     def begin(self, ttl: int | None, max_length: int | None) -> None:
@@ -32,7 +35,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.ttl, self.max_length = ttl, max_length
         self.now_ms = 0
         self.ready: list[Item] = []
-        # What is handed out: the entry, its consumer (None for a get), the item.
+        # The unsettled deliveries: the entry, its consumer (None for a get), the item.
         self.held: list[tuple[QueueEntry, Consumer | None, Item]] = []
         self.consumers: list[Consumer] = []
         self.seen: dict[int, int] = {}
@@ -47,7 +50,7 @@ class QueueMachine(RuleBasedStateMachine):
         properties = {} if ttl is None else {"expiration": str(ttl)}
         self.world.publish(b"%d" % item.number, **properties)
         self.follow()
-        # What a consumer took at once neither counts nor expires.
+        # A message that a consumer took at once neither counts nor expires.
         self.trim()
 
     @rule()
@@ -152,7 +155,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.follow()
 
     def follow(self) -> None:
-        """Take over what consumers were handed: it has to be what stood first."""
+        """Move what consumers were handed from the list of ready items to those held."""
         for consumer in dict.fromkeys([*self.consumers, *(holder for _, holder, _ in self.held if holder)]):
             deliveries = inbox(consumer)
             handed, deliveries[:] = list(deliveries), []

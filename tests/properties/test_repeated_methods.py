@@ -1,4 +1,4 @@
-"""Publishes of one method with properties of their own: taken whole or frame by frame, they come to the same."""
+"""Publishes of one method with different properties: taken whole or frame by frame, the outcome is the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPENING = {
     TRANSACTED: (Tx.Select(), Queue.Bind(queue="a", exchange="amq.headers", arguments={"k": 1})),
 }
 TARGETS = (("a", ""), ("ranked", ""), ("full", ""), ("nowhere", ""), ("any", "amq.headers"), ("any", "missing"))
-WELL = (
+VALID = (
     {},
     {"message_id": "1"},
     {"message_id": "quite another"},
@@ -25,31 +25,31 @@ WELL = (
     {"headers": {"CC": ["ranked"], "BCC": ["a"]}},
     {"priority": 3, "expiration": "1000"},
 )
-ILL = ({"expiration": "soon"}, {"user_id": "nobody"}, {"headers": {"CC": 1}}, {"reply_to": "amq.rabbitmq.reply-to"})
+INVALID = ({"expiration": "soon"}, {"user_id": "nobody"}, {"headers": {"CC": 1}}, {"reply_to": "amq.rabbitmq.reply-to"})
 
 
 def conversation(dice: random.Random) -> bytes:
-    """Runs of publishes to one target each, on some channels; one that was closed is opened anew later."""
-    said = []
+    """Make runs of publishes, each to one target, on some channels; reopen closed channels later."""
+    parts = []
     for _ in range(25):
         channel, (key, exchange) = dice.choice(tuple(OPENING)), dice.choice(TARGETS)
         is_mandatory = dice.random() < 0.3
         for _ in range(dice.randint(1, 6)):
-            properties = dice.choice(ILL if dice.random() < 0.03 else WELL)
+            properties = dice.choice(INVALID if dice.random() < 0.03 else VALID)
             content = bytes(dice.choice((0, 1, 30, 30, 3000)))
             chunk = dice.choice((1000, 131064))
-            said.append(
+            parts.append(
                 publish_octets(channel, content, key, exchange, mandatory=is_mandatory, chunk=chunk, **properties)
             )
         if channel == TRANSACTED:
-            said.append(octets(channel, dice.choice((Tx.Commit(), Tx.Rollback()))))
+            parts.append(octets(channel, dice.choice((Tx.Commit(), Tx.Rollback()))))
         if dice.random() < 0.2:
-            said.append(octets(channel, Basic.Ack(12_345), Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
-    return b"".join(said)
+            parts.append(octets(channel, Basic.Ack(12_345), Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
+    return b"".join(parts)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_both_roads_of_a_publish_come_to_the_same(seed: int) -> None:
+def test_the_fast_and_the_plain_path_of_a_publish_agree(seed: int) -> None:
     dice = random.Random(seed)
     data = conversation(dice)
     size = dice.choice((len(data), 5000, 700))
@@ -58,11 +58,11 @@ def test_both_roads_of_a_publish_come_to_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_both_roads_of_a_publish_gone_wrong_come_to_the_same(seed: int) -> None:
+def test_the_fast_and_the_plain_path_of_a_corrupt_publish_agree(seed: int) -> None:
     dice = random.Random(seed)
     pieces = [publish_octets(PLAIN, bytes(30), "ranked", message_id="1")] * 6
     changed = bytearray(pieces[3])
-    # Anywhere but in the body, which is 30 octets behind which the frame ends.
+    # Change any byte but those of the body, which is 30 bytes before the frame end.
     changed[dice.choice([*range(len(changed) - 31), -1])] = dice.choice((0, 1, 2, 3, 8, 29, 31, 60, 206, 255))
     pieces[3] = bytes(changed)
     data = b"".join(pieces)

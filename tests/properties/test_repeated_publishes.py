@@ -1,6 +1,7 @@
-"""Publishes that repeat themselves: whatever is remembered of the last one changes nothing that can be seen.
+"""Repeated publishes: what leveret remembers of the last one has no visible effect.
 
-The same octets in one read and octet by octet: what a fast road recognises in the one it cannot recognise in the other.
+The same bytes arrive in one read and byte by byte. The fast path recognises a repetition in the first case and cannot
+in the second.
 """
 
 from __future__ import annotations
@@ -62,16 +63,16 @@ MODES = {PLAIN: (), CONFIRMED: (Confirm.Select(),), TRANSACTED: (Tx.Select(),)}
 
 
 def conversation(seed: int) -> bytes:
-    """What a few channels say, each sentence up to six times."""
+    """Make frames on a few channels, each repeated up to six times."""
     dice = random.Random(seed)
-    said = []
+    parts = []
     for _ in range(40):
         channel = dice.choice(CHANNELS)
         words = publishes(channel) if dice.random() < 0.7 else others(channel)
-        said += [dice.choice(words)] * dice.choice((1, 1, 2, 6))
+        parts += [dice.choice(words)] * dice.choice((1, 1, 2, 6))
         if channel == TRANSACTED:
-            said.append(octets(channel, dice.choice((Tx.Commit(), Tx.Commit(), Tx.Rollback()))))
-    return b"".join(said)
+            parts.append(octets(channel, dice.choice((Tx.Commit(), Tx.Commit(), Tx.Rollback()))))
+    return b"".join(parts)
 
 
 def run(data: bytes, size: int, *, tap: bool = True) -> tuple[Server, bytes]:
@@ -91,7 +92,7 @@ def run(data: bytes, size: int, *, tap: bool = True) -> tuple[Server, bytes]:
 
 
 def without_confirms(sent: bytes) -> list[bytes]:
-    """The frames as they were sent, but for confirms: how those are gathered depends on the reads."""
+    """Return the frames as sent, without confirms: how those are grouped depends on the reads."""
     frames = []
     while sent:
         size = 8 + int.from_bytes(sent[3:7], "big")
@@ -101,18 +102,18 @@ def without_confirms(sent: bytes) -> list[bytes]:
 
 
 def settled(sent: bytes) -> list[tuple[int, bool]]:
-    """Publish numbers in order, and whether each was taken; a reopened channel begins anew."""
+    """Return publish numbers in order and whether each was taken; a reopened channel starts again."""
     found: list[tuple[int, bool]] = []
-    told: dict[int, bool] = {}
+    outcomes: dict[int, bool] = {}
     for channel, item in split(sent):
         if channel == CONFIRMED and isinstance(item, Channel.OpenOk):
-            found += sorted(told.items())
-            told = {}
+            found += sorted(outcomes.items())
+            outcomes = {}
         elif isinstance(item, Basic.Ack | Basic.Nack):
             last = item.delivery_tag
-            covered = [number for number in range(1, last + 1) if number not in told] if item.multiple else [last]
-            told.update(dict.fromkeys(covered, isinstance(item, Basic.Ack)))
-    return found + sorted(told.items())
+            covered = [number for number in range(1, last + 1) if number not in outcomes] if item.multiple else [last]
+            outcomes.update(dict.fromkeys(covered, isinstance(item, Basic.Ack)))
+    return found + sorted(outcomes.items())
 
 
 def happened(server: Server) -> list[str]:
@@ -120,7 +121,7 @@ def happened(server: Server) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_one_read_and_reads_of_one_octet_come_to_the_same(seed: int) -> None:
+def test_one_read_and_reads_of_one_byte_have_the_same_outcome(seed: int) -> None:
     data = conversation(seed)
 
     (quick, at_once), (slow, piecemeal) = run(data, len(data)), run(data, 1)
@@ -131,7 +132,7 @@ def test_one_read_and_reads_of_one_octet_come_to_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_reads_of_a_random_size_come_to_the_same(seed: int) -> None:
+def test_reads_of_a_random_size_have_the_same_outcome(seed: int) -> None:
     data = conversation(seed)
     size = random.Random(seed).randint(20, 700)
 

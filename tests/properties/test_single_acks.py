@@ -1,4 +1,4 @@
-"""Acknowledgements one by one: the road that takes them from the octets does what the plain one does."""
+"""Single acknowledgements: the path that takes them from the bytes has the same effect as the plain one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPENING = {
 
 
 def settlements(dice: random.Random, channel: int, tag: int) -> bytes:
-    """Mostly one acknowledgement behind the other, beside whatever else settles."""
+    """Make mostly single acknowledgements in sequence, and sometimes another settlement."""
     if dice.random() < 0.8:
         return octets(channel, *(Basic.Ack(each) for each in range(tag, tag + dice.choice((1, 1, 2, 5)))))
     return octets(
@@ -45,24 +45,24 @@ def settlements(dice: random.Random, channel: int, tag: int) -> bytes:
 
 
 def conversation(seed: int) -> bytes:
-    """Publishes and settlements on some channels, each of which is opened anew after a tag that it does not know."""
+    """Make publishes and settlements on some channels; reopen a channel after a tag that it does not know."""
     dice = random.Random(seed)
-    said, tags = [], dict.fromkeys(CHANNELS, 1)
+    parts, tags = [], dict.fromkeys(CHANNELS, 1)
     for _ in range(60):
         channel = dice.choice(CHANNELS)
-        said.append(publish_octets(PLAIN, b"%d" % len(said), dice.choice(("a", "b", "quorum"))) * dice.choice((1, 4)))
-        said.append(settlements(dice, channel, tags[channel]))
+        parts.append(publish_octets(PLAIN, b"%d" % len(parts), dice.choice(("a", "b", "quorum"))) * dice.choice((1, 4)))
+        parts.append(settlements(dice, channel, tags[channel]))
         tags[channel] += dice.choice((0, 1, 1, 2, 5))
         if channel == TRANSACTED:
-            said.append(octets(channel, dice.choice((Tx.Commit(), Tx.Rollback()))))
+            parts.append(octets(channel, dice.choice((Tx.Commit(), Tx.Rollback()))))
         if dice.random() < 0.1:
-            said.append(octets(channel, Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
+            parts.append(octets(channel, Channel.CloseOk(), Channel.Open(), *OPENING[channel]))
             tags[channel] = 1
-    return b"".join(said)
+    return b"".join(parts)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_both_roads_of_an_acknowledgement_come_to_the_same(seed: int) -> None:
+def test_the_fast_and_the_plain_path_of_an_acknowledgement_agree(seed: int) -> None:
     data = conversation(seed)
     size = random.Random(seed).choice((len(data), 1000, 64))
 
