@@ -60,7 +60,7 @@ class TopicExchange(Exchange):
         self._memo = {}
 
     def _add(self, binding: Binding) -> None:
-        grown(self._root, words(binding.routing_key)).destinations[binding.key] = binding.destination
+        add_path(self._root, words(binding.routing_key)).destinations[binding.key] = binding.destination
         self._memo.clear()
 
     def _remove(self, binding: Binding) -> None:
@@ -100,13 +100,13 @@ def words(key: str) -> list[str]:
 
 
 def topic_matches(pattern: str, routing_key: str) -> bool:
-    """Return whether a topic exchange routes a message with this key by a binding with this pattern."""
+    """Return whether a topic exchange routes a message with this key along a binding with this pattern."""
     root = TopicNode()
-    return grown(root, words(pattern)) in matching_nodes(root, words(routing_key))
+    return add_path(root, words(pattern)) in matching_nodes(root, words(routing_key))
 
 
-def grown(root: TopicNode, binding_words: list[str]) -> TopicNode:
-    """Return the place where a binding key of these words ends; add to the trie what is missing on the way."""
+def add_path(root: TopicNode, binding_words: list[str]) -> TopicNode:
+    """Return the node where a binding key of these words ends, adding nodes that are missing."""
     node = root
     for word in binding_words:
         child = node.children.get(word)
