@@ -167,6 +167,8 @@ class QueueMachine(RuleBasedStateMachine):
                     self.ended.append(item.number)
                 else:
                     self.held.append((entry, consumer, item))
+        # The queue checks the age of the next entry after each delivery (see ClassicQueue.deliver_ready).
+        self.expire()
 
     def check(self, entry: QueueEntry, item: Item) -> None:
         assert entry.message.body == b"%d" % item.number
