@@ -46,7 +46,7 @@ def test_table_equals_the_plain_computation(compared: Compared, name: str) -> No
 
 
 def test_every_planted_fault_is_found_and_nothing_else(compared: Compared) -> None:
-    planted = {(made.trace.run, made.events.worker, *fault) for made in compared.made for fault in made.planted}
+    planted = {(made.trace.run, made.trace.worker, *fault) for made in compared.made for fault in made.planted}
 
     rows = compared.spark["violations"].collect()
 

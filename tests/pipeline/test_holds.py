@@ -11,7 +11,7 @@ from tests.pipeline import frames, random_traces
 
 
 def test_rows_of_copies_say_what_their_events_say(spark: SparkSession, tmp_path: Path) -> None:
-    traces = [made.events for made in random_traces.several(48, seed=4711)]
+    traces = [made.trace for made in random_traces.several(48, seed=4711)]
     events = frames.sources(spark, traces, tmp_path)["events"]
     lifecycle.copies(events).write.parquet(str(tmp_path / "copies"))
     copies = spark.read.parquet(str(tmp_path / "copies"))

@@ -12,7 +12,7 @@ from tests.pipeline import frames, random_traces
 
 
 def test_copies_of_parts_merge_into_the_copies_of_all(spark: SparkSession, tmp_path: Path) -> None:
-    traces = [made.events for made in random_traces.several(24, seed=77)]
+    traces = [made.trace for made in random_traces.several(24, seed=77)]
     events = frames.sources(spark, traces, tmp_path)["events"]
     part = F.pmod(F.xxhash64("seq"), F.lit(3))
 
