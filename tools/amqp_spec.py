@@ -1,9 +1,9 @@
 """The methods of AMQP 0-9-1 and RabbitMQ's additions to it, one row each, in the order of their ids.
 
-Written by hand from the published specification. A row is: class id, method id, name, who sends it (C a client, S the
-server, CS both), and the fields in wire order as name:type. Types are ss (short string), ls (long string), tbl (field
-table), u8, u16, u32, u64 and bit; consecutive bits share an octet, the first is the lowest. A type with ! is reserved:
-a client's is checked and dropped, ours is written as zeros unless told otherwise.
+Written by hand from the published specification. A row is: class id, method id, name, sender (C a client, S the server,
+CS both), and the fields in wire order as name:type. Types are ss (short string), ls (long string), tbl (field table),
+u8, u16, u32, u64 and bit. Consecutive bits share a byte, the first bit is the lowest. A type with ! is reserved: a
+client's value is checked and dropped, and the server writes zeros unless it is given a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FieldRow:
 
     @property
     def attribute(self) -> str:
-        """The name in Python, which may not be a keyword."""
+        """The field's name in Python, which must not be a keyword."""
         return "global_" if self.name == "global" else self.name
 
 
@@ -38,17 +38,17 @@ class MethodRow:
 
     @property
     def class_name(self) -> str:
-        """The name of its Python class: queue.declare-ok is QueueDeclareOk."""
+        """The name of the method's Python class: queue.declare-ok is QueueDeclareOk."""
         return "".join(word.capitalize() for word in self.name.replace("-", ".").split("."))
 
     @property
     def is_from_client(self) -> bool:
-        """Whether a client may send it."""
+        """Whether a client may send the method."""
         return "C" in self.senders
 
     @property
     def is_from_server(self) -> bool:
-        """Whether the server sends it."""
+        """Whether the server sends the method."""
         return "S" in self.senders
 
 
@@ -104,7 +104,7 @@ METHODS: Final[tuple[MethodRow, ...]] = (
     _method(40, 30, "exchange.bind", "C", _EXCHANGE_BIND),
     _method(40, 31, "exchange.bind-ok", "S"),
     _method(40, 40, "exchange.unbind", "C", _EXCHANGE_BIND),
-    # 51 and not 41: so it was given out, and so it stays.
+    # 51 and not 41: RabbitMQ assigned the number so and keeps it.
     _method(40, 51, "exchange.unbind-ok", "S"),
     _method(
         50,
@@ -120,7 +120,7 @@ METHODS: Final[tuple[MethodRow, ...]] = (
     _method(50, 31, "queue.purge-ok", "S", "message_count:u32"),
     _method(50, 40, "queue.delete", "C", "ticket:u16! queue:ss if_unused:bit if_empty:bit nowait:bit"),
     _method(50, 41, "queue.delete-ok", "S", "message_count:u32"),
-    # The one method with arguments that has no nowait.
+    # The only method with arguments that has no nowait.
     _method(50, 50, "queue.unbind", "C", "ticket:u16! queue:ss exchange:ss routing_key:ss arguments:tbl"),
     _method(50, 51, "queue.unbind-ok", "S"),
     _method(60, 10, "basic.qos", "C", "prefetch_size:u32 prefetch_count:u16 global:bit"),
@@ -161,12 +161,12 @@ METHODS: Final[tuple[MethodRow, ...]] = (
     _method(90, 31, "tx.rollback-ok", "S"),
 )
 
-# RabbitMQ knows these ids and refuses them; we know no more of them.
+# RabbitMQ knows these ids and refuses them. leveret knows only their ids and names.
 REFUSED_IDS: Final[tuple[tuple[int, int, str], ...]] = (
     (60, 200, "basic.credit"),
     (60, 201, "basic.credit-ok"),
     (60, 202, "basic.credit-drained"),
 )
 
-# RabbitMQ checks the UTF-8 of every other short string a client's method carries (seen on 4.3).
+# RabbitMQ checks the UTF-8 of every other short string in a client's method (seen on 4.3).
 ANY_OCTETS: Final = frozenset({"basic.publish"})

@@ -1,10 +1,11 @@
-"""What docs/pipeline.md promises under "Two commands", done on a machine that has next to nothing.
+"""The commands of docs/pipeline.md, "Two commands", run on a machine with almost nothing installed.
 
     python tools/two_commands.py [FOLDER]
 
-A new virtual environment, no environment variables but HOME and PATH, and a PATH without Java. The commands are those
-of the page, with this checkout in the place of the name on PyPI, and between them a run of the test in the README.
-Ends with 1 when there is no report. Downloads Spark (460 MB) unless FOLDER has the environment from before.
+It creates a new virtual environment, sets no environment variables but HOME and PATH, and leaves Java out of PATH. It
+runs the commands of the page, with this checkout in place of the name on PyPI, and between them the test in the README.
+It exits with 1 if there is no report. It downloads Spark (460 MB) unless FOLDER holds the environment of an earlier
+run.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ ROOT = Path(__file__).parents[1]
 _SECTION = re.compile(r"^## Two commands\n+```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _RECORD = "pytest --leveret-trace-dir=traces"
-# A name of a queue in the example, which a report about it shows.
+# A queue name in the example, which a report about it contains.
 _QUEUE = "orders.failed"
 
 
 def main(folder: Path) -> int:
-    """Follow the page in this folder."""
+    """Follow the page in this folder, and return the exit status."""
     install, report = commands()
     if not (folder / "venv").exists():
         venv.create(folder / "venv", with_pip=True)
@@ -42,21 +43,21 @@ def main(folder: Path) -> int:
 
 
 def commands() -> list[str]:
-    """Those that the page names."""
+    """Return the commands that the page names."""
     found = _SECTION.search((ROOT / "docs/pipeline.md").read_text(encoding="utf-8"))
     assert found is not None, "docs/pipeline.md has no commands under 'Two commands'"
     return found[1].splitlines()
 
 
 def example() -> str:
-    """The first test a reader of the README sees."""
+    """Return the first test in the README."""
     found = _EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert found is not None, "README.md has no example"
     return found[1]
 
 
 def path_without_java(folder: Path) -> Path:
-    """A folder that stands for PATH, with all there is but Java."""
+    """Return a folder to use as PATH, with everything on it except Java."""
     place = folder / "bin"
     place.mkdir(exist_ok=True)
     for directory in os.get_exec_path():

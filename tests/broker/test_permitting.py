@@ -42,7 +42,7 @@ def test_the_command_line_refuses_a_feature_and_a_version_nobody_knows_in_a_line
     )
     assert (
         said("--rabbitmq", "9.9")
-        == "leveret: leveret does not know RabbitMQ '9.9'; it knows 4.3, 4.2, 4.0, 3.13, 3.10\n"
+        == "leveret: unknown RabbitMQ version '9.9'; expected one of 4.3, 4.2, 4.0, 3.13, 3.10\n"
     )
 
 

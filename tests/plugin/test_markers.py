@@ -96,7 +96,7 @@ def test_an_invalid_marker_fails_a_test_without_a_broker(run):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        ("rabbitmq='9.9'", "leveret does not know RabbitMQ '9.9'; it knows * (from marker leveret)"),
+        ("rabbitmq='9.9'", "unknown RabbitMQ version '9.9'; expected one of * (from marker leveret)"),
         (
             "permit='global_qoss'",
             "unknown deprecated feature 'global_qoss'; did you mean 'global_qos'? (from marker leveret)",

@@ -111,7 +111,7 @@ def test_a_run_without_options_has_no_header(run):
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("--leveret-rabbitmq=9.9", "*--leveret-rabbitmq: leveret does not know RabbitMQ '9.9'; it knows 4.3,*"),
+        ("--leveret-rabbitmq=9.9", "*--leveret-rabbitmq: unknown RabbitMQ version '9.9'; expected one of 4.3,*"),
         (
             "--leveret-permit=global_qoss",
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",

@@ -64,7 +64,7 @@ def test_it_behaves_as_the_version_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--rabbitmq", "2.8"), "leveret does not know RabbitMQ '2.8'; it knows 4.3, 4.2, 4.0, 3.13, 3.10"),
+        (("--rabbitmq", "2.8"), "unknown RabbitMQ version '2.8'; expected one of 4.3, 4.2, 4.0, 3.13, 3.10"),
         (("--user", "shop"), "--user 'shop' is not NAME:PASSWORD"),
         (("--port", "123456"), "--port=123456 is not a port: a number from 0 (a free one) to 65535"),
     ],

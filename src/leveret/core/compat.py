@@ -1,11 +1,11 @@
-"""The named differences between RabbitMQ versions: `Compat`, and the only place with version numbers.
+"""The named differences between RabbitMQ versions, in `Compat`. No other module compares version numbers.
 
-The fields' defaults are RabbitMQ 4.3. Each older version is written as what differs from the next newer one. Code
-elsewhere asks for a field by name, at one place, and never compares versions. 4.3, 4.0 and 3.10 were compared with real
-brokers; 4.2 and 3.13 follow documents and release notes.
+The defaults of the fields are those of RabbitMQ 4.3. Each older version lists how it differs from the next newer one.
+Other code reads each field by name, in one place. 4.3, 4.0 and 3.10 were compared with real brokers; 4.2 and 3.13
+follow documents and release notes.
 """
 
-# No `from __future__ import annotations`: a named tuple would compile each of the many annotations from its text.
+# Without `from __future__ import annotations`: a named tuple would compile each of its many annotations from text.
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal, NamedTuple
 
@@ -20,9 +20,9 @@ MEBIBYTE: Final = 1024 * 1024
 
 
 class Compat(NamedTuple):
-    """How one RabbitMQ version behaves where versions differ."""
+    """The behaviour of one RabbitMQ version, where versions differ."""
 
-    # What it calls itself.
+    # The version, as leveret and as the broker itself name it.
     version: RabbitMQVersion = DEFAULT_VERSION
     product_version: str = "4.3.6"
     platform: str = "Erlang/OTP 29.1.2"
@@ -31,53 +31,53 @@ class Compat(NamedTuple):
     # Connections.
     # The header offered to a client that begins with another protocol.
     offered_protocol_header: bytes = b"AMQP\x03\x01\x00\x00"
-    # The header 0-0-9-1 is offered, whatever that field says, to clients of 0-0-9 and above that are not 0-0-9-1.
+    # Offer the header 0-0-9-1, whatever that field says, to clients of 0-0-9 and above that are not 0-0-9-1.
     offers_0_9_1_to_its_neighbours: bool = True
-    # AMQP 0-8 headers (1-1-8-0, 1-1-9-1) are taken as well.
+    # AMQP 0-8 headers (1-1-8-0, 1-1-9-1) are accepted too.
     accepts_protocol_0_8: bool = False
     # The smallest frame_max a client may tune to, and the largest payload before tuning ends.
     min_frame_max: int = 8192
     # In the order of connection.start.
     mechanisms: tuple[str, ...] = ("AMQPLAIN", "ANONYMOUS", "PLAIN")
-    # A body frame longer than what the header announced: hard 501, hard 505, or taken as it is.
+    # A body frame longer than the header announced: hard 501, hard 505, or accepted.
     excess_body: Literal["frame_error", "unexpected_frame", "tolerated"] = "frame_error"
-    # The largest body size a header may announce (hard 501 above); None: not looked at.
+    # The largest body size a header may announce (hard 501 above); None: not checked.
     max_announced_body_bytes: int | None = 512 * MEBIBYTE
     # The largest body (soft 406 above).
     max_message_size: int = 16 * MEBIBYTE
-    # How the refusal of one channel too many names user and limit.
+    # How the refusal of one channel too many names the user and the limit.
     user_channel_limit_text: str = "for user '{user}' has reached the maximum allowed user limit of {limit}"
     node_channel_limit_text: str = "on node '{node}' has reached the maximum allowed limit of {limit}"
-    # A close text is cut to 255 characters, and breaks the connection when it is then too long in octets; otherwise it
-    # is cut to 255 octets.
+    # A close text is cut to 255 characters, and breaks the connection if it is then too long in bytes; otherwise it is
+    # cut to 255 bytes.
     cuts_texts_by_characters: bool = True
-    # Names that are not UTF-8 are shown as if they were Latin-1; otherwise as their octets.
+    # Names that are not UTF-8 are shown as Latin-1; otherwise as their bytes.
     shows_octets_as_latin1: bool = True
     # A client's basic.cancel-ok out of turn is a hard 541; otherwise 503 "unimplemented method".
     crashes_on_cancel_ok: bool = True
-    # basic.credit looks the consumer up; otherwise 503 "unimplemented method".
+    # basic.credit looks up the consumer; otherwise 503 "unimplemented method".
     has_basic_credit: bool = False
 
     # Rights.
     # Topic permissions are asked for CC and BCC keys too; otherwise for the publish key alone.
     topic_permission_for_every_key: bool = True
-    # Passive declares need any one right on the resource; otherwise none.
+    # Passive declares need any one right on the resource; otherwise they need none.
     passive_declare_needs_a_right: bool = True
-    # A refusal says which right is missing: "configure access to ..."; otherwise "access to ...".
+    # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
     # Exchanges.
     # An unknown exchange type is a hard 503; otherwise soft 406.
     unknown_exchange_type_is_hard: bool = False
-    # Exchange types that leveret has and this version has not.
+    # Exchange types that leveret has and this version lacks.
     missing_exchange_types: tuple[str, ...] = ()
     # How many `#` words a topic binding may have; None: any number.
     max_topic_hashes: int | None = 2
     # The largest weight of a consistent-hash binding; None: any.
     max_hash_weight: int | None = 10_000
-    # A headers binding with 1 matches a header with 1.0.
+    # In a headers binding, 1 matches a header of 1.0.
     integer_equals_float_in_headers: bool = False
-    # Header timestamps are compared in milliseconds with a binding's seconds, so only T 5000 finds T 5.
+    # Header timestamps in milliseconds are compared with a binding's seconds, so only T 5000 matches T 5.
     headers_compare_timestamps_in_ms: bool = True
     # Transient exchanges and their bindings survive a restart.
     keeps_transient_exchanges: bool = True
@@ -85,55 +85,55 @@ class Compat(NamedTuple):
     # Queues.
     # A queue neither durable nor exclusive is a hard 541.
     denies_transient_nonexcl_queues: bool = True
-    # Only because it is configured so: the text says it.
+    # It is so because of the configuration, and the text says so.
     denies_by_configuration: bool = False
-    # x-queue-type is filled in: every queue shows it and it is compared with the default on redeclare.
+    # x-queue-type is filled in: every queue shows it, and it is compared with the default on redeclare.
     fills_in_queue_type: bool = True
-    # Words in x-queue-type that mean the default type; otherwise 406.
+    # Values of x-queue-type that mean the default type; otherwise 406.
     default_queue_type_words: tuple[bytes, ...] = (b"", b"undefined")
-    # x-queue-mode has to be "default" or "lazy" and is compared on redeclare; otherwise anything is accepted.
+    # x-queue-mode must be "default" or "lazy" and is compared on redeclare; otherwise anything is accepted.
     checks_queue_mode: bool = False
     # Accepted values of x-queue-version.
     queue_versions: tuple[int, ...] = (2,)
     # x-queue-master-locator is a hard 541 on classic queues; otherwise accepted and compared on redeclare.
     denies_queue_master_locator: bool = True
-    # Classic queues know x-queue-leader-locator; otherwise it is refused there.
+    # Classic queues accept x-queue-leader-locator; otherwise they refuse it.
     classic_knows_leader_locator: bool = True
     # Queue arguments that this version does not know: stored, ignored, accepted on every type.
     unknown_queue_arguments: tuple[str, ...] = ()
-    # Queue arguments that are accepted, and not looked at, on types that do not know them; otherwise a 406.
+    # Queue arguments that are accepted and ignored on types that do not know them; otherwise a 406.
     misplaced_queue_arguments: tuple[str, ...] = ()
 
     # Publishing.
     # A delivery mode other than 1 and 2 is a 406; otherwise accepted and not persistent.
     checks_delivery_mode: bool = False
-    # Deliveries and returns carry the header names sorted, without duplicates; otherwise as published.
+    # Deliveries and returns carry header names sorted, without duplicates; otherwise as published.
     sorts_header_keys: bool = True
-    # What may stand in a user-id is looked at after CC and BCC; otherwise before the headers.
+    # The user-id is checked after CC and BCC; otherwise before the headers.
     checks_user_id_last: bool = True
     # A transaction whose queue was deleted before the commit: hard 506 and nothing is published; otherwise soft 406
-    # "partial tx completion", and the other queues get theirs.
+    # "partial tx completion", and the other queues get their messages.
     commit_to_deleted_queue_is_hard: bool = True
 
     # Consuming.
     # basic.qos with global=true: as if false, or one limit for the channel (and quorum and stream refuse consumers).
     global_qos: Literal["per_consumer", "shared"] = "per_consumer"
-    # A stream consumer under a shared limit: hard 540 as on quorum queues, or the 406 of a missing prefetch.
+    # A stream consumer under a shared limit: hard 540 as on quorum queues, or the 406 for a missing prefetch.
     stream_under_global_qos: Literal["not_implemented", "prefetch_not_set"] = "prefetch_not_set"
-    # An unacknowledged delivery times out on quorum queues only, and a client that can be told is sent basic.cancel;
+    # An unacknowledged delivery times out on quorum queues only, and a client that supports it gets basic.cancel;
     # otherwise on every queue, and the channel is closed.
     consumer_timeout_is_quorum_only: bool = True
-    # On streams reject and nack give credit back; otherwise hard 540.
+    # On streams, reject and nack return credit; otherwise hard 540.
     stream_reject_is_credit: bool = True
-    # A bad x-stream-offset or x-max-age without a digit in front is a hard 541; otherwise 406.
+    # A bad x-stream-offset, or an x-max-age that does not begin with a digit, is a hard 541; otherwise 406.
     bad_stream_offset_is_hard: bool = False
-    # A redeclaration compares x-max-age in milliseconds: 24h is 1D; otherwise letter by letter.
+    # A redeclaration compares x-max-age in milliseconds, so 24h equals 1D; otherwise as text.
     compares_ages_in_ms: bool = True
-    # x-stream-filter and x-stream-filter-value have effect; otherwise they are ignored.
+    # x-stream-filter and x-stream-filter-value take effect; otherwise they are ignored.
     has_stream_filters: bool = True
-    # A stream gives every message a delivery mode and keeps x- headers of arrays and tables; otherwise neither.
+    # A stream gives every message a delivery mode, and keeps x- headers that are arrays or tables; otherwise neither.
     stream_keeps_message_containers: bool = True
-    # The refusals of stream consumers in their first wording.
+    # Stream consumers are refused with the texts of the first versions.
     has_first_stream_texts: bool = False
 
     # Dead letters.
@@ -151,45 +151,48 @@ class Compat(NamedTuple):
     sorts_x_death_after_update: bool = False
     # x-last-death-reason, -queue and -exchange are set.
     has_x_last_death: bool = True
-    # An x-death entry that is updated, or added to others, puts the older ones in reverse order.
+    # When an x-death entry is updated, or added to others, the older ones are reversed.
     reverses_x_death_on_update: bool = False
-    # x-death and x-first-death-* of a published message count; otherwise they are replaced at the first death.
+    # x-death and x-first-death-* of a published message count; otherwise the first death replaces them.
     published_x_death_continues: bool = False
-    # CC goes from the headers when x-dead-letter-routing-key replaces the keys.
+    # CC is removed from the headers if x-dead-letter-routing-key replaces the keys.
     cc_removed_by_dead_letter_routing_key: bool = False
-    # Where the first delivery after a death by basic.reject says redelivered.
+    # Where the first delivery after a death by basic.reject is marked redelivered.
     redelivered_after_rejected_death: Literal["nowhere", "in_quorum", "everywhere"] = "everywhere"
 
     # Quorum queues.
     # Redeliveries carry x-acquired-count.
     has_acquired_count: bool = True
-    # basic.get shows x-delivery-count from the first time on, as 0; otherwise, and to consumers, once it is above 0.
+    # basic.get shows x-delivery-count from the first delivery, as 0; otherwise (and always to consumers) once it is
+    # above 0.
     get_shows_zero_delivery_count: bool = False
-    # nack and recover count as failed deliveries, in x-delivery-count and towards the limit; otherwise reject does.
+    # nack and recover count as failed deliveries, in x-delivery-count and towards the limit; otherwise only reject
+    # does.
     nack_counts_as_failed: bool = False
-    # The delivery limit of a queue that sets none; None: no limit.
+    # The delivery limit of a queue that does not set one; None: no limit.
     default_delivery_limit: int | None = 20
-    # Returned messages go to the front, in order of return; otherwise to the back while no delivery limit is set.
+    # Returned messages go to the front, in order of return; otherwise to the back if no delivery limit is set.
     quorum_requeues_to_front: bool = True
-    # Consumers of a quorum queue are known by numbers; otherwise by their tags, which shows in the order of returns.
+    # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
     quorum_consumers_are_numbered: bool = True
     # 32 levels, two classes (high is 5 and above, two high to one normal), or none.
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
-    # x-delayed-retry-* have effect.
+    # x-delayed-retry-* take effect.
     has_delayed_retry: bool = True
-    # What recent history replays to an exchange that leads nowhere breaks the connection, with a word or without.
+    # A replay of recent history to an exchange that leads nowhere breaks the connection, with an explanation or
+    # without.
     explains_replay_to_nowhere: bool = True
     # Policies may ask for mirrors of classic queues (ha-mode).
     has_mirroring: bool = False
-    # Consumer priority decides who is the single active consumer.
+    # Consumer priority decides which consumer is the single active one.
     has_priority_among_single_active: bool = True
-    # x-max-length-bytes of a quorum queue counts body octets only; otherwise headers too.
+    # x-max-length-bytes of a quorum queue counts only the bytes of bodies; otherwise headers too.
     quorum_bytes_are_body_only: bool = False
     # The refusal of basic.get on a quorum queue with a single active consumer names the queue type as <<"quorum">>.
     get_refusal_quotes_queue_type: bool = True
 
     # Direct reply-to.
-    # A mandatory reply comes back though it was delivered, and when the requester is gone.
+    # A mandatory reply is returned although it was delivered, and if the requester has gone.
     returns_mandatory_replies: bool = False
     # Every reply has delivery tag 1; otherwise replies count like other deliveries.
     reply_tag_is_always_one: bool = False
@@ -200,17 +203,17 @@ class Compat(NamedTuple):
 
     @classmethod
     def for_version(cls, version: str) -> "Compat":
-        """The behaviour of one version, named as in "4.3". Raises ValueError for a version that is not known."""
+        """Return the behaviour of a version such as "4.3". Raises ValueError for an unknown version."""
         if not isinstance(version, str):
             raise ValueError(f"rabbitmq={version!r} is a number; write the version as a string: rabbitmq='{version}'")
         try:
             return VERSIONS[version]
         except KeyError:
             known = ", ".join(VERSIONS)
-            raise ValueError(f"leveret does not know RabbitMQ {version!r}; it knows {known}") from None
+            raise ValueError(f"unknown RabbitMQ version {version!r}; expected one of {known}") from None
 
     def permitting(self, features: Iterable[str]) -> "Compat":
-        """The same version with denied features permitted, as RabbitMQ's deprecated_features.permit.* does.
+        """Return the same version with denied features permitted, like RabbitMQ's deprecated_features.permit.*.
 
         Raises ValueError for a feature that leveret does not have.
         """
@@ -222,7 +225,7 @@ class Compat(NamedTuple):
         return compat
 
     def denying(self, features: Collection[str]) -> "Compat":
-        """The same version with features of DENIABLE denied by configuration, where it permits them."""
+        """Return the same version with features of DENIABLE denied by configuration, unless it denies them anyway."""
         if "transient_nonexcl_queues" not in features or self.denies_transient_nonexcl_queues:
             return self
         return self._replace(denies_transient_nonexcl_queues=True, denies_by_configuration=True)
@@ -231,7 +234,7 @@ class Compat(NamedTuple):
 # Compared with 4.3.6.
 V4_3: Final = Compat()
 
-# Documented, not proven: 4.3 without what its release notes add or deny.
+# From documents: 4.3 without what its release notes add or deny.
 V4_2: Final = V4_3._replace(
     version="4.2",
     product_version="4.2.0",
@@ -286,7 +289,7 @@ V4_0: Final = V4_2._replace(
     crashes_on_malformed_reply_to=False,
 )
 
-# Documented, not proven: message containers (4.0's headers and deaths) are there, the rest is as before 4.0.
+# From documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
 V3_13: Final = V4_0._replace(
     version="3.13",
     has_mirroring=True,
@@ -345,9 +348,9 @@ V3_10: Final = V3_13._replace(
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
 
-# What deprecated_features.permit.* = false may name.
+# The features that deprecated_features.permit.* = false may name.
 DENIABLE: Final = frozenset({"transient_nonexcl_queues"})
-# What a deprecated feature changes where it is permitted.
+# What changes when a deprecated feature is permitted.
 PERMITTED: Final[dict[str, Callable[[Compat], Compat]]] = {
     "transient_nonexcl_queues": lambda compat: compat._replace(denies_transient_nonexcl_queues=False),
     "queue_master_locator": lambda compat: compat._replace(denies_queue_master_locator=False),

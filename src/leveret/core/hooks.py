@@ -1,6 +1,6 @@
-"""The seams of the core: the tap is told what happened, the faults say what should go wrong. None when unused.
+"""The seams of the core: the tap records events, the faults decide what goes wrong, the witness explains.
 
-A third, the witness, may know why something happened.
+Tap and witness are None while unused.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ Witness = Callable[[], str | None]
 
 
 class Faults:
-    """What should go wrong, by the point at which the core asks; each is None while nothing should go wrong there.
+    """What should go wrong, by the point at which the core asks. Each is None while nothing should go wrong there.
 
-    Each answers True when it has taken over, and the core then does nothing more about the matter.
+    Each returns True if it has taken over. The core then does nothing more about the matter.
     """
 
     __slots__ = ("accept", "confirm", "deliver", "is_armed", "method", "reply")
 
     def __init__(self) -> None:
-        # While any is set, nothing takes a fast road past the points.
+        # Whether any of them is set. No shortcut then bypasses these points.
         self.is_armed = False
-        # (connection) that a client has just made.
+        # (connection) when a client has just connected.
         self.accept: Callable[..., bool] | None = None
-        # (connection, channel number, method, content or None, what would be done) for what a client sends.
+        # (connection, channel number, method, content or None, the action it would cause) for what a client sends.
         self.method: Callable[..., bool] | None = None
-        # (connection, channel number, method, its octets, message or None) for what the broker sends.
+        # (connection, channel number, method, its bytes, message or None) for what the broker sends.
         self.reply: Callable[..., bool] | None = None
-        # (channel, consumer, entry) for what is about to be sent to a consumer.
+        # (channel, consumer, entry) before an entry is sent to a consumer.
         self.deliver: Callable[..., bool] | None = None
-        # (channel, message, sequence, whether it was taken) for what a publisher is about to be owed.
+        # (channel, message, sequence, whether it was taken) before a confirm is owed to a publisher.
         self.confirm: Callable[..., bool] | None = None
 
 
 class Hooks:
-    """What the core calls outwards: `tap` takes one raw event, laid out as `leveret.trace.events.TABLE` says.
+    """The calls of the core to the outside; each is None while unused.
 
-    `witness` names the line of the user's code that waits for a client just now. It is asked when a connection is
-    opened or a client refused, and its answer goes to the tap and nowhere else.
+    `tap` takes one raw event, laid out as `leveret.trace.events.TABLE` describes.
+
+    `witness` returns the line of the user's code that is waiting for a client. The core calls it when a connection
+    opens or a client is refused, and passes the answer to the tap.
     """
 
     __slots__ = ("faults", "tap", "witness")

@@ -1,1 +1,1 @@
-"""An AMQP conversation: bytes in, calls on the model; what the model answers, bytes out."""
+"""An AMQP conversation: it turns bytes into calls on the model, and the model's answers into bytes."""

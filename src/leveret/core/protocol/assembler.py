@@ -1,6 +1,7 @@
-"""From octets to what a client says: `decode` makes a method of a frame, the assembler a content of several.
+"""Decoding what a client says: `decode` makes a method of a frame, the assembler a content of several frames.
 
-It knows what RabbitMQ answers to frames that cannot be decoded or are out of order, and nothing of what methods do.
+This module knows what RabbitMQ answers to frames that cannot be decoded or are out of order. It does not know what
+methods do.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, SERVER_ON
 
 _ID: Final = Struct(">I")
 _SIZE: Final = Struct(">I")
-# Class, weight, body size; property flags and values follow.
+# Class, weight, body size. Property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
 
 
 class UnknownMethod(Exception):
-    """A method id that does not exist; RabbitMQ resets the socket."""
+    """A method id that does not exist. RabbitMQ resets the socket."""
 
 
 class Content:
-    """What follows a publish: flags and values of the properties, and the body; and the publish as it came."""
+    """The content of a publish: the properties (flags and values), the body, and the publish method as it arrived."""
 
     __slots__ = ("body", "method_octets", "properties_octets")
 
@@ -39,18 +40,18 @@ class Content:
         self.method_octets = method_octets
 
 
-# A publish and what followed it.
+# A publish and its content.
 Published = tuple[BasicPublish, Content]
 
 
 class Assembler:
-    """The content of one publish after the other on a channel, frame by frame."""
+    """An assembler of the contents on one channel, one publish after another, frame by frame."""
 
     __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "_publish")
 
     def __init__(self, compat: Compat) -> None:
         self._compat = compat
-        # The publish whose header (properties None) or body has not come yet.
+        # The publish whose header (if properties are None) or body has not arrived yet.
         self._publish: BasicPublish | None = None
         self._method_octets = b""
         self._properties_octets: bytes | None = None
@@ -58,13 +59,15 @@ class Assembler:
         self._missing_bytes = 0
 
     def begin(self, publish: BasicPublish, octets: bytes) -> None:
-        """Take the method of a publish, decoded and as it came."""
+        """Begin with the method of a publish, decoded and as it arrived."""
         self._publish, self._method_octets = publish, octets
 
     def feed(self, kind: int, payload: bytes) -> Published | None:
-        """Take the next frame; return the publish and its content once that is whole. Hot: once per frame of a content.
+        """Add the next frame, and return the publish and its content once it is whole.
 
-        Raise what RabbitMQ answers to a frame that is out of place.
+        Hot: once per frame of a content.
+
+        Raises what RabbitMQ answers to a frame that is out of order.
         """
         if self._properties_octets is None:
             return self._take_header(kind, payload)
@@ -113,12 +116,15 @@ class Assembler:
 
 
 def decode(payload: bytes) -> ClientMethod:
-    """Return the method in a frame's payload; raise AmqpError, UnknownMethod or UnknownFieldType (a socket reset)."""
+    """Return the method in a frame's payload.
+
+    Raises AmqpError, or UnknownMethod or UnknownFieldType, after which RabbitMQ resets the socket.
+    """
     method_id = _ID.unpack_from(payload)[0]
     method_class = CLIENT_METHODS.get(method_id)
     if method_class is None:
         if method_id in SERVER_ONLY_IDS:
-            # RabbitMQ decodes them before it asks who sent them (seen on 4.3).
+            # RabbitMQ decodes the method before it checks who sent it (seen on 4.3).
             _refuse_misfit(SERVER_ONLY_LAYOUTS.get(method_id), method_id, payload)
             raise CommandInvalid("unimplemented method").at(method_id)
         raise UnknownMethod(method_id)
@@ -129,7 +135,7 @@ def decode(payload: bytes) -> ClientMethod:
 
 
 def _refuse_misfit(layout: str | None, method_id: int, payload: bytes) -> None:
-    """Refuse arguments that are short, long or followed by other octets."""
+    """Refuse arguments that are too short, too long or followed by other bytes."""
     if layout is None:
         return
     at, length = _ID.size, len(payload)
@@ -145,7 +151,7 @@ def _refuse_misfit(layout: str | None, method_id: int, payload: bytes) -> None:
 
 
 def undecodable_properties() -> InternalRefusal:
-    """What RabbitMQ answers to properties that crash its decoder."""
+    """Return what RabbitMQ answers to properties that crash its decoder."""
     return InternalRefusal()
 
 

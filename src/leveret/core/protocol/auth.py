@@ -1,7 +1,7 @@
 """Login mechanisms: who a client says it is, and the proof it gives.
 
-A mechanism reads a response and answers with a user name and a password, with a challenge, or with None for a response
-it cannot read. Whether the password is right is the node's business.
+A mechanism reads a response and returns a user name and a password, a challenge, or None for a response it cannot read.
+The node checks the password.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _CR_DEMO_ANSWER: Final = b"My password is "
 
 
 class Credentials(NamedTuple):
-    """What a client claims; `password` None means that the mechanism asks for none."""
+    """What a client claims. `password` is None if the mechanism asks for none."""
 
     user: str
     password: str | None
 
 
 class Challenge(NamedTuple):
-    """A question that has to be answered by secure-ok before the credentials are whole."""
+    """A question that the client answers with secure-ok before its credentials are complete."""
 
     question: bytes
     user: str
@@ -34,7 +34,7 @@ Answer = Credentials | Challenge | None
 
 
 def plain(response: bytes) -> Answer:
-    """PLAIN (RFC 4616) with an empty authorisation identity; any other is malformed to RabbitMQ."""
+    """Read PLAIN (RFC 4616) with an empty authorisation identity. RabbitMQ treats any other identity as malformed."""
     parts = response.split(b"\0", 2)
     if len(parts) != 3 or parts[0]:
         return None
@@ -42,7 +42,7 @@ def plain(response: bytes) -> Answer:
 
 
 def amqplain(response: bytes) -> Answer:
-    """AMQPLAIN: a field table without its length, with LOGIN and PASSWORD as long strings."""
+    """Read AMQPLAIN: a field table without its length, with LOGIN and PASSWORD as long strings."""
     try:
         table = Table.decode(response)
     except WireError:
@@ -54,22 +54,25 @@ def amqplain(response: bytes) -> Answer:
 
 
 def anonymous(_response: bytes) -> Answer:
-    """ANONYMOUS: whatever is sent, the configured anonymous user."""
+    """Accept ANONYMOUS: any response stands for the configured anonymous user."""
     return Credentials("guest", None)
 
 
 def rabbit_cr_demo(response: bytes) -> Answer:
-    """RABBIT-CR-DEMO: the user's name, then a challenge for the password."""
+    """Read RABBIT-CR-DEMO: the user's name. Return a challenge for the password."""
     return Challenge(CR_DEMO_CHALLENGE, _text(response))
 
 
 def external(certificate_name: str | None) -> Answer:
-    """EXTERNAL: whom the client's certificate names; without a certificate nobody, who is refused."""
+    """Return the user of EXTERNAL, whom the client's certificate names.
+
+    Without a certificate the name is empty, and the login is refused.
+    """
     return Credentials(certificate_name or "", None)
 
 
 def cr_demo_answer(challenge: Challenge, response: bytes) -> Answer:
-    """The second step of RABBIT-CR-DEMO."""
+    """Read the second step of RABBIT-CR-DEMO."""
     if not response.startswith(_CR_DEMO_ANSWER):
         return None
     return Credentials(challenge.user, _text(response[len(_CR_DEMO_ANSWER) :]))

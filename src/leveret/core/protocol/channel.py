@@ -1,7 +1,7 @@
-"""A channel: deliveries under way, consumers, confirms and a transaction, of one conversation in a connection.
+"""A channel: the deliveries, consumers, confirms and transaction of one conversation in a connection.
 
-It keeps what a channel has to remember and offers it to the handlers of methods; what each method does stands in
-`handlers`. To the model it is the subscriber of its consumers and the target of direct replies.
+It keeps the state of a channel and offers it to the handlers of methods. `handlers` holds what each method does. To the
+model, a channel is the subscriber of its consumers and the target of direct replies.
 """
 
 from __future__ import annotations
@@ -79,31 +79,31 @@ class Channel:
         self.consumers: dict[str, Consumer] = {}
         # By consumer tag.
         self.encoders: dict[str, DeliveryEncoder] = {}
-        # For consumers to come; 0 is unlimited.
+        # For consumers that are still to come; 0 is unlimited.
         self.prefetch_count = 0
-        # One limit for all consumers of the channel, where the version has it; 0 is none. What they hold together is
-        # counted while there is one.
+        # One limit for all consumers of the channel, in versions that have it; 0 is no limit. The unacknowledged
+        # deliveries are counted only while there is a limit.
         self.shared_prefetch_count = 0
         self.shared_unacked_count = 0
         self.is_limited = False
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
-        # What an empty queue name stands for.
+        # The name that an empty queue name stands for.
         self.last_queue_name = ""
         self.reply_queue: ReplyQueue | None = None
         self.reply_consumer_tag = ""
-        # The properties of the last publish, as octets and decoded: publishers repeat themselves.
+        # The properties of the last publish, as bytes and decoded. Publishers repeat themselves.
         self.last_properties: tuple[bytes, Properties] | None = None
-        # Method and properties of the last publish, as they came.
+        # The method and properties of the last publish, as they arrived.
         self.last_publish_octets = (b"", b"")
 
     @property
     def origin(self) -> tuple[int, int]:
-        """Connection and channel number, as events name whoever acts."""
+        """Connection and channel number, as events name the sender."""
         return self.connection.number, self.number
 
     def actor(self) -> Actor:
-        """Whose channel it is, for the firehose."""
+        """Return the channel and its user, for the firehose."""
         from leveret.core.model.firehose import Actor
 
         return Actor(self.connection.address_name, self.number, self.connection.user)
@@ -116,7 +116,7 @@ class Channel:
             connection.send(octets)
 
     def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
-        """Send a method with a message behind it; `properties_octets` stand in for its own."""
+        """Send a method followed by a message; `properties_octets` replace the message's own."""
         connection = self.connection
         octets = method_frame(self.number, method)
         octets += content(message, self.number, connection.frame_max, properties_octets)
@@ -135,14 +135,14 @@ class Channel:
             tap((kind, self.node.now, self.vhost.name, self.connection.number, self.number, *fields))
 
     def limit_together(self, count: int) -> None:
-        """Let all consumers hold at most so many deliveries together; 0 is any number."""
+        """Let all consumers together hold at most `count` deliveries; 0 is no limit."""
         held = [*self.unacked.values(), *(self.transaction.deliveries if self.transaction is not None else ())]
         self.shared_unacked_count = sum(1 for it in held if it.consumer is not None and not it.is_stale)
         self.shared_prefetch_count = count
         self.is_limited = count > 0
 
     def has_room(self) -> bool:
-        """Whether a shared prefetch limit, if any, allows another delivery."""
+        """Return whether a shared prefetch limit, if any, allows another delivery."""
         return not self.shared_prefetch_count or self.shared_unacked_count < self.shared_prefetch_count
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
@@ -171,12 +171,12 @@ class Channel:
                 tap((events.ACKED, now, *where, tag, False, "no_ack"))
 
     def takes_runs(self, consumer: Consumer) -> bool:
-        """Whether no fault, no firehose, no shared limit and no header of the queue concerns a single delivery."""
+        """Return whether no fault, firehose, shared limit or queue header applies to a single delivery."""
         is_watched = self.connection.faults.deliver is not None or self.vhost.firehose is not None
         return not (is_watched or self.is_limited or consumer.edits_deliveries)
 
     def deliver_run(self, consumer: Consumer, waiting: Sequence[WaitingMessage], copies: Sequence[int]) -> None:
-        """Send what was never handed out to a consumer that acknowledges nothing. Hot: once per run of deliveries."""
+        """Send entries that were never handed out to a consumer with no_ack. Hot: once per run of deliveries."""
         first_tag = self.last_tag + 1
         self.last_tag += len(waiting)
         self.connection.send_pieces(self.encoders[consumer.tag].encode_run(first_tag, waiting))
@@ -206,7 +206,8 @@ class Channel:
             self._tap_reply(tap, message, tag)
 
     def _tap_reply(self, tap: Tap, message: Message, tag: int) -> None:
-        # A reply passes through no queue. It is told as if it had, so that its life ends as any other's.
+        # A reply passes through no queue. It is recorded as if it had, so that its life ends like that of any other
+        # message.
         assert self.reply_queue is not None
         node, name = self.node, self.reply_queue.name
         node.last_copy = copy = node.last_copy + 1
@@ -215,19 +216,19 @@ class Channel:
         self.tap(events.ACKED, name, message, copy, tag, False, "no_ack")
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
-        """The broker has cancelled a consumer: forget it, and tell a client that can be told."""
+        """Forget a consumer that the broker has cancelled, and notify the client if it supports that."""
         if self.consumers.pop(consumer.tag, None) is None:
             return
         self.tap(events.CANCEL, consumer.queue.name, consumer.tag, reason)
-        if self.connection.can_be_told_of_cancels:
+        if self.connection.supports_cancel_notify:
             self.send(BasicCancel(consumer.tag, True))
 
     def can_be_cancelled(self) -> bool:
-        """Whether one consumer can be taken away for holding deliveries too long, and its client told."""
-        return self.connection.can_be_told_of_cancels and self.node.compat.consumer_timeout_is_quorum_only
+        """Return whether one consumer can be cancelled for holding deliveries too long, and its client notified."""
+        return self.connection.supports_cancel_notify and self.node.compat.consumer_timeout_is_quorum_only
 
     def held_too_long(self, entries: Sequence[QueueEntry]) -> None:
-        """Let deliveries go that their queue takes back."""
+        """Mark deliveries that their queue takes back as stale."""
         for delivery in self.unacked.values():
             if delivery.entry in entries:
                 delivery.is_stale = self.has_stale = True
@@ -244,7 +245,10 @@ class Channel:
         self.connection.refuse(self.number, PreconditionFailed(text).at(0))
 
     def take(self, tag: int, *, multiple: bool) -> list[Delivery]:
-        """The deliveries a client settles, no longer outstanding; raises PreconditionFailed for an unknown tag."""
+        """Return the deliveries a client settles, which are no longer outstanding.
+
+        Raises PreconditionFailed for an unknown tag.
+        """
         taken = self._take(tag, multiple=multiple)
         return [delivery for delivery in taken if not delivery.is_stale] if self.has_stale else taken
 
@@ -267,19 +271,19 @@ class Channel:
         return taken
 
     def take_back(self, deliveries: Iterable[Delivery]) -> None:
-        """Make deliveries outstanding again, in order of their tags."""
+        """Make deliveries outstanding again, in the order of their tags."""
         again = {delivery.tag: delivery for delivery in deliveries}
         self.unacked = dict(sorted({**self.unacked, **again}.items()))
 
     def release(self, deliveries: Iterable[Delivery]) -> None:
-        """Count deliveries out of the shared limit, and let consumers that now have room go on."""
+        """Remove deliveries from the shared limit, and resume consumers that now have room."""
         was_full = not self.has_room()
         self.shared_unacked_count -= sum(1 for delivery in deliveries if delivery.consumer is not None)
         if was_full and self.has_room():
             self.resume()
 
     def resume(self) -> None:
-        """Let consumers go on that a shared limit held up: who was served least recently is next."""
+        """Resume consumers that a shared limit held up. The one served least recently is next."""
         waiting = sorted(self.consumers.values(), key=lambda consumer: consumer.turn)
         for consumer in waiting:
             consumer.queue.ring_if_room(consumer)
@@ -287,12 +291,12 @@ class Channel:
             consumer.queue.start_consumer(consumer)
 
     def requeue(self, deliveries: Iterable[Delivery], reason: str, *, is_failure: bool) -> None:
-        """Bring deliveries back to their queues."""
+        """Requeue deliveries."""
         for group in settling.by_consumer(delivery for delivery in deliveries if not delivery.is_stale):
             self._requeue_to_one(group, reason, is_failure=is_failure)
 
     def _requeue_ended(self, deliveries: Iterable[Delivery]) -> None:
-        """Bring back what the channel held when it ended."""
+        """Requeue what the channel held when it ended."""
         held = [delivery for delivery in deliveries if not delivery.is_stale]
         are_numbered = self.node.compat.quorum_consumers_are_numbered
         for group in settling.by_ended_queue(held, are_consumers_numbered=are_numbered):
@@ -304,7 +308,7 @@ class Channel:
         self.release(deliveries)
 
     def refuse(self, error: AmqpError) -> None:
-        """End the channel by an error: the client has to answer close-ok before the number is free again."""
+        """End the channel with an error. Its number is free once the client has answered close-ok."""
         self.state = ChannelState.CLOSING
         self.flush_confirms()
         self.roll_back()
@@ -312,17 +316,17 @@ class Channel:
         self.drop_consumers()
         self.connection.send_channel_close(self.number, error)
         self.tap(events.CHAN_CLOSE, error.reply_text)
-        # What was fetched by basic.get goes back only when the channel has ended (seen on 4.3).
+        # Deliveries fetched by basic.get go back only when the channel has ended (seen on 4.3).
         returned = [delivery for delivery in self.unacked.values() if delivery.queue in queues]
         for delivery in returned:
             del self.unacked[delivery.tag]
         self._requeue_ended(returned)
 
     def drop_consumers(self) -> None:
-        """Take all consumers away from their queues, without telling the client."""
+        """Remove all consumers from their queues, without notifying the client."""
         self.drop_waiting_consumers()
         for consumer in list(self.consumers.values()):
-            # Who follows it gets what comes back before what is ready, in the queue's order (seen on 4.3).
+            # The next consumer gets requeued messages before ready ones, in the queue's order (seen on 4.3).
             consumer.queue.hold()
             consumer.queue.remove_consumer(consumer)
         self.consumers.clear()
@@ -331,20 +335,20 @@ class Channel:
             self.reply_queue = None
 
     def drop_waiting_consumers(self) -> None:
-        """Take away those that wait behind a single active one: none of them may follow it on its way out."""
+        """Remove consumers that wait behind a single active one, so that none of them becomes active now."""
         for consumer in self.consumers.values():
             if not consumer.is_active:
                 consumer.queue.remove_consumer(consumer)
 
     def requeue_all(self) -> None:
-        """Bring back everything outstanding: the channel has ended."""
+        """Requeue everything outstanding, because the channel has ended."""
         self.roll_back()
         returned = list(self.unacked.values())
         self.unacked.clear()
         self._requeue_ended(returned)
 
     def roll_back(self) -> None:
-        """Forget what a transaction held back; its deliveries are outstanding again."""
+        """Forget what a transaction held back. Its deliveries are outstanding again."""
         transaction = self.transaction
         if transaction is not None:
             self.take_back(transaction.deliveries)
@@ -353,7 +357,7 @@ class Channel:
             self.transaction = Transaction()
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
-        """Settle a publish: its publisher is told at the end of this batch of input. Hot: once per publish."""
+        """Settle a publish. Its publisher gets the confirm at the end of this batch of input. Hot: once per publish."""
         connection, confirms = self.connection, self.confirms
         assert confirms is not None
         goes_wrong = connection.faults.confirm
@@ -362,7 +366,7 @@ class Channel:
             connection.confirming[self] = None
 
     def flush_confirms(self) -> None:
-        """Tell the publisher what it is owed."""
+        """Send the publisher the confirms it is owed."""
         if self.confirms is None:
             return
         for answer in self.confirms.take():
@@ -378,5 +382,5 @@ class Channel:
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:
-    """The refusal of a delivery tag that is not outstanding on the channel."""
+    """Return the refusal of a delivery tag that is not outstanding on the channel."""
     return PreconditionFailed(f"unknown delivery tag {tag}")

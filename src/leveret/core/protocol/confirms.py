@@ -1,7 +1,8 @@
 """Publisher confirms of one channel: sequence numbers, and what is owed to the publisher.
 
-Outcomes are collected while a batch of input is handled and sent at its end: neighbours of one kind in one method with
-`multiple`, a lone ack without it. RabbitMQ always sets `multiple` on a nack, so a nack covers only what is not settled.
+Outcomes are collected while a batch of input is handled, and sent at its end. Neighbours of one kind share one method
+with `multiple`; a lone ack has no `multiple`. RabbitMQ always sets `multiple` on a nack, so a nack covers only what is
+not settled.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from itertools import groupby
 from leveret.core.model.message import Message
 from leveret.core.wire.methods import BasicAck, BasicNack
 
-# What became of one publish: its number, whether all its queues took it, and the message. A plain tuple, since there is
-# one for every publish.
+# The outcome of one publish: its number, whether all its queues took it, and the message. A plain tuple, because there
+# is one for every publish.
 Outcome = tuple[int, bool, Message]
 
 
-# A method for the publisher, and the publishes it speaks of, in order.
+# A method for the publisher, and the publishes it covers, in order.
 Answer = tuple[BasicAck | BasicNack, list[Outcome]]
 
 
@@ -28,21 +29,21 @@ class Confirms:
     def __init__(self) -> None:
         # The number of the last publish; the first one after confirm.select is 1.
         self.last_sequence = 0
-        # What a fault keeps from the publisher: no other answer may cover it.
+        # Confirms that a fault withholds. No other answer may cover them.
         self.withheld: dict[int, None] = {}
-        # Settled and not yet told, in order of publishing.
+        # Settled and not yet sent, in the order of publishing.
         self.outcomes: list[Outcome] = []
         # Whether one of them was refused.
         self.has_refused = False
 
     def settle(self, sequence: int, message: Message, is_taken: bool) -> None:
-        """A publish was taken by all its queues, or refused by one. Hot: once per publish."""
+        """Record that all queues took a publish, or that one refused it. Hot: once per publish."""
         self.outcomes.append((sequence, is_taken, message))
         if not is_taken:
             self.has_refused = True
 
     def take(self) -> list[Answer]:
-        """What the publisher is owed, and nothing owed afterwards."""
+        """Return what the publisher is owed, and owe nothing more."""
         outcomes, self.outcomes = self.outcomes, []
         has_refused, self.has_refused = self.has_refused, False
         if self.withheld:

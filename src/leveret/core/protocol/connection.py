@@ -1,9 +1,9 @@
 """A connection: bytes in, bytes out, and the conversation from the protocol header to the close.
 
-What it is sent comes in by its reader, which `reading.accept` gives it; here is what it is, what it says, and how it
-ends.
-Sans I/O: the server hands it octets and takes octets, and closes the socket when told. Every error of a client goes
-through `refuse`; any other exception is leveret's own, closes the connection with 541 and is kept for the test.
+Its reader, which `reading.accept` sets, handles what the peer sends. This module holds what a connection is, what it
+sends, and how it ends. It does no I/O: the server passes bytes in and takes bytes out, and closes the socket if the
+connection asks for it. Every error of a client goes through `refuse`. Any other exception is leveret's own: it closes
+the connection with 541 and is kept for the test.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
 
 
 class Dirty(Protocol):
-    """Where a connection with output puts itself."""
+    """The list to which a connection with output adds itself."""
 
     def append(self, connection: Connection, /) -> None:
-        """Note that it has something to send."""
+        """Add a connection that has something to send."""
 
 
 class Reader(Protocol):
-    """What takes in what the peer sends."""
+    """The reader of what the peer sends."""
 
     def take(self, octets: bytes = b"") -> None:
-        """Handle what has arrived, and what had to wait while the connection was not to be read."""
+        """Handle what has arrived, and what was left while reading was paused."""
 
     def limit(self, frame_max: int) -> None:
-        """Take frames of at most so many octets of payload from now on."""
+        """Accept payloads of at most `frame_max` bytes from now on."""
 
     def hold(self, channel_number: int) -> None:
-        """Handle nothing more of a channel until `release`."""
+        """Keep the frames of a channel until `release`."""
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
-        """Do what a fault has delayed, and then handle what waited behind it."""
+        """Do what a fault has delayed, then handle the frames that waited behind it."""
 
 
 class ByteFilter(Protocol):
-    """What faults put between the bytes of a peer and its connection."""
+    """A filter that faults put between a peer's bytes and its connection."""
 
     def received(self, octets: bytes, /) -> bytes:
-        """What of it the broker hears now."""
+        """Return the bytes that the broker gets now."""
 
     def to_send(self, chunks: list[bytes], /) -> list[bytes]:
-        """What of it the peer hears now."""
+        """Return the bytes that the peer gets now."""
 
 
 class Connection:
@@ -80,9 +80,9 @@ class Connection:
 
     # False for the peers that a test plays itself.
     is_client = True
-    # Whether what it holds is under way: not what lies in the test's own hands.
+    # Whether its unacknowledged deliveries keep the broker from being idle. False for what the test itself holds.
     is_waited_for = True
-    # Set where a peer is accepted. A connection that the test plays itself is sent nothing and has none.
+    # Set by `reading.accept`. A connection that the test plays itself receives nothing and has no reader.
     reader: Reader
 
     def __init__(
@@ -101,29 +101,29 @@ class Connection:
         self.local = local
         self.state = State.HEADER
         self.opened_at: int | None = None
-        # The line of the user's code that waited for it to open, if anybody knows.
+        # The line of the user's code that waited for it to open, if known.
         self.opener: str | None = None
         self.client_properties = Table.EMPTY
         # Offered to this client, in this order.
         self.mechanisms = node.mechanisms
         self.mechanism = ""
-        # Whom the client's certificate names, where it came through TLS with one.
+        # The name in the client's certificate, if it connected through TLS with one.
         self.certificate_name: str | None = None
         self.is_secure = False
         self.challenge: Challenge | None = None
         self.user = ""
-        # The vhost once connection.open has named it; until then the default one stands in.
+        # The default vhost until connection.open has named one.
         self.vhost: VirtualHost = node.vhosts.get("/") or next(iter(node.vhosts.values()))
         self.channels: dict[int, Channel] = {}
-        # Octets of payload a frame may have, either way.
+        # The largest payload of a frame, in bytes, in both directions.
         self.frame_max = node.compat.min_frame_max
         self.channel_max = CHANNEL_MAX
         self.heartbeat_s = 0
-        self.can_be_told_of_cancels = False
-        self.can_be_told_of_blocking = False
-        self.is_told_of_login_failure = False
-        # What the server has to do: close the socket once all is sent, only its own side of it, or reset it; stop
-        # reading meanwhile.
+        self.supports_cancel_notify = False
+        self.supports_blocked = False
+        self.supports_login_close = False
+        # Requests to the server: close the socket once everything is sent, close only its own side, or reset it; and
+        # stop reading meanwhile.
         self.is_closed = False
         self.is_half_closed = False
         self.is_reset = False
@@ -131,12 +131,12 @@ class Connection:
         self.is_dirty = False
         # Channels that owe confirms at the end of this batch of input.
         self.confirming: dict[Channel, None] = {}
-        # What the last publish came to, once it was repeated.
+        # The result of the last publish, once the publish has been repeated.
         self.repeated_publish: RepeatedPublish | None = None
-        # The method of the last publish, once it was repeated.
+        # The method of the last publish, once it has been repeated.
         self.repeated_method: RepeatedMethod | None = None
         self.faults = node.hooks.faults
-        # None while no fault concerns the bytes of this connection.
+        # None while no fault affects the bytes of this connection.
         self.byte_filter: ByteFilter | None = None
         self._dirty = dirty
         self._out: list[bytes] = []
@@ -147,16 +147,16 @@ class Connection:
 
     @property
     def vhost_name(self) -> str:
-        """The name of its virtual host."""
+        """The name of the virtual host."""
         return self.vhost.name
 
     @property
     def client_name(self) -> str:
-        """What the client calls the connection, else its product, else where it comes from."""
+        """The client's name for the connection, else its product, else its address."""
         return self.named_by(self.client_properties)
 
     def named_by(self, client_properties: Table) -> str:
-        """The name these properties give it."""
+        """Return the name that these client properties give the connection."""
         for name in ("connection_name", "product"):
             field = client_properties.get(name)
             if field is not None and isinstance(field.value, bytes):
@@ -165,22 +165,22 @@ class Connection:
 
     @property
     def address_name(self) -> str:
-        """What RabbitMQ calls it: both ends."""
+        """RabbitMQ's name for the connection: the addresses of both ends."""
         return f"{self.peer[0]}:{self.peer[1]} -> {self.local[0]}:{self.local[1]}"
 
     @property
     def channel_count(self) -> int:
-        """How many channels are open."""
+        """The number of open channels."""
         return len(self.channels)
 
     def secured_by(self, certificate_name: str | None, *, asks_for_certificate: bool) -> None:
-        """The client has come through TLS; where certificates are asked for, one may stand for a login."""
+        """Note that the client has connected through TLS. If certificates are asked for, one may replace a login."""
         self.certificate_name, self.is_secure = certificate_name, True
         if asks_for_certificate:
             self.mechanisms = (*self.mechanisms, "EXTERNAL")
 
     def receive_data(self, octets: bytes) -> None:
-        """Take what the peer has sent; never raises for it. Hot: once per read."""
+        """Handle what the peer has sent. Never raises for it. Hot: once per read."""
         if self.byte_filter is not None:
             octets = self.byte_filter.received(octets)
             if not octets:
@@ -188,7 +188,7 @@ class Connection:
         self.take_octets(octets)
 
     def take_octets(self, octets: bytes) -> None:
-        """Take what has come through. Hot: once per read."""
+        """Handle what a byte filter has let through. Hot: once per read."""
         self._liveness.received_at = self.node.wall_now
         try:
             self.reader.take(octets)
@@ -196,7 +196,7 @@ class Connection:
             self.fail(error)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what has to be sent, in order."""
+        """Return what is to be sent, in order, and forget it."""
         self.is_dirty = False
         out, self._out = self._out, []
         if out:
@@ -205,40 +205,40 @@ class Connection:
 
     @property
     def output_count(self) -> int:
-        """How many pieces of output wait to be taken."""
+        """The number of pieces of output that wait to be sent."""
         return len(self._out)
 
     @property
     def output_bytes(self) -> int:
-        """How many octets of output wait to be taken."""
+        """The number of bytes of output that wait to be sent."""
         return sum(map(len, self._out))
 
     def forget_output(self, first: int) -> None:
-        """Send nothing of what was queued since there were `first` pieces: a fault has swallowed it."""
+        """Drop the output that was queued since there were `first` pieces, because a fault has swallowed it."""
         del self._out[first:]
 
     def send(self, octets: bytes) -> None:
-        """Queue octets for the peer. Hot: once per method."""
+        """Queue bytes for the peer. Hot: once per method."""
         self._out.append(octets)
         if not self.is_dirty:
             self.is_dirty = True
             self._dirty.append(self)
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """Queue octets that lie in pieces: all output is joined at once. Hot: once per delivery."""
+        """Queue bytes in pieces; all output is joined when it is sent. Hot: once per delivery."""
         self._out += pieces
         if not self.is_dirty:
             self.is_dirty = True
             self._dirty.append(self)
 
     def half_close(self) -> None:
-        """Have the server end its side of the socket behind what waits to be sent, and listen on."""
+        """Ask the server to close its side of the socket after what waits to be sent, and to keep reading."""
         if not self.is_half_closed:
             self.is_half_closed = True
             self.mark_dirty()
 
     def mark_dirty(self) -> None:
-        """Have the server look at this connection at the end of its turn."""
+        """Ask the server to look at this connection at the end of its turn."""
         if not self.is_dirty:
             self.is_dirty = True
             self._dirty.append(self)
@@ -254,7 +254,7 @@ class Connection:
             self.send(octets)
 
     def fail(self, error: BaseException) -> None:
-        """Keep an error of leveret's own for the test, and close with what RabbitMQ sends when it crashes."""
+        """Keep an error of leveret's own for the test, and send the close that RabbitMQ sends when it crashes."""
         self.node.internal_errors.append(error)
         if self.state in _HANDSHAKE:
             self.doom()
@@ -262,7 +262,7 @@ class Connection:
             self.close(InternalRefusal())
 
     def connection_lost(self) -> None:
-        """The socket is gone; what the connection held goes back. May be called more than once."""
+        """Requeue what the connection held, because its socket is gone. May be called more than once."""
         if self._is_lost:
             return
         self._is_lost = True
@@ -274,15 +274,15 @@ class Connection:
         self.node.run_work()
 
     def out_of_place(self) -> ChannelError:
-        """The refusal of a method that does not belong into this state of the conversation."""
+        """Return the refusal of a method that does not belong in this state of the conversation."""
         return ChannelError(f"unexpected method in connection state {self.state.value}")
 
     def hold(self, channel_number: int) -> None:
-        """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
+        """Keep the frames of a channel until `release`, so that nothing overtakes what is delayed."""
         self.reader.hold(channel_number)
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
-        """Do what a fault has delayed, and then handle what waited behind it."""
+        """Do what a fault has delayed, then handle the frames that waited behind it."""
         if self.state in (State.CLOSING, State.ENDING):
             return
         try:
@@ -291,38 +291,38 @@ class Connection:
             self.fail(error)
 
     def silence(self, *, is_silent: bool) -> None:
-        """Listen for heartbeats no more, or again: a fault lets nothing through."""
+        """Stop checking for heartbeats while a fault lets nothing through, or check again."""
         self._liveness.is_paused = is_silent
         self._liveness.received_at = self.node.wall_now
 
     def forget_channel(self, channel: Channel) -> None:
-        """The channel has ended on both sides: what it still held goes back, and its number is free."""
+        """Forget a channel that has ended on both sides: requeue what it still held, and free its number."""
         self.channels.pop(channel.number, None)
         channel.drop_consumers()
         channel.requeue_all()
         channel.state = ChannelState.CLOSED
 
     def block_publisher(self) -> None:
-        """Read nothing more from a connection that publishes under an alarm, and tell a client that can be told."""
-        # RabbitMQ stops reading a publisher's socket behind the first frame of a content under an alarm: a message
+        """Stop reading a connection that publishes under an alarm, and notify the client if it supports that."""
+        # Under an alarm, RabbitMQ stops reading a publisher's socket after the first frame of a content. A message
         # without a body is whole by then, and so is one whose last body frame it is (rabbit_reader, maybe_block).
         if self.state is not State.OPENED:
             return
         self.is_reading_paused = self._is_blocked = self._liveness.is_paused = True
         self.mark_dirty()
-        if self.can_be_told_of_blocking:
+        if self.supports_blocked:
             self.send_control(ConnectionBlocked(self.node.alarm_reason()))
 
     def block(self, reason: str) -> None:
-        """An alarm is on: nothing happens until this connection publishes."""
+        """Do nothing: an alarm affects this connection only once it publishes."""
 
     def unblock(self) -> None:
-        """The last alarm has gone: go on reading."""
+        """Resume reading, because the last alarm has ended."""
         if not self._is_blocked:
             return
         self.is_reading_paused = self._is_blocked = self._liveness.is_paused = False
         self._liveness.received_at = self.node.wall_now
-        if self.can_be_told_of_blocking:
+        if self.supports_blocked:
             self.send_control(ConnectionUnblocked())
         self.mark_dirty()
         try:
@@ -331,7 +331,7 @@ class Connection:
             self.fail(error)
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
-        """Tell the peer that it did wrong: a soft error ends the channel, a hard one the connection."""
+        """Report an error to the peer. A soft error ends the channel, a hard one the connection."""
         self.tap_refusal(channel_number, error)
         if self.state in _HANDSHAKE:
             self.doom()
@@ -348,7 +348,7 @@ class Connection:
         """Send connection.close and wait for close-ok, at most as long as RabbitMQ does."""
         if self.state in (State.CLOSING, State.ENDING):
             return
-        # A close ends a blocking too: the answer has to be read.
+        # A close ends blocking too, because the answer must be read.
         self.is_reading_paused = self._is_blocked = self._liveness.is_paused = False
         self._end(error.reply_text)
         self.state = State.CLOSING
@@ -356,7 +356,7 @@ class Connection:
         self._liveness.limit_close()
 
     def shut_down(self, error: AmqpError) -> None:
-        """Send connection.close and let the socket go without waiting."""
+        """Send connection.close and reset the socket without waiting."""
         if self.state is State.OPENED:
             self.close(error)
         self._reset()
@@ -366,13 +366,13 @@ class Connection:
         self._send_method(channel_number, ChannelClose(*refusals.close_fields(error, self.node.compat)))
 
     def doom(self) -> None:
-        """Look at nothing more, and reset the socket three seconds later: RabbitMQ's answer to a bad handshake."""
+        """Ignore further input, and reset the socket three seconds later. RabbitMQ reacts so to a bad handshake."""
         self.state = State.ENDING
         self._end(None)
         self._liveness.limit(DOOM_US)
 
     def opened(self) -> None:
-        """The handshake is over."""
+        """Complete the handshake."""
         self.state = State.OPENED
         self.opened_at = self.node.now
         self._liveness.unlimit()
@@ -383,13 +383,13 @@ class Connection:
         self._tap(events.CONN_OPEN, peer, self.user, self.client_name)
 
     def closed_by_peer(self) -> None:
-        """The client has closed the conversation; it closes the socket, or a limit does."""
+        """End the conversation, which the client has closed. The client closes the socket, or a time limit does."""
         self._end(None)
         self.state = State.ENDING
         self._liveness.limit_close()
 
     def reset(self) -> None:
-        """Have the socket reset at once."""
+        """Ask the server to reset the socket at once."""
         self._reset()
 
     def _beat(self) -> None:
@@ -402,7 +402,10 @@ class Connection:
         self.mark_dirty()
 
     def _end(self, reason: str | None) -> None:
-        """Give back what the connection holds. First all consumers, so that nothing comes back to a dying channel."""
+        """Requeue what the connection holds.
+
+        All consumers go first, so that nothing comes back to a channel that is ending.
+        """
         if self.node.connections.pop(self.number, None) is None:
             return
         self._tap(events.CONN_CLOSE, reason)
@@ -420,7 +423,7 @@ class Connection:
         self.node.run_work()
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
-        """Tell the peer that it sent no frame; nothing that follows can be understood."""
+        """Refuse input that is no frame. Nothing that follows it can be understood."""
         if self.state in _HANDSHAKE:
             self.doom()
             return
@@ -429,7 +432,7 @@ class Connection:
         self._liveness.limit(DOOM_US)
 
     def tune(self, *, frame_max: int, channel_max: int, heartbeat_s: int) -> None:
-        """Take what was negotiated."""
+        """Apply the negotiated limits."""
         self.frame_max = frame_max
         self.reader.limit(frame_max)
         self.channel_max = channel_max
@@ -442,12 +445,12 @@ class Connection:
             tap((kind, self.node.now, self.vhost.name, self.number, None, *fields))
 
     def tap_refusal(self, channel_number: int, error: AmqpError) -> None:
-        """Record what the client did wrong, and whose line it was as far as the witness knows."""
+        """Record what the client did wrong, and the line of code that did it if the witness knows it."""
         tap = self.node.hooks.tap
         if tap is not None and self.state not in (State.CLOSING, State.ENDING):
             where = (self.vhost.name, self.number, channel_number or None)
-            told = (self.client_name, error.code, error.reply_text, self._witnessed(), self.opener)
-            tap((events.REFUSED, self.node.now, *where, *told))
+            fields = (self.client_name, error.code, error.reply_text, self._witnessed(), self.opener)
+            tap((events.REFUSED, self.node.now, *where, *fields))
 
     def _witnessed(self) -> str | None:
         witness = self.node.hooks.witness

@@ -1,8 +1,8 @@
-"""A delivery: what a channel remembers of it, and the octets of a message on its way out.
+"""A delivery: what a channel remembers of it, and the bytes of a message on its way out.
 
 On the wire a delivery is a constant front for each consumer, the delivery tag, the message's address, and the content.
-basic.get-ok and basic.return carry the same content. Bodies are cut greedily into frames of at most `frame_max - 8`
-octets, as RabbitMQ cuts them; header frames are never split.
+basic.get-ok and basic.return carry the same content. Like RabbitMQ, leveret cuts bodies greedily into frames of at most
+`frame_max - 8` bytes, and never splits header frames.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class Delivery:
         self.tag = tag
         self.entry = entry
         self.queue = queue
-        # None when it was fetched by basic.get.
+        # None if it was fetched by basic.get.
         self.consumer = consumer
         self.delivered_at = delivered_at
-        # Taken back by its queue: it may still be settled, which means nothing.
+        # Whether its queue has taken it back. Settling it then has no effect.
         self.is_stale = False
 
 
 class DeliveryEncoder:
-    """The octets of deliveries to one consumer.
+    """An encoder of the deliveries to one consumer.
 
-    A consumer is given the same kind of message again and again: how a delivery looks but for delivery tag and body is
-    kept from the last one, and used while messages have the same head and size. The rest is the plain road; both give
-    the same octets (a property test compares them).
+    A consumer gets the same kind of message again and again. The encoder keeps the last delivery except for its
+    delivery tag and body, and reuses it while messages have the same head and size. Other deliveries are encoded from
+    scratch. A property test checks that both give the same bytes.
     """
 
     __slots__ = (
@@ -82,12 +82,12 @@ class DeliveryEncoder:
         self._channel_number = channel_number
         self._frame_max = frame_max
         self._body_limit = frame_max - FRAME_OVERHEAD
-        # The head of the last message. Of its delivery, what came before the delivery tag; between flag and body size;
-        # and from there to the size of the body's frame.
+        # The head of the last message. Then three parts of its delivery: everything before the delivery tag, everything
+        # between redelivered flag and body size, and everything from there to the size of the body's frame.
         self._known: Head | None = None
         self._front = self._middle = self._tail = b""
         self._pack_rest = Struct("").pack
-        # The flag and body size of the last delivery, and all of it between delivery tag and body.
+        # The flag and body size of the last delivery, and everything between delivery tag and body.
         self._is_redelivered = False
         self._size = 0
         self._rest = b""
@@ -95,9 +95,9 @@ class DeliveryEncoder:
     def encode(
         self, tag: int, is_redelivered: bool, message: Message, properties_octets: bytes | None = None
     ) -> tuple[bytes, ...]:
-        """Method, header and body frames of a delivery, in pieces. Hot: once per delivered message.
+        """Return method, header and body frames of a delivery, in pieces. Hot: once per delivered message.
 
-        `properties_octets` stand in for the message's own where a queue adds headers to a delivery.
+        `properties_octets` replace the message's own if a queue adds headers to a delivery.
         """
         body = message.body
         size = len(body)
@@ -114,7 +114,7 @@ class DeliveryEncoder:
         return self._front, _pack_tag(tag), self._rest, body, FRAME_END_OCTET
 
     def encode_run(self, tag: int, waiting: Iterable[WaitingMessage]) -> list[bytes]:
-        """Deliveries of messages that were never handed out, numbered from `tag`. Hot: a loop over messages."""
+        """Return deliveries of messages that were never handed out, numbered from `tag`. Hot: a loop over messages."""
         pieces: list[bytes] = []
         for message_id, body, _, head, _ in waiting:
             if head is not self._known or len(body) != self._size or self._is_redelivered:
@@ -131,7 +131,7 @@ class DeliveryEncoder:
         self._rest = self._pack_rest(is_redelivered, self._middle, self._size, self._tail, self._size)
 
     def _learn_head(self, message: Message, properties_octets: bytes | None) -> None:
-        # Properties of one delivery alone say nothing about the next.
+        # The properties of a single delivery say nothing about the next one.
         self._known = message.head if properties_octets is None else None
         properties = message.properties_octets if properties_octets is None else properties_octets
         number, address = self._channel_number, _address(message)
@@ -147,14 +147,14 @@ class DeliveryEncoder:
 
 
 def _address(message: Message) -> bytes:
-    """Exchange and routing key, as every delivery of the message ends."""
+    """Return exchange and routing key, with which every delivery of the message ends."""
     return encode_short_string(message.exchange) + encode_short_string(message.routing_key)
 
 
 def content(message: Message, channel_number: int, frame_max: int, properties_octets: bytes | None = None) -> bytes:
-    """Header and body frames. Hot: once per delivered message.
+    """Return header and body frames. Hot: once per delivered message.
 
-    `properties_octets` stand in for the message's own where a queue adds headers to a delivery.
+    `properties_octets` replace the message's own if a queue adds headers to a delivery.
     """
     body = message.body
     properties = message.properties_octets if properties_octets is None else properties_octets

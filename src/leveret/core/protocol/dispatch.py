@@ -1,8 +1,8 @@
-"""From a frame to what it is meant for: what a connection does with each frame it is given.
+"""Dispatch of frames: what a connection does with each frame it reads.
 
-A method on an open channel goes straight to its handler. Everything else takes one more step: frames of channel 0
-belong to the connection, the first of any other channel opens it, and the frames behind a publish are assembled to its
-content. What is out of place is refused; what a method does stands in `handlers`.
+A method on an open channel goes straight to its handler. Everything else takes one more step. Frames of channel 0
+belong to the connection, the first frame of any other channel opens it, and the frames after a publish are assembled
+into its content. A frame that is out of place is refused. `handlers` holds what each method does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
 _CONNECTION_CLASS: Final = 10
-# Of RabbitMQ 3.x; it has no other trace in the table of methods than its number.
+# A method of RabbitMQ 3.x. The table of methods knows it only by its number.
 _BASIC_CREDIT: Final = (CLASS_BASIC << 16) | 200
 _ID_SIZE: Final = 4
-# How a method of one frame is decoded and handled, by the octets of its id.
+# How a method of one frame is decoded and handled, by the bytes of its id.
 _METHODS: Final = {
     method_id.to_bytes(_ID_SIZE, "big"): (method.decode, handlers.HANDLERS[method])
     for method_id, method in CLIENT_METHODS.items()
@@ -44,7 +44,7 @@ _METHODS: Final = {
 
 def on_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
     """Handle one frame, and send the peer any refusal. Hot: once per frame."""
-    # A connection has channels while it is open, and only then.
+    # A connection has channels only while it is open.
     channel = connection.channels.get(channel_number)
     known = _METHODS.get(payload[:_ID_SIZE])
     method = None
@@ -92,7 +92,7 @@ def run(connection: Connection, channel: Channel, method: ClientMethod, content:
 def _on_other_frame(
     connection: Connection, channel: Channel | None, kind: int, channel_number: int, payload: bytes
 ) -> None:
-    """Handle what is no method of one frame on an open channel. Hot: once per frame of a publish."""
+    """Handle any frame except a method of one frame on an open channel. Hot: once per frame of a publish."""
     if not channel_number or kind == FRAME_HEARTBEAT or connection.state is not State.OPENED:
         if connection.state is not State.CLOSING or (kind == FRAME_METHOD and not channel_number):
             _on_control_frame(connection, kind, channel_number, payload)
@@ -115,7 +115,7 @@ def _on_other_frame(
 
 
 def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
-    """Take the method of a publish, and refuse any other: what a channel takes has been handled before."""
+    """Begin a publish, and refuse any other method: those that a channel accepts are already handled."""
     if kind != FRAME_METHOD:
         raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
     try:
@@ -133,7 +133,7 @@ def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
 
 
 def _on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
-    """Handle a frame of channel 0, or one that comes before there are channels."""
+    """Handle a frame of channel 0, or one that arrives before there are channels."""
     refusals.refuse_odd_frame(kind, payload)
     if kind == FRAME_HEARTBEAT:
         if channel_number:
@@ -157,7 +157,7 @@ def _decode_control(connection: Connection, payload: bytes) -> ClientMethod:
     try:
         return decode(payload)
     except CommandInvalid as error:
-        # What only a server sends is merely out of place on channel 0.
+        # On channel 0, a method that only a server sends is merely out of place.
         raise connection.out_of_place().at(error.method_id or 0) from None
 
 

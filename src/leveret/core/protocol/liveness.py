@@ -1,7 +1,7 @@
-"""What ends a connection for being slow or silent: the limits of handshake and close, and heartbeats.
+"""The time limits of a connection: those of handshake and close, and heartbeats.
 
-All of it runs on the wall clock, since peers beat in real time: a test that moves the broker's clock by an hour must
-not cost its clients their connections.
+They run on the wall clock, because peers send heartbeats in real time. A test that moves the broker's clock by an hour
+must not cost its clients their connections.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from leveret.core.model.timers import Timer
 
 SECOND_US: Final = 1_000_000
 HANDSHAKE_LIMIT_US: Final = 10 * SECOND_US
-# How long RabbitMQ lets a peer hang that it has given up on.
+# How long RabbitMQ waits before it resets a peer whose handshake it has rejected.
 DOOM_US: Final = 3 * SECOND_US
 CLOSE_LIMIT_S: Final = 30
-# A peer is given up after so many intervals without an octet.
+# A peer is given up after this many intervals without a byte.
 MISSED_BEATS: Final = 3
 
 
 class Liveness:
-    """The clocks of one connection; `on_dead` resets it, `on_beat` sends a heartbeat."""
+    """The time limits of one connection; `on_dead` resets it, `on_beat` sends a heartbeat."""
 
     __slots__ = (
         "_beat",
@@ -43,37 +43,37 @@ class Liveness:
         self._limit: Timer | None = None
         self._beat: Timer | None = None
         self._heartbeat_s = 0
-        # Whether anything was sent since the last look: a busy connection needs no heartbeats.
+        # Whether anything was sent since the last tick. A busy connection needs no heartbeats.
         self.has_sent = False
         self.received_at = node.wall_now
-        # A connection that is not read cannot be heard: nobody listens for its heartbeats meanwhile.
+        # True while the connection is not read: its heartbeats cannot arrive then, so they are not missed.
         self.is_paused = False
         self.limit(HANDSHAKE_LIMIT_US)
 
     def limit(self, span_us: int) -> None:
-        """Reset the connection unless it has come further in time."""
+        """Reset the connection unless `unlimit` is called in time."""
         self.unlimit()
         self._limit = self._node.liveness.add(self._node.wall_now + span_us, self._on_dead)
 
     def limit_close(self) -> None:
-        """Give the peer the time RabbitMQ gives it to close the socket."""
+        """Give the peer as long as RabbitMQ does to close the socket."""
         self.limit(min(self._heartbeat_s or CLOSE_LIMIT_S, CLOSE_LIMIT_S) * SECOND_US)
 
     def unlimit(self) -> None:
-        """It has come further."""
+        """Cancel the limit."""
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
 
     def start_heartbeats(self, interval_s: int) -> None:
-        """Beat when silent for half an interval, and listen; 0 switches both off."""
+        """Send a heartbeat after half an interval of silence, and expect the peer's; 0 switches both off."""
         self._heartbeat_s = interval_s
         if interval_s:
             self.has_sent = False
             self._schedule()
 
     def stop(self) -> None:
-        """The connection is gone."""
+        """Cancel all timers, because the connection is gone."""
         self.unlimit()
         if self._beat is not None:
             self._beat.cancel()

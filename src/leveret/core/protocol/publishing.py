@@ -1,8 +1,8 @@
-"""A publish, whoever makes it: what RabbitMQ checks, in its order, what it changes, and what follows.
+"""Publishes from any publisher: what RabbitMQ checks, in its order, what it changes, and what follows.
 
-A client's publish, a test's own, a responder's reply and one that meets a fault are all checked by `checked`, and all
-get their number and their event from `announce`. `publish` then routes the message, returns it or not, and owes the
-confirm. How publishers differ is in `Publisher`. Properties keep the bytes that came, unless there are headers: those
+`checked` checks every publish: a client's, the test's own, a responder's reply and one that a fault affects. `announce`
+gives each its number and its event. `publish` then routes the message, returns it if necessary, and owes the confirm.
+`Publisher` describes how publishers differ. Properties keep the bytes they came with, unless there are headers. Headers
 go out sorted, each name once, without BCC.
 """
 
@@ -40,7 +40,7 @@ _DIGITS: Final = frozenset("0123456789")
 
 
 class PublisherRights(Protocol):
-    """What a publisher may do: each question refuses or says nothing."""
+    """What a publisher may do. Each method raises a refusal or returns."""
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Refuse a publisher without this right on a queue or exchange."""
@@ -53,35 +53,35 @@ class PublisherRights(Protocol):
 
 
 class Publisher(Protocol):
-    """Where a publish comes from: a client's channel, or the test itself."""
+    """The source of a publish: a client's channel, or the test itself."""
 
     node: Node
     vhost: VirtualHost
     confirms: Confirms | None
     transaction: Transaction | None
-    # Where direct replies go to; None for one who does not consume them.
+    # Where direct replies go; None for a publisher that does not consume them.
     reply_queue: ReplyQueue | None
-    # The properties of its last publish, as bytes and decoded: publishers repeat themselves.
+    # The properties of its last publish, as bytes and decoded. Publishers repeat themselves.
     last_properties: tuple[bytes, Properties] | None
 
     @property
     def rights(self) -> PublisherRights:
-        """What it may do."""
+        """What the publisher may do."""
 
     def tap(self, kind: str, *fields: object) -> None:
-        """Record something it did."""
+        """Record something the publisher did."""
 
     def send_message(self, method: Encodable, message: Message) -> None:
-        """Send it a method with a message."""
+        """Send the publisher a method with a message."""
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
         """Confirm a publish at the end of this batch of input."""
 
 
 def checked(publisher: Publisher, method: BasicPublish, content: Content) -> Message:
-    """Return the message of a publish, or raise what RabbitMQ refuses it with; nothing has happened yet.
+    """Return the message of a publish, or raise RabbitMQ's refusal. Nothing is changed yet.
 
-    It has no id before `announce`. Hot: once per publish.
+    The message has no id before `announce`. Hot: once per publish.
     """
     if method.immediate:
         raise NotImplementedByBroker("immediate=true")
@@ -96,7 +96,10 @@ def checked(publisher: Publisher, method: BasicPublish, content: Content) -> Mes
 
 
 def announce(publisher: Publisher, message: Message) -> int | None:
-    """Begin a publish: give the message its id, record it, and return its number in confirm mode. Hot."""
+    """Begin a publish: give the message its id, record it, and return its number in confirm mode.
+
+    Hot: once per publish.
+    """
     node, confirms, sequence = publisher.node, publisher.confirms, None
     node.last_message_id = message.id = node.last_message_id + 1
     if confirms is not None:
@@ -109,7 +112,7 @@ def announce(publisher: Publisher, message: Message) -> int | None:
 def publish(
     publisher: Publisher, message: Message, *, is_mandatory: bool, client: Client | None = None
 ) -> Published | None:
-    """Publish a message that is checked; None if a transaction holds it back. Hot: once per publish.
+    """Publish a checked message. Return None if a transaction holds it back. Hot: once per publish.
 
     `client` is the publisher if it is a client's channel.
     """
@@ -133,7 +136,7 @@ def publish(
 
 
 def publish_nowhere(publisher: Publisher, message: Message, *, is_taken: bool) -> None:
-    """Publish a message that is checked into no queue, because of a fault, and confirm it as taken or not."""
+    """Publish a checked message into no queue, because of a fault, and confirm it as taken or refused."""
     sequence = announce(publisher, message)
     publisher.vhost.lost(message, "fault")
     if sequence is not None:
@@ -141,9 +144,9 @@ def publish_nowhere(publisher: Publisher, message: Message, *, is_taken: bool) -
 
 
 def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
-    """Enqueue what a transaction held back, but for queues that settle first.
+    """Enqueue what a transaction held back, except in queues that settle first.
 
-    False when a queue refused it, or is not there any more.
+    Return False if a queue refused it or no longer exists.
     """
     gone = publish.deleted_queues
     queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
@@ -154,7 +157,7 @@ def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
 
 
 def _is_returned_reply(publisher: Publisher, message: Message) -> bool:
-    """Whether a direct reply comes back although it was delivered, as before 4.3."""
+    """Return whether a direct reply is returned although it was delivered, as before 4.3."""
     is_reply = not message.exchange and message.routing_key.startswith(reply_to.PREFIX)
     return is_reply and publisher.node.compat.returns_mandatory_replies
 
@@ -173,7 +176,7 @@ def _give_back(publisher: Publisher, message: Message) -> None:
 
 
 def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Message:
-    """Return the message of a publish; raises AmqpError for properties that RabbitMQ does not take. Hot."""
+    """Return the message of a publish. Raises AmqpError for properties that RabbitMQ refuses. Hot: once per publish."""
     compat, rights = publisher.node.compat, publisher.rights
     octets = content.properties_octets
     properties = _decoded(publisher, octets)
@@ -190,7 +193,7 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     headers = properties.headers
     if octets[1] & 0x03:
-        # Flag bits that mean nothing are not passed on.
+        # Flag bits without a meaning are not passed on.
         octets = properties.encode()
     if headers is not None:
         copied_keys = _keys_in(headers, "CC")
@@ -218,7 +221,7 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
 
 
 def _intercepted(publisher: Publisher, properties: Properties) -> Properties:
-    """The properties with what the node's interceptors add: when it came, and to which node."""
+    """Return the properties with what the node's interceptors add: the time of arrival and the node."""
     node, settings = publisher.node, publisher.node.settings
     headers = properties.headers or Table.EMPTY
     if settings.overwrites_timestamp is not None:
@@ -252,7 +255,7 @@ def _with_reply_name(publisher: Publisher, properties: Properties) -> Properties
 
 
 def _refuse_invalid_expiration(expiration: str) -> None:
-    """Refuse an expiration that Erlang's string:to_integer does not take whole, or that is out of range."""
+    """Refuse an expiration that is out of range, or that Erlang's string:to_integer does not read to its end."""
     digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
     count = next((at for at, character in enumerate(digits) if character not in _DIGITS), len(digits))
     if not count:
@@ -268,7 +271,7 @@ def _refuse_invalid_expiration(expiration: str) -> None:
 
 
 def _keys_in(headers: Table, name: str) -> tuple[str, ...]:
-    """The further routing keys in a CC or BCC header: the strings of its array."""
+    """Return the further routing keys in a CC or BCC header: the strings of its array."""
     field = headers.get(name)
     if field is None:
         return ()
@@ -283,7 +286,7 @@ def _keys_in(headers: Table, name: str) -> tuple[str, ...]:
 
 
 def _delivered_headers(publisher: Publisher, headers: Table) -> Table:
-    """The headers as consumers get them."""
+    """Return the headers as consumers get them."""
     if "BCC" in headers:
         headers = headers.without("BCC")
     return headers.sorted_unique() if publisher.node.compat.sorts_header_keys else headers

@@ -1,8 +1,8 @@
-"""What a connection is sent: taken out of the stream in order, and given to whom it is meant for.
+"""Reading of what a peer sends: it cuts the stream into pieces in order, and passes each on.
 
-Fast roads come first and take what they recognise by its octets; the rest goes frame by frame, through `FrameReader`
-and `dispatch`. A channel may be held, so that nothing overtakes what a fault has delayed on it. Every refusal of what a
-client sent goes through `Connection.refuse`; what else is raised is leveret's own error.
+Shortcuts come first and take what they recognise by its bytes. The rest goes frame by frame, through `FrameReader` and
+`dispatch`. A channel may be held, so that nothing overtakes what a fault has delayed on it. Every refusal of what a
+client sent goes through `Connection.refuse`. Any other exception is leveret's own error.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ACK: Final = BasicAck.ID.to_bytes(4, "big")
 
 
 def accept(node: Node, *, number: int, peer: Address, local: Address, dirty: Dirty) -> Connection:
-    """Return the connection of a peer that has just come, ready for its first octets.
+    """Return the connection of a peer that has just connected, ready for its first bytes.
 
-    `number` is the connection's ordinal in its broker, `peer` and `local` are the two ends. The connection puts itself
-    into `dirty` whenever it has something to send.
+    `number` is the connection's ordinal in its broker, `peer` and `local` are the two ends. The connection adds itself
+    to `dirty` whenever it has something to send.
     """
     connection = Connection(node, number=number, peer=peer, local=local, dirty=dirty)
     connection.reader = Reading(connection)
@@ -42,7 +42,7 @@ def accept(node: Node, *, number: int, peer: Address, local: Address, dirty: Dir
 
 
 class Reading:
-    """The way in of one connection."""
+    """The input of one connection."""
 
     __slots__ = ("_connection", "_header", "_held", "_reader")
 
@@ -54,12 +54,12 @@ class Reading:
         self._held: dict[int, list[Frame]] = {}
 
     def limit(self, frame_max: int) -> None:
-        """Take frames of so many octets of payload from now on."""
+        """Accept payloads of at most `frame_max` bytes from now on."""
         self._reader.frame_max = frame_max
 
     def take(self, octets: bytes = b"") -> None:
-        """Handle what has arrived, and what had to wait while the connection was not to be read."""
-        # Hot: once per read, and once per frame that no fast road takes.
+        """Handle what has arrived, and what was left while reading was paused."""
+        # Hot: once per read, and once per frame that no shortcut takes.
         connection, reader = self._connection, self._reader
         if connection.state is State.HEADER:
             octets = self._without_header(octets)
@@ -97,7 +97,7 @@ class Reading:
             self._flush_confirms()
 
     def _without_header(self, octets: bytes) -> bytes:
-        """Take the protocol header; what is behind it."""
+        """Handle the protocol header, and return the bytes behind it."""
         self._header += octets
         if len(self._header) < len(PROTOCOL_HEADER):
             return b""
@@ -113,7 +113,7 @@ class Reading:
         return rest
 
     def _publish_whole(self) -> bool:
-        """Handle a publish that has arrived in one piece and has a known method; whether there was one."""
+        """Handle the next publish if it has arrived in one piece and has a known method. Return whether it has."""
         connection = self._connection
         known = connection.repeated_method
         published = None if known is None else known.take_from(self._reader)
@@ -143,11 +143,11 @@ class Reading:
             waiting.append(frame)
 
     def hold(self, channel_number: int) -> None:
-        """Handle nothing more of a channel until `release`: what was sent later may not overtake what is delayed."""
+        """Keep the frames of a channel until `release`, so that nothing overtakes what is delayed."""
         self._held[channel_number] = []
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
-        """Do what a fault has delayed, and then handle what waited behind it."""
+        """Do what a fault has delayed, then handle the frames that waited behind it."""
         frames, connection = self._held.pop(channel_number, []), self._connection
         try:
             act()

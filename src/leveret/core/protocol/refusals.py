@@ -1,6 +1,6 @@
-"""Refusals that only a conversation knows: of frames, of logins, of commits; and how any refusal looks on the wire.
+"""Refusals that only a conversation needs: of frames, logins and commits; and how any refusal looks on the wire.
 
-What the model refuses stands in `leveret.core.model.errors`, with the base classes.
+`leveret.core.model.errors` holds the refusals of the model, and the base classes.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ CloseFields = tuple[int, str, int, int]
 
 
 class LoginRefused(HardError):
-    """403 while logging in: the only one that ends the connection."""
+    """A 403 during login, the only 403 that ends the connection."""
 
     code, name = 403, "ACCESS_REFUSED"
 
 
 class FrameError(HardError):
-    """501."""
+    """A 501: bytes that are no frame, or a frame that cannot be decoded."""
 
     code, name = 501, "FRAME_ERROR"
 
 
 class ChannelError(HardError):
-    """504."""
+    """A 504: a method that does not fit the state of its channel or connection."""
 
     code, name = 504, "CHANNEL_ERROR"
 
 
 class UnexpectedFrame(HardError):
-    """505."""
+    """A 505: a frame that is out of order."""
 
     code, name = 505, "UNEXPECTED_FRAME"
 
 
 class ResourceError(HardError):
-    """506."""
+    """A 506: a commit to a queue that has been deleted."""
 
     code, name = 506, "RESOURCE_ERROR"
 
 
 def close_fields(error: AmqpError, compat: Compat) -> CloseFields:
-    """What channel.close or connection.close says of an error."""
+    """Return the fields of channel.close or connection.close for an error."""
     if breaks_encoder(error, compat):
         return InternalRefusal.code, InternalRefusal.name, 0, 0
     method_id, text = error.method_id or 0, error.reply_text
@@ -59,12 +59,12 @@ def close_fields(error: AmqpError, compat: Compat) -> CloseFields:
 
 
 def breaks_encoder(error: AmqpError, compat: Compat) -> bool:
-    """Whether a text, cut by characters, is still too long in octets: RabbitMQ crashes on it."""
+    """Return whether a text, cut by characters, is still too long in bytes. RabbitMQ crashes on it."""
     return compat.cuts_texts_by_characters and len(erlang.text(error.reply_text)) > SHORT_STRING_MAX_SIZE
 
 
 def of_frame(error: FrameTooLarge | BadFrameEnd, frame_max: int) -> FrameError:
-    """The refusal of a frame that cannot be split off."""
+    """Return the refusal of a frame that cannot be cut out of the stream."""
     if isinstance(error, FrameTooLarge):
         text = f"type {error.kind}, all octets = <<>>: {{frame_too_large,{error.size},{frame_max - 8}}}"
     else:
@@ -87,7 +87,7 @@ def refuse_odd_frame(kind: int, payload: bytes) -> None:
 
 
 def described(kind: int, payload: bytes) -> str:
-    """A frame as RabbitMQ's texts show it."""
+    """Return a frame as RabbitMQ's texts show it."""
     if len(payload) > 16:
         return f"type {kind}, first 16 octets = {erlang.binary(payload[:16])}"
     return f"type {kind}, all octets = {erlang.binary(payload)}"

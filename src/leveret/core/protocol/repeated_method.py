@@ -1,9 +1,9 @@
-"""The fast road of a publish that repeats the method of the last one, with properties of its own.
+"""The shortcut for a publish that repeats the method of the last one, with properties of its own.
 
 Clients that number their messages never repeat a whole publish, but most of them send it in one piece: method, header
-and one body frame. Such a piece is taken out of the stream at once, and the publish then goes the way of all others
-(`handlers.basic.publish`). It knows the layout of frames alone; whatever is not whole, or not as it should be, is for
-`FrameReader` and `Assembler` to take frame by frame. Both come to the same (a property test compares them).
+and one body frame. This shortcut takes such a piece out of the stream at once. The publish then goes the way of all
+others (`handlers.basic.publish`). It knows only the layout of frames. If a piece is incomplete or malformed,
+`FrameReader` and `Assembler` take it frame by frame. A property test checks that both ways give the same result.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.wire.methods import BasicPublish
 
-# Of a header frame: payload size; class and weight, and body size. What is behind are properties.
+# The start of a header frame: payload size, class and weight, body size. Properties follow.
 _HEADER: Final = Struct(">I4sQ")
 _PROPERTIES_AT: Final = _HEADER.size - 4
 _CLASS_AND_WEIGHT: Final = Struct(">HH").pack(CLASS_BASIC, 0)
-# The end of a header frame, with the kind and channel of the body frame; and that one's payload size.
+# The end of a header frame with the kind and channel of the body frame, then the payload size of the body frame.
 _BETWEEN: Final = Struct(">4sI")
 _KIND_AND_NUMBER: Final = Struct(">BH")
-# Far below every limit that a body is checked against by its announced size.
+# Far below every limit on a body's announced size.
 _LARGEST_BODY: Final = 1 << 20
 
 
 class RepeatedMethod:
-    """The method that a channel published with twice, and the frame by which it is known."""
+    """A method that a channel has published with twice, and the frame that identifies it."""
 
     __slots__ = ("_between", "_front", "_method", "_method_octets", "channel")
 
@@ -40,17 +40,17 @@ class RepeatedMethod:
         self.channel = channel
         self._method = method
         self._method_octets = method_octets
-        # The method frame, and where the header frame begins as all do; the same where that ends and the body begins.
+        # The method frame with the constant start of the header frame, and the constant bytes between header and body.
         header_kind = _KIND_AND_NUMBER.pack(FRAME_HEADER, channel.number)
         self._front = wrap(FRAME_METHOD, channel.number, method_octets) + header_kind
         self._between = FRAME_END_OCTET + _KIND_AND_NUMBER.pack(FRAME_BODY, channel.number)
 
     def is_of(self, channel: Channel, method_octets: bytes) -> bool:
-        """Whether it would know this method on this channel."""
+        """Return whether this is the given method on the given channel."""
         return channel is self.channel and method_octets == self._method_octets
 
     def take_from(self, reader: FrameReader) -> Published | None:
-        """Take the publish that comes next, if it is whole and has this method. Hot: once per publish."""
+        """Return the next publish if it is whole and has this method, else None. Hot: once per publish."""
         octets, at = reader.octets, reader.at
         header_at = at + len(self._front)
         properties_at = header_at + _HEADER.size
@@ -74,7 +74,7 @@ class RepeatedMethod:
 
 
 def repeated(channel: Channel, method: BasicPublish, method_octets: bytes) -> RepeatedMethod | None:
-    """What knows the method of a publish again; None until a channel has sent it twice in a row."""
+    """Return a shortcut for the method of a publish, or None until a channel has sent it twice in a row."""
     known = channel.connection.repeated_method
     if known is not None and known.is_of(channel, method_octets):
         return known

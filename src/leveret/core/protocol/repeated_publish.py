@@ -1,10 +1,10 @@
-"""The fast road of a publish: recognising that a publisher repeats itself.
+"""The shortcut for a publish that repeats the last one in everything but its body.
 
-A publisher sends the same method and the same properties again and again, and only bodies differ. Once that has been
-seen on the plain road (`handlers.basic.publish`), what it came to is remembered: the queues, the message's address and
-its properties. The next publishes are recognised by their octets and put into the queues without being taken apart. The
-bet holds while nothing has changed that could lead to another answer: topology, rights, alarms, tracing, the channel's
-mode. Whatever does not match goes the plain road; both give the same octets (a property test compares them).
+A publisher sends the same method and the same properties again and again; only bodies differ. Once this has happened on
+the plain road (`handlers.basic.publish`), the outcome is remembered: the queues, the message's address and its
+properties. The next publishes are recognised by their bytes and put into the queues without being decoded. The memory
+holds while nothing has changed that could lead to another answer: topology, rights, alarms, tracing, the channel's
+mode. A publish that does not match goes the plain road. A property test checks that both give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLASS_AND_WEIGHT: Final = Struct(">HH")
 
 
 class RepeatedPublish:
-    """What one publish of a channel came to, and the octets by which its repetition is known."""
+    """The outcome of one publish of a channel, and the bytes that identify its repetition."""
 
     __slots__ = (
         "_before_body",
@@ -49,21 +49,21 @@ class RepeatedPublish:
         self._entrances = tuple(_entrance(queue, message) for queue in queues)
         octets = content.properties_octets
         head = HEADER.pack(FRAME_HEADER, channel.number, 12 + len(octets)) + _CLASS_AND_WEIGHT.pack(CLASS_BASIC, 0)
-        # The method frame and the head of the header frame; then comes the body's size, then the properties.
+        # The method frame and the start of the header frame. The body's size follows, then the properties.
         self._front = wrap(FRAME_METHOD, channel.number, content.method_octets) + head
         self._properties_end = octets + FRAME_END_OCTET
         # Body size; properties and frame end; kind, channel and size of the body's frame.
         self._before_body = Struct(f">Q{len(self._properties_end)}sBHI")
-        # Everything before a body of the size seen last; bodies are often of one size.
+        # The size of the last body, and everything before a body of that size. Bodies are often of one size.
         self._size = 0
         self._prefix = b""
         self._versions = (channel.node.topology_version, channel.node.access.version)
 
     def take_from(self, reader: FrameReader) -> bool:
-        """Take all repetitions that stand next in the stream; whether there was one.
+        """Take all repetitions that come next in the stream. Return whether there was one.
 
-        When the answer may be another now, what is remembered is forgotten instead. Hot: a loop over publishes. What
-        happens here is what `publishing.publish` does with a routed message.
+        If the answer may differ now, forget what is remembered instead. Hot: a loop over publishes. It does what
+        `publishing.publish` does with a routed message.
         """
         octets, start, front = reader.octets, reader.at, self._front
         front_size = len(front)
@@ -75,7 +75,7 @@ class RepeatedPublish:
         at, length = start, len(octets)
         channel, known, entrances = self._channel, self._message, self._entrances
         node, confirms, tap = channel.node, channel.confirms, channel.node.hooks.tap
-        # Until work is run, nobody else adds to them.
+        # Nothing else adds to them until work is run.
         outcomes = None if confirms is None else confirms.outcomes
         sequence = None
         prefix, size = self._prefix, self._size
@@ -89,7 +89,7 @@ class RepeatedPublish:
                 body_at = at + prefix_size
             end = body_at + size
             if end >= length or octets[end] != FRAME_END:
-                # The rest has not come yet, or is for the plain road to refuse.
+                # The rest has not arrived yet, or the plain road refuses it.
                 break
             node.last_message_id = message_id = node.last_message_id + 1
             message = known.repeated(message_id, octets[body_at:end])
@@ -107,7 +107,7 @@ class RepeatedPublish:
             if outcomes is not None and sequence is not None:
                 outcomes.append((sequence, is_taken, message))
             if node.work:
-                # What that changes may end what is remembered.
+                # The work may invalidate what is remembered.
                 node.run_work()
                 break
         reader.at = at
@@ -116,16 +116,16 @@ class RepeatedPublish:
         return at > start
 
     def _is_still_true(self) -> bool:
-        """Whether nothing has changed since that could lead to another answer. Hot: once per run."""
+        """Return whether nothing has changed that could lead to another answer. Hot: once per run."""
         channel, node = self._channel, self._channel.node
         if self._versions != (node.topology_version, node.access.version) or node.alarms:
             return False
         return channel.state is ChannelState.OPEN and channel.transaction is None
 
     def _has_other_size(self, octets: bytes, at: int, frame_max: int) -> bool:
-        """Whether a publish that begins so repeats this one with a body of another size, in one frame.
+        """Return whether a publish that begins so repeats this one with a body of another size, in one frame.
 
-        What stands before the body is learnt then.
+        If it does, remember what comes before the body.
         """
         front_end = at + len(self._front)
         end = front_end + self._before_body.size
@@ -141,14 +141,17 @@ class RepeatedPublish:
 
 
 def _entrance(queue: StoredQueue, message: Message) -> Callable[[Message], bool]:
-    """How the repetitions of a message get into a queue; a change of the queue's rules ends what is remembered."""
+    """Return how repetitions of a message enter a queue.
+
+    A change of the queue's rules invalidates what is remembered.
+    """
     if isinstance(queue, ClassicQueue) and queue.is_plain and not message.asks_for_more:
         return queue.take_in
     return queue.enqueue
 
 
 def remembered(channel: Channel, content: Content, message: Message) -> RepeatedPublish | None:
-    """What to remember of a publish that has just gone the plain road; None when the next may be answered otherwise."""
+    """Return what to remember of a publish that went the plain road; None if the next may get another answer."""
     octets = (content.method_octets, content.properties_octets)
     last, channel.last_publish_octets = channel.last_publish_octets, octets
     if last != octets:

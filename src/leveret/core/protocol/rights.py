@@ -1,4 +1,4 @@
-"""What the user of one connection may do in its virtual host: each question refuses or says nothing."""
+"""What the user of one connection may do in its virtual host. Each method raises a refusal or returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from leveret.core.model.vhost import VirtualHost
 
 
 class UserRights:
-    """The rights of a user in a vhost, asked anew each time: they may change while the connection is open."""
+    """The rights of a user in a vhost.
+
+    They are looked up each time, because they may change while the connection is open.
+    """
 
     __slots__ = ("_access", "_compat", "_user", "_vhost")
 
@@ -23,7 +26,7 @@ class UserRights:
         self._access.refuse_unless_permitted(self._user, self._vhost.name, kind, name, right)
 
     def require_any(self, kind: Kind, name: str) -> None:
-        """Refuse a user who has no right at all on a queue or exchange, where the version asks for one."""
+        """Refuse a user who has no right at all on a queue or exchange, in versions that require one."""
         if self._compat.passive_declare_needs_a_right:
             self._access.refuse_unless_permitted_any(self._user, self._vhost.name, kind, name)
 
@@ -39,7 +42,7 @@ class UserRights:
             self._access.refuse_unless_topic_permitted(self._user, self._vhost.name, exchange_name, routing_key, right)
 
     def refuse_false_user_id(self, user_id: str) -> None:
-        """Refuse a user-id property that names another user, unless this one may impersonate."""
+        """Refuse a user-id property that names another user, unless the user may impersonate others."""
         if user_id != self._user and "impersonator" not in self._access.users[self._user].tags:
             text = f"user_id property set to '{user_id}' but authenticated user was '{self._user}'"
             raise PreconditionFailed(text)

@@ -1,8 +1,8 @@
-"""The fast road of an acknowledgement: basic.ack of one delivery, taken straight from the octets.
+"""The shortcut for acknowledgements of one delivery each, read straight from the bytes.
 
-Consumers send little else, so a run of such frames is recognised by its fixed layout and settled without a method
-object. Whatever is not as simple (several at once, transactions, shared prefetch limits, an unknown tag) goes the plain
-road of `handlers.basic.ack`, which does the same and answers what is wrong.
+Consumers send little else, so a run of such frames is recognised by its fixed layout and settled without method
+objects. An acknowledgement of several deliveries, in a transaction, under a shared prefetch limit or of an unknown tag
+goes the plain road of `handlers.basic.ack`, which does the same and refuses what is wrong.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
 
-# Kind, channel, size, method id; then all of that, delivery tag, flags and frame end.
+# Kind, channel, size and method id; then all of these with delivery tag, flags and frame end.
 _HEAD: Final = Struct(">BHII")
 _ACK: Final = Struct(f">{_HEAD.size}sQH")
 _PAYLOAD_SIZE: Final = 13
-# Flags and frame end of an acknowledgement that is for one delivery.
+# Flags and frame end of an acknowledgement of one delivery.
 _SINGLE: Final = FRAME_END
 
 
 def take_from(reader: FrameReader, connection: Connection) -> bool:
-    """Settle the single acknowledgements that come next; whether there was one. Hot: a loop over acks."""
+    """Settle the single acknowledgements that come next. Return whether there was one. Hot: a loop over acks."""
     octets, start = reader.octets, reader.at
     head = octets[start : start + _HEAD.size]
     channel = _channel_of(head, connection)
@@ -56,7 +56,7 @@ def take_from(reader: FrameReader, connection: Connection) -> bool:
 
 
 def _channel_of(head: bytes, connection: Connection) -> Channel | None:
-    """The channel on which a frame that begins so is a simple acknowledgement."""
+    """Return the channel on which a frame with this head is a simple acknowledgement, or None."""
     if len(head) < _HEAD.size:
         return None
     kind, number, size, method_id = _HEAD.unpack(head)

@@ -1,4 +1,4 @@
-"""Where a conversation stands, from the protocol header to the last octet, and where one of its channels does."""
+"""The states of a conversation, from the protocol header to the last byte, and those of its channels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where the conversation stands."""
+    """The state of a conversation."""
 
     HEADER = "header"
     START = "starting"
@@ -14,20 +14,20 @@ class State(Enum):
     TUNE = "tuning"
     OPEN = "opening"
     OPENED = "running"
-    # The broker has sent connection.close: only close and close-ok are looked at.
+    # The broker has sent connection.close. It handles only close and close-ok.
     CLOSING = "closing"
-    # Nothing is looked at any more: the client closes the socket, or a limit does.
+    # The broker ignores all input. The client closes the socket, or a time limit does.
     ENDING = "ending"
 
 
 class ChannelState(Enum):
-    """Where a channel stands."""
+    """The state of a channel."""
 
-    # It takes a method next.
+    # A method comes next.
     OPEN = "open"
-    # The method of a publish has come, and its header and body have not: only they may follow.
+    # The method of a publish has arrived. Only its header and body may follow.
     CONTENT = "content"
-    # The broker has sent channel.close; only close, close-ok and a forbidden open are looked at.
+    # The broker has sent channel.close. It handles only close, close-ok and a forbidden open.
     CLOSING = "closing"
-    # Both sides are done with it, and its number is free.
+    # The channel has ended on both sides, and its number is free.
     CLOSED = "closed"

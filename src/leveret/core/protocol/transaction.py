@@ -1,7 +1,7 @@
-"""A transaction of one channel: what is held back until commit.
+"""The transaction of one channel: what is held back until commit.
 
-Publishes are routed when they come and enqueued at commit; acknowledgements take effect at commit, until when their
-deliveries count as unacknowledged but may not be settled again.
+Publishes are routed when they arrive and enqueued at commit. Acknowledgements take effect at commit. Until then their
+deliveries count as unacknowledged, but cannot be settled again.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
 
 
 class HeldPublish(NamedTuple):
-    """A publish whose queues are known and do not have it yet."""
+    """A routed publish that its queues do not hold yet."""
 
     message: Message
     queues: Sequence[AnyQueue]
     is_mandatory: bool
 
     def at_commit(self) -> HeldPublish:
-        """The same, to the queues there are now: a quorum queue that was declared anew is found by its name."""
+        """Return the publish to the queues that exist now.
+
+        A quorum queue that was declared again is found by its name.
+        """
         if not self.deleted_queues:
             return self
         return self._replace(queues=[_now(queue) for queue in self.queues])
 
     @property
     def deleted_queues(self) -> list[StoredQueue]:
-        """The queues that were there when the message was routed and are not any more."""
+        """The queues that existed when the message was routed and no longer do."""
         return [queue for queue in self.queues if isinstance(queue, StoredQueue) and queue.is_deleted]
 
 
@@ -44,15 +47,15 @@ def _now(queue: AnyQueue) -> AnyQueue:
 
 
 class Settlement(NamedTuple):
-    """Deliveries to be settled in one way; what follows in the same way is settled with them, by tag."""
+    """Deliveries to settle in one way. What follows in the same way is settled with them, by tag."""
 
-    # What is done with them: neighbours that are equal are one.
+    # What is done with them, and whether it is a failure. Equal neighbours are combined.
     way: tuple[str, bool]
-    # By method: its event, its deliveries, whether it named several.
+    # By method: its event, its deliveries, and whether it had `multiple` set.
     methods: list[tuple[str, Sequence[Delivery], bool]]
 
     def of(self, *, overtaking: bool) -> Settlement:
-        """The part that overtakes the publishes of its transaction, or the part that does not."""
+        """Return the part that overtakes the publishes of its transaction, or the part that does not."""
         is_ack = self.way[0] == "ack"
         methods: list[tuple[str, Sequence[Delivery], bool]] = []
         for kind, deliveries, multiple in self.methods:
@@ -69,7 +72,7 @@ class Settlement(NamedTuple):
 
 
 class Transaction:
-    """What one channel has done since tx.select or the last commit or rollback."""
+    """The work of one channel since tx.select or the last commit or rollback."""
 
     __slots__ = ("deliveries", "publishes", "settlements")
 
@@ -77,11 +80,11 @@ class Transaction:
         # Routed, not yet enqueued.
         self.publishes: list[HeldPublish] = []
         self.settlements: list[Settlement] = []
-        # The deliveries those would settle.
+        # The deliveries that `settlements` would settle.
         self.deliveries: list[Delivery] = []
 
     def hold(self, settlement: Settlement) -> None:
-        """Keep for the commit what a method settles."""
+        """Keep what a method settles for the commit."""
         self.deliveries.extend(settlement.deliveries)
         if self.settlements and self.settlements[-1].way == settlement.way:
             self.settlements[-1].methods.extend(settlement.methods)
@@ -89,7 +92,7 @@ class Transaction:
             self.settlements.append(settlement)
 
     def take_overtaking(self) -> list[Settlement]:
-        """Take out what is settled before anything that was published is enqueued."""
+        """Return and remove what is settled before any publish is enqueued."""
         overtaking = [settlement.of(overtaking=True) for settlement in self.settlements]
         others = [settlement.of(overtaking=False) for settlement in self.settlements]
         self.settlements = [settlement for settlement in others if settlement.methods]

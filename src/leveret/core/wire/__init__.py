@@ -1,1 +1,4 @@
-"""Bytes to values and back: frames, methods, properties and field tables, without state and without policy."""
+"""The wire format: frames, methods, properties and field tables, read from bytes and written to bytes.
+
+It holds no state and no policy.
+"""

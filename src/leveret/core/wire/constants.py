@@ -1,6 +1,6 @@
 """Numbers of AMQP 0-9-1: frame kinds, sizes, limits and reply codes.
 
-The sizes are those of RabbitMQ 4.3; what differs in other versions stands in `leveret.core.compat`.
+The sizes are those of RabbitMQ 4.3. `leveret.core.compat` holds what differs in other versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FRAME_HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 FRAME_END_OCTET: Final = b"\xce"
 
-# Kind, channel and size before the payload, the end octet after it.
+# Kind, channel and size come before the payload, the end octet after it.
 FRAME_HEADER_SIZE: Final = 7
 FRAME_OVERHEAD: Final = 8
 FRAME_MAX_SIZE: Final = 131072

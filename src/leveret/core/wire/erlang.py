@@ -1,6 +1,6 @@
-"""Erlang's way of printing values, which RabbitMQ's error texts carry to the client.
+"""Values printed as Erlang prints them, for RabbitMQ's error texts.
 
-Only what those texts hold: atoms, binaries, integers, floats, strings and the tuples around them.
+It covers what those texts contain: atoms, binaries, integers, floats, strings and the tuples around them.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ _ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r
 
 
 def binary(octets: bytes) -> str:
-    """Octets as `~p` prints a binary: `<<"text">>` when printable, else `<<1,2,3>>`."""
+    """Return octets as `~p` prints a binary: `<<"text">>` if printable, else `<<1,2,3>>`."""
     if octets and all(octet in _PRINTABLE for octet in octets):
         return f"<<{string(octets)}>>"
     return binary_numbers(octets)
 
 
 def atom(name: str) -> str:
-    """An atom, in quotes unless it is a plain word."""
+    """Return an atom, in quotes unless it is a plain word."""
     return name if re.fullmatch(_PLAIN_ATOM, name) else f"'{name}'"
 
 
 def binary_numbers(octets: bytes) -> str:
-    """Octets as `~w` prints a binary: always numbers."""
+    """Return octets as `~w` prints a binary: always as numbers."""
     return f"<<{','.join(map(str, octets))}>>"
 
 
 def string(octets: bytes) -> str:
-    """Octets as a double-quoted string."""
+    """Return octets as a double-quoted string."""
     return '"' + "".join(_ESCAPES.get(octet) or chr(octet) for octet in octets) + '"'
 
 
 def float_text(value: float) -> str:
-    """A float as Erlang prints it: the shortest digits that read back, with an exponent where that is shorter."""
+    """Return a float as Erlang prints it: the shortest digits that read back, with an exponent if that is shorter."""
     from decimal import Decimal
 
     sign, numbers, exponent = Decimal(repr(value)).normalize().as_tuple()
     digits, minus = "".join(map(str, numbers)), "-" if sign else ""
     if value == 0:
         return f"{minus}0.0"
-    # Where the point stands: after so many digits; negative or beyond the digits it needs zeros.
+    # The number of digits before the point. If it is negative or larger than the number of digits, zeros fill the gap.
     place = len(digits) + int(exponent)
     power = str(place - 1)
     exponent_cost = len(power) + 1 + (2 if len(digits) == 1 else 1)
@@ -57,7 +57,7 @@ def float_text(value: float) -> str:
 
 
 def shown(name: str) -> str:
-    """A name in a text: octets that are not UTF-8 are shown as if they were Latin-1."""
+    """Return a name for a text. Octets that are not UTF-8 appear as Latin-1."""
     octets = text(name)
     try:
         return octets.decode()
@@ -66,5 +66,5 @@ def shown(name: str) -> str:
 
 
 def text(value: str) -> bytes:
-    """The octets of a name or key: short strings are UTF-8 with odd octets escaped as surrogates."""
+    """Return the octets of a name or key. Short strings are UTF-8, with invalid octets escaped as surrogates."""
     return value.encode("utf-8", "surrogateescape")

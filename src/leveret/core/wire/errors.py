@@ -1,7 +1,7 @@
-"""What can be wrong with octets: one exception class per way in which RabbitMQ reacts to them.
+"""Errors in octets: one exception class for each way in which RabbitMQ reacts.
 
-The wire layer only says what it found. Which close method follows, if any, is decided by whoever feeds it
-(RabbitMQ 4.3: 501 for the first two, a socket reset for the third, 541 for the fourth).
+The wire layer only reports what it found. The caller decides which close method follows, if any. RabbitMQ 4.3 answers
+501 to the first two, resets the socket for the third, and answers 541 to the fourth.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class WireError(Exception):
 
 
 class Undecodable(WireError):
-    """A method's arguments are too short, too long or followed by other octets; `octets` holds them without the id."""
+    """A method with arguments that are too short or too long; `octets` holds them without the id."""
 
     def __init__(self, octets: bytes) -> None:
         super().__init__(f"cannot decode {octets!r}")
@@ -20,19 +20,19 @@ class Undecodable(WireError):
 
 
 class MalformedUtf8(WireError):
-    """A short string that must be UTF-8 is not."""
+    """A short string that must be UTF-8 and is not."""
 
     def __init__(self) -> None:
         super().__init__("Malformed UTF-8 in shortstr")
 
 
 class UnknownFieldType(WireError):
-    """A field table holds an unknown tag, a value that is not a number, or ends before its values do."""
+    """A field table that holds an unknown tag or a value that is not a number, or that ends before its values do."""
 
 
 class UndecodableProperties(WireError):
-    """A content header's properties are cut short, followed by other octets, or hold headers that are no table."""
+    """Properties that are cut short, followed by other octets, or hold headers that are no table."""
 
 
 class ShortStringTooLong(WireError):
-    """A short string to be sent has more than 255 octets; RabbitMQ crashes here and answers 541."""
+    """A short string to be sent that has more than 255 octets. RabbitMQ crashes here and answers 541."""

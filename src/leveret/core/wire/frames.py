@@ -1,7 +1,7 @@
-"""Frames: taking them out of a stream of octets, however it was chopped, and wrapping payloads into them.
+"""Frames: cutting them out of a stream of octets, in whatever pieces it arrives, and wrapping payloads into them.
 
-A frame is kind (u8), channel (u16), size (u32), payload, and the end octet (AMQP 0-9-1 4.2.3). What a payload means is
-nobody's business here.
+A frame is kind (u8), channel (u16), size (u32), payload, and the end octet (AMQP 0-9-1 4.2.3). This module does not
+interpret payloads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Frame = tuple[int, int, bytes]
 
 
 class FrameTooLarge(WireError):
-    """A frame announces more payload than was negotiated."""
+    """A frame whose payload is larger than was negotiated."""
 
     def __init__(self, kind: int, size: int) -> None:
         super().__init__(kind, size)
@@ -28,7 +28,7 @@ class FrameTooLarge(WireError):
 
 
 class BadFrameEnd(WireError):
-    """A frame does not end with the end octet."""
+    """A frame that does not end with the end octet."""
 
     def __init__(self, kind: int, payload: bytes, octet: int) -> None:
         super().__init__(kind, payload, octet)
@@ -38,26 +38,30 @@ class BadFrameEnd(WireError):
 
 
 class FrameReader:
-    """The frames of one direction of one connection."""
+    """A reader of the frames of one direction of one connection."""
 
     __slots__ = ("at", "frame_max", "octets")
 
     def __init__(self, frame_max: int) -> None:
-        # Octets of payload a frame may have; may change between two frames.
+        # The largest payload of a frame, in octets. It may change between two frames.
         self.frame_max = frame_max
-        # All octets at hand, and where the next frame begins. Who takes whole frames himself moves on behind them.
+        # All octets that have arrived, and where the next frame begins. A caller that takes whole frames itself moves
+        # `at` behind them.
         self.octets = b""
         self.at = 0
 
     def feed(self, octets: bytes) -> None:
-        """Add what has arrived."""
+        """Add octets that have arrived."""
         if self.at < len(self.octets):
             octets = self.octets[self.at :] + octets
         self.octets = octets
         self.at = 0
 
     def next(self) -> Frame | None:
-        """The next whole frame, None until more arrives; raises FrameTooLarge or BadFrameEnd. Hot: once per frame."""
+        """Return the next whole frame, or None until more arrives. Hot: once per frame.
+
+        Raises FrameTooLarge or BadFrameEnd.
+        """
         octets, at = self.octets, self.at
         payload_at = at + FRAME_HEADER_SIZE
         if len(octets) < payload_at:
@@ -76,18 +80,18 @@ class FrameReader:
 
 
 class Encodable(Protocol):
-    """A method that knows its octets."""
+    """A method that can encode itself."""
 
     def encode(self) -> bytes:
-        """The payload of its frame."""
+        """Return the payload of its frame."""
 
 
 def method_frame(channel_number: int, method: Encodable) -> bytes:
-    """A method as a frame. Hot: once per method sent."""
+    """Return a method as a frame. Hot: once per method sent."""
     payload = method.encode()
     return HEADER.pack(FRAME_METHOD, channel_number, len(payload)) + payload + FRAME_END_OCTET
 
 
 def wrap(kind: int, channel_number: int, payload: bytes) -> bytes:
-    """One frame around a payload."""
+    """Return one frame around a payload."""
     return HEADER.pack(kind, channel_number, len(payload)) + payload + FRAME_END_OCTET

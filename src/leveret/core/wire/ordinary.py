@@ -1,7 +1,7 @@
-"""Ordinary values of Python and how fields hold them: what a test gives and is given.
+"""Conversion between Python values, as tests use them, and the values of fields.
 
-`Table.from_python` and `Table.to_python` build on it. A client's fields are kept as they came, so a conversation needs
-none of it.
+`Table.from_python` and `Table.to_python` build on it. A client's fields are kept as they arrived, so a conversation
+never needs it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 
-# A field's tag and its value, where that is no table and no array.
+# A field's tag and its value, if that is neither a table nor an array.
 Tagged = tuple[str, bool | int | float | bytes | tuple[int, int] | None]
 
 
 def ordinary(tag: str, value: object) -> object:
-    """Return the ordinary value of a field that holds neither fields nor a table."""
+    """Return the Python value of a field that is neither a table nor an array."""
     if tag == "S" and isinstance(value, bytes):
         return _text_or_octets(value)
     if tag == "T" and isinstance(value, int):
@@ -31,7 +31,10 @@ def _text_or_octets(octets: bytes) -> str | bytes:
 
 
 def _datetime_or_seconds(seconds: int) -> datetime | int:
-    """RabbitMQ takes any 64 bits for a timestamp; Python's calendar ends with the year 9999."""
+    """Return a timestamp as a datetime, or as its seconds if Python has no such date.
+
+    RabbitMQ takes any 64 bits for a timestamp; Python's calendar ends with the year 9999.
+    """
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -45,9 +48,9 @@ def _decimal(scale: object, unscaled: object) -> Decimal:
 
 
 def tagged(value: object) -> Tagged:
-    """Return the tag that clients choose for an ordinary value, and how a field holds it.
+    """Return the tag that clients choose for a Python value, and the value as a field holds it.
 
-    Raise TypeError for a type that no field has, and ValueError for a number that fits into none.
+    Raises TypeError for a type that no field has, and ValueError for a number that fits into none.
     """
     match value:
         case None:
@@ -57,7 +60,7 @@ def tagged(value: object) -> Tagged:
         case int():
             return _integer(value)
         case float():
-            # Erlang's floats are finite: a client that sent another would be refused.
+            # Erlang's floats are finite. RabbitMQ refuses a client that sends another.
             if not isfinite(value):
                 raise ValueError(f"a field table cannot hold {value}")
             return "d", value

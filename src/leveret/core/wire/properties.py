@@ -1,8 +1,8 @@
 """Basic properties: what a content header says about a message.
 
-Most messages are passed on with the octets they came with; these are read only when somebody has to look, and changed
-only by copy. A property that is absent is None, and absent it stays. Short strings are text in which octets that are
-not UTF-8 stand as surrogates: RabbitMQ does not check them.
+Most messages are passed on with the octets they came with. Properties are decoded only if something reads them, and
+never change: a change makes a copy. An absent property is None. Short strings are text in which octets that are not
+UTF-8 become surrogates, because RabbitMQ does not check them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leveret.core.wire.values import Table, encode_short_string
 
 PropertyValue: TypeAlias = str | int | Table | None
 
-# In the order of the wire, which is that of the flags from the highest bit down.
+# The order of the wire, which is the order of the flags from the highest bit down.
 PROPERTY_NAMES: Final = (
     "content_type",
     "content_encoding",
@@ -41,7 +41,7 @@ _TIMESTAMP: Final = Struct(">Q")
 
 
 class Properties:
-    """The fourteen properties of a message. Treat as unchangeable; `replace` makes a changed copy."""
+    """The fourteen properties of a message. Treat them as immutable; `replace` makes a changed copy."""
 
     __slots__ = (
         "app_id",
@@ -94,7 +94,7 @@ class Properties:
 
     @classmethod
     def decode(cls, octets: bytes) -> Properties:
-        """Read flags and values; raises `UndecodableProperties`."""
+        """Return the properties that flags and values encode. Raises `UndecodableProperties`."""
         if octets == b"\x00\x00":
             return cls()
         properties = cls()
@@ -102,13 +102,13 @@ class Properties:
             at = _read(properties, octets)
         except (IndexError, StructError, UnknownFieldType) as error:
             raise UndecodableProperties("a value is cut short or malformed") from error
-        # A string slice that runs over the end is only seen here.
+        # A short string that runs past the end is noticed only here.
         if at != len(octets):
             raise UndecodableProperties("the values do not end where the header does")
         return properties
 
     def encode(self) -> bytes:
-        """Flags and values; raises `ShortStringTooLong`."""
+        """Return flags and values. Raises `ShortStringTooLong`."""
         flags = 0
         parts = [b""]
         if self.content_type is not None:
@@ -157,7 +157,10 @@ class Properties:
         return b"".join(parts)
 
     def replace(self, **changes: PropertyValue) -> Self:
-        """A copy with these properties set, or taken away where the new value is None; raises TypeError for a name."""
+        """Return a copy with these properties set, or removed where the new value is None.
+
+        Raises TypeError for an unknown name.
+        """
         copy = type(self)()
         for name in PROPERTY_NAMES:
             setattr(copy, name, changes.pop(name) if name in changes else getattr(self, name))
@@ -167,7 +170,10 @@ class Properties:
 
     @classmethod
     def from_python(cls, mapping: Mapping[str, object]) -> Self:
-        """Properties by name; headers may be a mapping, the timestamp a datetime; raises TypeError or ValueError."""
+        """Return properties by name.
+
+        Headers may be a mapping, the timestamp a datetime. Raises TypeError or ValueError.
+        """
         changes: dict[str, PropertyValue] = {}
         for name, value in mapping.items():
             match value:
@@ -182,7 +188,7 @@ class Properties:
         return cls().replace(**changes)
 
     def to_python(self) -> dict[str, object]:
-        """The properties that are present, by name, with headers as a dictionary of ordinary values."""
+        """Return the properties that are present, by name, with headers as a dictionary of Python values."""
         values = self._present()
         if self.headers is not None:
             values["headers"] = self.headers.to_python()
@@ -207,8 +213,8 @@ def _seconds(name: str, value: object) -> int:
 
 
 def _read(properties: Properties, octets: bytes) -> int:
-    """Fill in what the flags announce, and tell where the last value ends."""
-    # The two lowest flags are ignored, also the one that announces more flags: those are then octets too many.
+    """Set the properties that the flags announce, and return where the last value ends."""
+    # The two lowest flags are ignored, including the one that announces more flags. More flags are then excess octets.
     (flags,) = _FLAGS.unpack_from(octets, 0)
     at = 2
     if flags & 0x8000:

@@ -1,10 +1,9 @@
 """Field tables and the typed values in them.
 
-A `Field` keeps the tag its value had on the wire, so that what a client sent goes back as it was sent. Two things
-change on the way, as they do in RabbitMQ: "L" becomes a signed "l", and a boolean is sent as 0 or 1. Duplicate names
-are kept, the first one wins. Names are text in which octets that are not UTF-8 stand as surrogates, so any octets
-survive.
-Nothing here knows what a header or an argument means.
+A `Field` keeps the tag its value had on the wire, so what a client sent goes out as it was sent. Two things change on
+the way, as they do in RabbitMQ: "L" becomes a signed "l", and a boolean is sent as 0 or 1. Duplicate names are kept,
+and the first one wins. Names are text in which octets that are not UTF-8 become surrogates, so any octets survive. This
+module does not know what a header or an argument means.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ TYPE_NAMES: Final[dict[str, str]] = {
     "x": "binary",
 }
 
-# RabbitMQ sets no limit; ours keeps Python's call stack out of a client's reach.
+# RabbitMQ sets no limit. This one keeps a client from exhausting Python's call stack.
 NESTING_MAX: Final = 64
 
 _SIZE: Final = Struct(">I")
@@ -57,7 +56,7 @@ _NUMBERS: Final[dict[str, Struct]] = {
     "d": Struct(">d"),
     "T": Struct(">Q"),
 }
-# Tag octet to the tag it is kept under, how it is read, and its size.
+# For each tag octet: the tag it is kept under, how it is read, and its size.
 _NUMBERS_READ: Final = {
     octet: (tag, _NUMBERS[tag].unpack_from, _NUMBERS[tag].size)
     for octet, tag in [*((ord(tag), tag) for tag in _NUMBERS), (ord("L"), "l")]
@@ -66,7 +65,7 @@ _SIZED_READ: Final[dict[int, str]] = {ord(tag): tag for tag in "SxAF"}
 
 
 class Field(NamedTuple):
-    """A value and its wire tag; a decimal is (scale, unscaled value), an array a tuple of fields."""
+    """A value and its wire tag. A decimal is (scale, unscaled value), an array a tuple of fields."""
 
     tag: str
     value: Value
@@ -76,7 +75,7 @@ Entry: TypeAlias = tuple[str, Field]
 
 
 class Table:
-    """A field table: names and fields in the order of the wire. It never changes."""
+    """A field table: names and fields in the order of the wire. It is immutable."""
 
     __slots__ = ("entries",)
 
@@ -87,25 +86,28 @@ class Table:
 
     @classmethod
     def decode(cls, octets: bytes) -> Table:
-        """Read a table's content, which is what follows its length; raises `UnknownFieldType`."""
+        """Return the table of this content, which is what follows the table's length. Raises `UnknownFieldType`."""
         if not octets:
             return cls.EMPTY
         return cls(_decode_entries(octets, 0, len(octets), NESTING_MAX))
 
     def encode(self) -> bytes:
-        """The octets of the table with its length before them; raises `ShortStringTooLong` for a name."""
+        """Return the octets of the table, preceded by its length. Raises `ShortStringTooLong` for a name."""
         content = b"".join([encode_short_string(name) + _encode_field(field) for name, field in self.entries])
         return _SIZE.pack(len(content)) + content
 
     def get(self, name: str) -> Field | None:
-        """The first field of that name."""
+        """Return the first field of that name, or None."""
         for own, field in self.entries:
             if own == name:
                 return field
         return None
 
     def sorted_unique(self) -> Table:
-        """The table with its own names sorted by their octets, and the first of duplicates; nested ones stay."""
+        """Return the table with its own names sorted by their octets, and only the first of duplicates.
+
+        Nested tables stay.
+        """
         if len(self.entries) < 2:
             return self
         first: dict[bytes, Entry] = {}
@@ -114,23 +116,23 @@ class Table:
         return Table(tuple([first[octets] for octets in sorted(first)]))
 
     def with_entry(self, name: str, field: Field) -> Table:
-        """The table with that field in the place of the first one of its name, or at the end."""
+        """Return the table with that field in place of the first one of its name, or at the end."""
         for index, (own, _) in enumerate(self.entries):
             if own == name:
                 return Table((*self.entries[:index], (name, field), *self.entries[index + 1 :]))
         return Table((*self.entries, (name, field)))
 
     def without(self, *names: str) -> Table:
-        """The table without any field of these names."""
+        """Return the table without any field of these names."""
         return Table(tuple([entry for entry in self.entries if entry[0] not in names]))
 
     @classmethod
     def from_python(cls, mapping: Mapping[str, object]) -> Table:
-        """A table of ordinary values, with the tags that clients choose; raises TypeError or ValueError."""
+        """Return a table of Python values, with the tags that clients choose. Raises TypeError or ValueError."""
         return cls(tuple([(name, _field_of(value)) for name, value in mapping.items()]))
 
     def to_python(self) -> dict[str, object]:
-        """Ordinary values by name, the first of duplicates; long strings become text when they are UTF-8."""
+        """Return Python values by name, the first of duplicates. Long strings become text if they are UTF-8."""
         values: dict[str, object] = {}
         for name, field in self.entries:
             values.setdefault(name, _ordinary_of(field))
@@ -159,7 +161,7 @@ Table.EMPTY = Table()
 
 
 def encode_short_string(text: str) -> bytes:
-    """A short string with its length before it; raises `ShortStringTooLong`."""
+    """Return a short string, preceded by its length. Raises `ShortStringTooLong`."""
     octets = text.encode("utf-8", "surrogateescape")
     if len(octets) > 255:
         raise ShortStringTooLong(f"{len(octets)} octets")
@@ -167,12 +169,12 @@ def encode_short_string(text: str) -> bytes:
 
 
 def encode_long_string(octets: bytes) -> bytes:
-    """A long string with its length before it."""
+    """Return a long string, preceded by its length."""
     return _SIZE.pack(len(octets)) + octets
 
 
 def _field_of(value: object) -> Field:
-    """Return the field that clients choose for an ordinary value."""
+    """Return the field that clients choose for a Python value."""
     from leveret.core.wire.ordinary import tagged
 
     if isinstance(value, Field):
@@ -187,7 +189,7 @@ def _field_of(value: object) -> Field:
 
 
 def _ordinary_of(field: Field) -> object:
-    """Return the ordinary value of a field."""
+    """Return the Python value of a field."""
     from leveret.core.wire.ordinary import ordinary
 
     tag, value = field
@@ -222,7 +224,7 @@ def _decode_array(octets: bytes, at: int, end: int, levels: int) -> tuple[Field,
 
 
 def _decode_field(octets: bytes, at: int, end: int, levels: int) -> tuple[Field, int]:
-    """The field whose tag stands at `at`, and where the next one begins; nothing is read from `end` on."""
+    """Return the field whose tag is at `at`, and where the next one begins. Nothing is read from `end` on."""
     if at >= end:
         raise UnknownFieldType("a field table ends before a value")
     octet = octets[at]
@@ -234,7 +236,7 @@ def _decode_field(octets: bytes, at: int, end: int, levels: int) -> tuple[Field,
         if after > end:
             raise UnknownFieldType("a field table ends within a number")
         (value,) = unpack_from(octets, at)
-        # Erlang's floats are finite; its binary pattern does not match others (seen on 4.3, 4.0 and 3.10).
+        # Erlang's floats are finite. Its binary pattern does not match others (seen on 4.3, 4.0 and 3.10).
         if tag in "fd" and not isfinite(value):
             raise UnknownFieldType("a float that is not a number or infinite")
         return Field(tag, value), after
@@ -253,7 +255,7 @@ def _decode_field(octets: bytes, at: int, end: int, levels: int) -> tuple[Field,
 
 def _decode_sized(tag: str, octets: bytes, at: int, end: int, levels: int) -> tuple[Field, int]:
     start = at + 4
-    # Where the length itself is cut, nothing is left to unpack.
+    # If the length itself is cut short, there is nothing to unpack.
     after: int = start + _SIZE.unpack_from(octets, at)[0] if start <= end else start
     if after > end:
         raise UnknownFieldType("a field table ends within a value")

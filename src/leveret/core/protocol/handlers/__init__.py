@@ -1,7 +1,7 @@
-"""What each method does: plain functions, one file per AMQP class.
+"""The handlers of methods: plain functions, one file per AMQP class.
 
-`HANDLERS` holds the methods of channels, `CONTROL_HANDLERS` those of channel 0. A method that is in neither is one no
-client may send there. basic.publish is not in the table: it is called with its content.
+`HANDLERS` holds the methods of channels, `CONTROL_HANDLERS` those of channel 0. A client may not send a method that the
+table in question lacks. basic.publish is not in the table, because it is called with its content.
 """
 
 from __future__ import annotations

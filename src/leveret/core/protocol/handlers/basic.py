@@ -1,4 +1,4 @@
-"""basic.*: publish, consume, get, and settling what was delivered."""
+"""basic.*: publish, consume, get, and settling deliveries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
-    """Limit the deliveries under way: of consumers to come, or where the version has it, of the whole channel."""
+    """Limit unacknowledged deliveries: of each later consumer or, in versions that have it, of the whole channel."""
     if method.prefetch_size:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
     is_shared = method.global_ and channel.node.compat.global_qos == "shared"
@@ -124,7 +124,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
 
 
 def _consume_replies(channel: Channel, method: BasicConsume) -> None:
-    """Become a requester: direct replies come to this channel."""
+    """Make this channel a requester, which receives direct replies."""
     if channel.reply_queue is not None:
         raise PreconditionFailed("reply consumer already set")
     if not method.no_ack:
@@ -136,14 +136,14 @@ def _consume_replies(channel: Channel, method: BasicConsume) -> None:
 
 
 def cancel(channel: Channel, method: BasicCancel) -> None:
-    """End a subscription; an unknown tag is fine. What was delivered stays outstanding."""
+    """End a subscription. An unknown tag is no error. Deliveries stay outstanding."""
     _cancel(channel, method.consumer_tag)
     if not method.nowait:
         channel.send(BasicCancelOk(method.consumer_tag))
 
 
 def cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
-    """Take the odd answer of a client to a cancel it was not asked to answer (seen on 4.3)."""
+    """Handle a cancel-ok that the client sends without having received a cancel (seen on 4.3)."""
     if not channel.node.compat.crashes_on_cancel_ok:
         raise CommandInvalid("unimplemented method")
     if method.consumer_tag not in channel.consumers:
@@ -196,7 +196,7 @@ def _refuse_get_of_replies(channel: Channel, name: str) -> None:
 
 
 def ack(channel: Channel, method: BasicAck) -> None:
-    """Settle deliveries: done. Hot: once per acknowledgement, unless `single_acks` has taken it."""
+    """Acknowledge deliveries. Hot: once per acknowledgement, unless `single_acks` has taken it."""
     if method.multiple or not settles_one_by_one(channel):
         _ack_several(channel, method)
         return
@@ -208,12 +208,12 @@ def ack(channel: Channel, method: BasicAck) -> None:
 
 
 def settles_one_by_one(channel: Channel) -> bool:
-    """Whether one delivery can be settled without a look at the others."""
+    """Return whether one delivery can be settled without regard to the others."""
     return channel.transaction is None and not channel.has_stale and not channel.is_limited
 
 
 def tap_acked(channel: Channel, delivery: Delivery) -> None:
-    """Record that one delivery is acknowledged, unless its queue is gone: what that had handed out ended with it."""
+    """Record that one delivery is acknowledged, unless its queue has been deleted, which ended its deliveries too."""
     queue, entry = delivery.queue, delivery.entry
     if not queue.is_deleted:
         channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
@@ -225,13 +225,13 @@ def _ack_several(channel: Channel, method: BasicAck) -> None:
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
-    """Settle one delivery: back to its queue, or dead-lettered. It counts as a failure."""
+    """Requeue or dead-letter one delivery. It counts as a failure."""
     deliveries = channel.take(method.delivery_tag, multiple=False)
     _give_up(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue, is_failure=True)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
-    """Settle deliveries: back to their queues, or dead-lettered. It does not count as a failure."""
+    """Requeue or dead-letter deliveries. It counts as a failure only in versions where `nack_counts_as_failed`."""
     deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
     is_failure = channel.node.compat.nack_counts_as_failed
     _give_up(
@@ -276,26 +276,26 @@ def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], mu
         return
     for delivery in deliveries:
         if delivery.queue.is_deleted:
-            # The copy ended with its queue, and was traced as purged.
+            # The copy ended with its queue, and is recorded as purged.
             continue
         entry = delivery.entry
         channel.tap(kind, delivery.queue.name, entry.message, entry.copy, delivery.tag, multiple, *fields)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:
-    """Bring everything outstanding on the channel back, and say so before it is delivered anew."""
+    """Requeue everything outstanding on the channel, and answer before it is redelivered."""
     later = _recover_at_once(channel, requeue=method.requeue)
     channel.send(BasicRecoverOk())
     _requeue_recovered(channel, later)
 
 
 def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
-    """Do the same without an answer."""
+    """Requeue everything outstanding without an answer."""
     _requeue_recovered(channel, _recover_at_once(channel, requeue=method.requeue))
 
 
 def _recover_at_once(channel: Channel, *, requeue: bool) -> list[Delivery]:
-    """Settle what has its effect before the answer goes out; the other deliveries."""
+    """Requeue the deliveries that take effect before the answer is sent, and return the others."""
     if not requeue:
         raise NotImplementedByBroker("requeue=false")
     deliveries = list(channel.unacked.values())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def opened(channel: Channel) -> None:
-    """A new channel: the connection has just made it."""
+    """Announce a channel that the connection has just created."""
     channel.tap(events.CHAN_OPEN)
     channel.send(ChannelOpenOk())
 
@@ -34,14 +34,14 @@ def reopen(channel: Channel, method: ChannelOpen) -> None:
 
 
 def flow(channel: Channel, method: ChannelFlow) -> None:
-    """Answer a flow that is on; RabbitMQ does not let a client switch it off."""
+    """Answer a flow that is on. RabbitMQ does not let a client switch it off."""
     if not method.active:
         raise NotImplementedByBroker("active=false")
     channel.send(ChannelFlowOk(True))
 
 
 def close(channel: Channel, method: ChannelClose) -> None:
-    """The client ends the channel."""
+    """End the channel for the client."""
     channel.flush_confirms()
     channel.tap(events.CHAN_CLOSE, None)
     channel.connection.forget_channel(channel)
@@ -49,5 +49,5 @@ def close(channel: Channel, method: ChannelClose) -> None:
 
 
 def access_request(channel: Channel, method: AccessRequest) -> None:
-    """Grant what AMQP 0-8 asked for: tickets mean nothing."""
+    """Grant the access that AMQP 0-8 requires. Tickets have no meaning."""
     channel.send(AccessRequestOk(1))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, method: ConfirmSelect) -> None:
-    """Switch confirm mode on; a second time changes nothing."""
+    """Switch confirm mode on. A second time changes nothing."""
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.confirms is None:

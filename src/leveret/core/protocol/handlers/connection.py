@@ -45,20 +45,20 @@ _CAPABILITIES: Final = (
 
 
 def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
-    """What is offered to a client that speaks something else; None when it speaks AMQP 0-9-1."""
+    """Return the protocol header to offer to a client with another protocol, or None if it speaks AMQP 0-9-1."""
     if header in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
         return None
     if compat.accepts_protocol_0_8 and header in (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01"):
         return None
     if header == compat.offered_protocol_header:
-        # AMQP 1.0, which leveret does not have: to offer it would be to accept it.
+        # The client wants AMQP 1.0, which leveret lacks. To offer it would be to accept it.
         return PROTOCOL_HEADER
     is_neighbour = header.startswith(b"AMQP\x00\x00") and header[6] >= 9
     return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
 
 
 class _Greeting(ConnectionStart):
-    """The first method of every connection: the same for all, and so encoded once."""
+    """The first method of every connection. It is the same for all, so it is encoded once."""
 
     __slots__ = ("_octets",)
 
@@ -71,7 +71,7 @@ class _Greeting(ConnectionStart):
 
 
 def start(connection: Connection) -> None:
-    """Say who we are and which mechanisms we take."""
+    """Send the server's properties and the mechanisms it accepts."""
     compat = connection.node.compat
     texts = (compat.copyright, compat.platform, compat.product_version)
     connection.send_control(_greeting(*texts, connection.mechanisms))
@@ -85,7 +85,7 @@ def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tupl
         ("copyright", copyright_text),
         ("information", "Licensed under the MPL 2.0. Website: https://rabbitmq.com"),
         ("platform", platform),
-        # Clients branch on these two, so they are RabbitMQ's.
+        # Clients branch on these two, so they match RabbitMQ's.
         ("product", "RabbitMQ"),
         ("version", version),
     )
@@ -97,15 +97,15 @@ def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tupl
 
 
 def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
-    """Take the client's properties and its first answer to the login."""
+    """Handle the client's properties and its first answer to the login."""
     if connection.state is not State.START:
         raise connection.out_of_place()
     connection.client_properties = method.client_properties
     field = method.client_properties.get("capabilities")
     capabilities = field.value if field is not None and isinstance(field.value, Table) else Table.EMPTY
-    connection.is_told_of_login_failure = _has(capabilities, "authentication_failure_close")
-    connection.can_be_told_of_cancels = _has(capabilities, "consumer_cancel_notify")
-    connection.can_be_told_of_blocking = _has(capabilities, "connection.blocked")
+    connection.supports_login_close = _has(capabilities, "authentication_failure_close")
+    connection.supports_cancel_notify = _has(capabilities, "consumer_cancel_notify")
+    connection.supports_blocked = _has(capabilities, "connection.blocked")
     connection.mechanism = method.mechanism
     if method.mechanism not in connection.mechanisms:
         connection.doom()
@@ -116,7 +116,7 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
 
 
 def secure_ok(connection: Connection, method: ConnectionSecureOk) -> None:
-    """Take the answer to a challenge."""
+    """Handle the answer to a challenge."""
     if connection.state is not State.SECURE or connection.challenge is None:
         raise connection.out_of_place()
     _take_answer(connection, auth.cr_demo_answer(connection.challenge, method.response))
@@ -156,18 +156,18 @@ def _is_right(connection: Connection, credentials: auth.Credentials) -> bool:
 
 
 def _refuse_login(connection: Connection) -> None:
-    """Refuse a login: clients that said they understand it are told, the others are left to the reset."""
+    """Refuse a login. A client that supports authentication_failure_close gets a close, the others only the reset."""
     error = LoginRefused(
         f"Login was refused using authentication mechanism {connection.mechanism}. For details see the broker logfile."
     )
     connection.tap_refusal(0, error)
-    if connection.is_told_of_login_failure:
+    if connection.supports_login_close:
         connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
     connection.doom()
 
 
 def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
-    """Agree on limits; RabbitMQ hangs up on what is out of range."""
+    """Agree on limits. RabbitMQ closes the connection if one is out of range."""
     if connection.state is not State.TUNE:
         raise connection.out_of_place()
     settings = connection.node.settings
@@ -180,7 +180,7 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
 
 
 def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
-    """Enter a virtual host: the end of the handshake."""
+    """Enter a virtual host, which ends the handshake."""
     if connection.state is not State.OPEN:
         raise connection.out_of_place()
     connection.node.refuse_another_connection()
@@ -196,14 +196,14 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
 
 
 def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
-    """Take a new secret: users of the internal backend need none, so any will do (seen on 4.3)."""
+    """Accept a new secret. Users of the internal backend need none, so RabbitMQ accepts any (seen on 4.3)."""
     if connection.state is not State.OPENED:
         raise connection.out_of_place()
     connection.send_control(ConnectionUpdateSecretOk())
 
 
 def close(connection: Connection, method: ConnectionClose) -> None:
-    """The client ends the conversation; crossing our own close it is answered too."""
+    """End the conversation for the client. If its close crosses the broker's own, it is answered too."""
     if connection.state not in (State.OPEN, State.OPENED, State.CLOSING):
         raise connection.out_of_place()
     connection.closed_by_peer()
@@ -211,7 +211,7 @@ def close(connection: Connection, method: ConnectionClose) -> None:
 
 
 def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
-    """The client has taken our close: the socket goes at once."""
+    """Close the socket at once, because the client has answered the broker's close."""
     if connection.state is not State.CLOSING:
         raise connection.out_of_place()
     connection.reset()

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def stripped(name: str) -> str:
-    """A name without carriage returns and line feeds, as RabbitMQ reads it in declare, delete, bind and unbind."""
+    """Return a name without CR and LF, as RabbitMQ reads it in declare, delete, bind and unbind."""
     return name.replace("\r", "").replace("\n", "") if "\n" in name or "\r" in name else name
 
 
 def refuse_default(name: str) -> None:
-    """Refuse to touch the default exchange."""
+    """Refuse to change the default exchange."""
     if not name:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
 def declare(channel: Channel, method: ExchangeDeclare) -> None:
-    """Find or make an exchange."""
+    """Declare an exchange, or check that it matches an existing one."""
     if not method.passive:
-        # Before everything else, also for an exchange that is there or may not be touched (seen on 4.3).
+        # RabbitMQ checks the type first, even if the exchange exists or the user has no right on it (seen on 4.3).
         exchange_type(method.type, channel.node.compat)
     name = stripped(method.exchange)
     refuse_default(name)
@@ -59,7 +59,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
 
 
 def delete(channel: Channel, method: ExchangeDelete) -> None:
-    """Delete an exchange; a missing one is fine."""
+    """Delete an exchange. A missing one is no error."""
     name = stripped(method.exchange)
     refuse_default(name)
     channel.require("configure", "exchange", name)
@@ -69,7 +69,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
 
 
 def bind(channel: Channel, method: ExchangeBind) -> None:
-    """Let one exchange feed another."""
+    """Bind one exchange to another."""
     source_name, destination_name = stripped(method.source), stripped(method.destination)
     _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
     source = channel.vhost.exchange(source_name)
@@ -80,7 +80,7 @@ def bind(channel: Channel, method: ExchangeBind) -> None:
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> None:
-    """Take such a binding away; whatever is missing is fine."""
+    """Remove a binding between exchanges. If any part is missing, that is no error."""
     source_name, destination_name = stripped(method.source), stripped(method.destination)
     _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
     source = channel.vhost.exchanges.get(source_name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def named(channel: Channel, name: str) -> str:
-    """A queue name, or what the empty one stands for: the last queue declared on this channel."""
+    """Return a queue's name. An empty name stands for the last queue declared on this channel."""
     if name:
         return name
     if not channel.last_queue_name:
@@ -37,7 +37,7 @@ def named(channel: Channel, name: str) -> str:
 
 
 def declare(channel: Channel, method: QueueDeclare) -> None:
-    """Find or make a queue."""
+    """Declare a queue, or check that it matches an existing one."""
     name = stripped(method.queue)
     if name == reply_to.NAME or name.startswith(reply_to.PREFIX):
         _declare_reply_to(channel, name, method)
@@ -74,13 +74,13 @@ def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
 
 
 def _may_be_named(channel: Channel, method: QueueDeclare) -> bool:
-    """Whether the type may have a name of the server's; a queue that may not is refused under its empty name."""
+    """Return whether the queue's type allows a server-named queue. Such a queue is refused under its empty name."""
     wanted = QueueDeclaration("", method.durable, method.exclusive, method.auto_delete, method.arguments)
     return wanted.type_in(channel.vhost) == "classic"
 
 
 def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None:
-    """Answer whether a requester is still there; the bare name always is."""
+    """Answer whether a requester is still connected. The bare name always exists."""
     if name != reply_to.NAME:
         queue = channel.node.reply_queues.find(name)
         if queue is None and channel.node.compat.crashes_on_malformed_reply_to:
@@ -98,7 +98,7 @@ def bind(channel: Channel, method: QueueBind) -> None:
     _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
     exchange = channel.vhost.exchange(exchange_name)
     queue = channel.vhost.queue(queue_name)
-    # Before the question whose queue it is (seen on 4.3).
+    # This check comes before the one for another connection's exclusive queue (seen on 4.3).
     exchange.check_binding(queue, routing_key, method.arguments, channel.node.compat)
     queue.refuse_others(channel.connection)
     channel.vhost.bind(exchange, queue, routing_key, method.arguments, channel.origin)
@@ -107,14 +107,14 @@ def bind(channel: Channel, method: QueueBind) -> None:
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> None:
-    """Take a binding away; whatever is missing is fine."""
+    """Remove a binding. If any part is missing, that is no error."""
     exchange_name = stripped(method.exchange)
     queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
     _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
     exchange = channel.vhost.exchanges.get(exchange_name)
     queue = channel.vhost.queues.get(queue_name)
     if exchange is not None and queue is not None:
-        # Another connection's exclusive queue is locked only for a binding that is there.
+        # Another connection's exclusive queue is locked only for an existing binding.
         if binding_key(queue, routing_key, method.arguments) in exchange.bindings:
             queue.refuse_others(channel.connection)
         channel.vhost.unbind(exchange, queue, routing_key, method.arguments, channel.origin)
@@ -122,7 +122,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> None:
 
 
 def _binding_names(channel: Channel, queue_name: str, routing_key: str) -> tuple[str, str]:
-    """Queue and key of a binding: where both are empty, both are the last declared queue's name."""
+    """Return queue and key of a binding. If both are empty, both are the last declared queue's name."""
     name = named(channel, queue_name)
     return name, routing_key if queue_name or routing_key else name
 
@@ -137,7 +137,7 @@ def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str
 
 
 def purge(channel: Channel, method: QueuePurge) -> None:
-    """Forget what is ready."""
+    """Drop the ready messages of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
     count = channel.vhost.queue(name, channel.connection).purge()
@@ -146,7 +146,7 @@ def purge(channel: Channel, method: QueuePurge) -> None:
 
 
 def delete(channel: Channel, method: QueueDelete) -> None:
-    """Delete a queue; a missing one is fine."""
+    """Delete a queue. A missing one is no error."""
     name = named(channel, stripped(method.queue))
     channel.require("configure", "queue", name)
     count = channel.vhost.delete_queue(

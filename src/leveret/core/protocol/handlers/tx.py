@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, method: TxSelect) -> None:
-    """Switch transactions on; a second time changes nothing."""
+    """Switch transactions on. A second time changes nothing."""
     if channel.confirms is not None:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
@@ -26,9 +26,9 @@ def select(channel: Channel, method: TxSelect) -> None:
 
 
 def commit(channel: Channel, method: TxCommit) -> None:
-    """Let everything held back take effect: first what was published, then what was settled.
+    """Apply everything held back: first what was published, then what was settled.
 
-    Quorum queues see it the other way round, and to a classic queue acknowledgements overtake.
+    Quorum queues settle first. Acknowledgements to a classic queue come before publishes, too.
     """
     transaction = _transaction(channel)
     publishes = [publish.at_commit() for publish in transaction.publishes]
@@ -49,7 +49,7 @@ def commit(channel: Channel, method: TxCommit) -> None:
 
 
 def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
-    """Enqueue where what is settled comes first. That a queue is full, and takes nothing, is not told."""
+    """Enqueue in queues that settle first. If such a queue is full and refuses, the client does not learn of it."""
     gone = publish.deleted_queues
     late = [queue for queue in publish.queues if queue.settles_first_at_commit and queue not in gone]
     if late:
@@ -57,9 +57,10 @@ def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
 
 
 def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
-    """Refuse a commit at the first message for a queue that has gone meanwhile; those before it arrive.
+    """Refuse a commit at the first message for a queue that was deleted meanwhile. Messages before it are enqueued.
 
-    A classic queue that was declared anew does not get it, which is a lesser error; one of another type is a greater.
+    A classic queue that was declared again does not get the message, which is a soft error later. If the new queue has
+    another type, the error is hard.
     """
     for index, publish in enumerate(publishes):
         for queue in publish.deleted_queues:
@@ -74,7 +75,7 @@ def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -
 
 
 def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
-    """Enqueue when this channel has ended, for it gets nothing of it any more; returns come at once."""
+    """Enqueue once this channel has ended, because its own consumers get none of it. Send returns at once."""
 
     def enqueue() -> None:
         for publish in publishes:
@@ -87,7 +88,7 @@ def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
 
 
 def _not_found(resource: str) -> str:
-    """The term as Erlang prints it: broken where the line would be longer than 78 characters."""
+    """Return the term as Erlang prints it, broken if the line would be longer than 78 characters."""
     term = f"{{not_found,{resource}}}"
     column = len("failed to deliver message: ")
     return term if column + len(term) < 79 else f"{{not_found,\n{' ' * (column + 4)}{resource}}}"
