@@ -1,7 +1,9 @@
-"""The command line: `python -m leveret serve` is a broker for whoever cannot have one inside their process, and
-`python -m leveret features` says what it has of RabbitMQ.
+"""The command line:
 
-It reads options and nothing else; what a command does lives in the layer it belongs to.
+`python -m leveret serve` runs a broker in a process of its own, and `python -m leveret features` prints what it
+supports.
+
+It only reads options. What a command does is in the layer it belongs to.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ The first line printed is the URL of the broker; it can be connected to from the
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, or 2 for what cannot be done as asked."""
+    """Run a command and return the exit code: 0, or 2 if it cannot be done as asked."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
-        # The number of the error says nothing; the name of a file does.
+        # The number of the error does not help, but the name of a file does.
         said = error.strerror if isinstance(error, OSError) and error.filename is None else None
         print(f"leveret: {said or error}", file=sys.stderr)
         return 2
@@ -192,7 +194,7 @@ def _server_context(options: argparse.Namespace) -> SSLContext | bool:
 
 @contextmanager
 def _readable(option: str) -> Iterator[None]:
-    """A file that cannot be read is said with its option, and not taken for a port."""
+    """Add the option to the error about a file that cannot be read, so that it is not taken for a port."""
     try:
         yield
     except OSError as error:
@@ -200,12 +202,12 @@ def _readable(option: str) -> Iterator[None]:
 
 
 def _end_of_signals() -> native.Gate:
-    """A gate that is shut until somebody wants the process to end."""
+    """Return a gate that opens when the process is asked to end."""
     gate = native.allocate_lock()
     gate.acquire()
 
     def open_gate(*_: object) -> None:
-        # A second signal finds it open.
+        # After a second signal the gate is open already.
         gate.acquire(blocking=False)
         gate.release()
 

@@ -1,8 +1,8 @@
 """A Hypothesis state machine around a broker: publish, deliver, settle, crash, restart and advance in every order.
 
-A subclass says what there is (`set_up`) and what the application does with a delivery (`on_delivery`); rules and
-invariants of its own stand beside those here. Hypothesis shrinks what fails to the shortest story. It needs hypothesis,
-which nothing else of leveret imports. See docs/stateful.md.
+A subclass declares queues and exchanges (`set_up`) and does what the application does with a delivery (`on_delivery`).
+It may add rules and invariants of its own. Hypothesis shrinks a failure to the shortest sequence of steps. Nothing else
+in leveret imports hypothesis. See docs/stateful.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leveret.scripted.consumer import Delivered, ScriptedConsumer
 
 _PERSISTENT: Final = 2
 
-# A strategy may be a class attribute: it is asked of the machine at each step.
+# The strategy may be a class attribute, because each step reads it from the machine.
 _BODIES: Final = st.runner().flatmap(lambda machine: cast("BrokerMachine", machine).bodies)
 _TARGETS: Final = st.runner().flatmap(lambda machine: st.sampled_from(cast("BrokerMachine", machine).targets()))
 _SPANS: Final = st.runner().flatmap(lambda machine: cast("BrokerMachine", machine).spans)
@@ -29,17 +29,17 @@ _WHICH: Final = st.integers(min_value=0, max_value=15)
 
 
 class BrokerMachine(RuleBasedStateMachine):
-    """This has a fresh broker, `self.broker`, whose time stands still but for the rule `advance`.
+    """A state machine with a fresh broker, `self.broker`, whose time moves only by the rule `advance`.
 
-    Its rules are `publish`, `deliver`, `ack`, `requeue`, `reject`, `crash`, `restart` and `advance`; a subclass drops
-    one by setting it to None. After every step no message may be lost that was persistent, or confirmed to a client.
+    Its rules are `publish`, `deliver`, `ack`, `requeue`, `reject`, `crash`, `restart` and `advance`. A subclass drops a
+    rule by setting it to None. After every step, no message that was persistent, or confirmed to a client, may be lost.
     """
 
-    # Where `publish` publishes: pairs of exchange and routing key. Empty: to every queue, by the default exchange.
+    # Where `publish` publishes: pairs of exchange and routing key. If empty, to every queue, by the default exchange.
     publishes_to: ClassVar[Sequence[tuple[str, str]]] = ()
-    # The queues `deliver` takes from. Empty: every queue.
+    # The queues that `deliver` takes from. If empty, every queue.
     delivers_from: ClassVar[Sequence[str]] = ()
-    # What is published: bytes and text as they are, anything else as JSON.
+    # The bodies to publish: bytes and text as they are, anything else as JSON.
     bodies: ClassVar[st.SearchStrategy[object]] = st.binary(max_size=4)
     # How far `advance` goes, in seconds.
     spans: ClassVar[st.SearchStrategy[float]] = st.sampled_from((1, 60, 3600))
@@ -59,18 +59,18 @@ class BrokerMachine(RuleBasedStateMachine):
             raise
 
     def set_up(self) -> None:
-        """Declare what there is, and start what is to be tested. Called on each fresh broker."""
+        """Declare queues and exchanges, and start what is to be tested. Called on each fresh broker."""
 
     def on_delivery(self, message: Delivered) -> None:
-        """Do what the application does with a delivery; it is acknowledged by a later step, or never."""
+        """Do what the application does with a delivery. A later step acknowledges it, or none does."""
 
     @property
     def held(self) -> list[Delivered]:
-        """The deliveries that were not settled yet, oldest first."""
+        """The deliveries that are not settled yet, oldest first."""
         return [message for _, message in self._deliveries]
 
     def targets(self) -> list[tuple[str, str]]:
-        """Where `publish` may publish; ValueError when there is nowhere."""
+        """Return where `publish` may publish. Raises ValueError if there is no queue or exchange to publish to."""
         queues = [("", queue.name) for queue in self.broker.queues]
         if not (self.publishes_to or queues):
             raise ValueError(f"{type(self).__name__}.set_up() declares no queue, and publishes_to is empty")
@@ -78,7 +78,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(to=_TARGETS, body=_BODIES)
     def publish(self, to: tuple[str, str], body: object) -> None:
-        """A persistent message is published, with a message id that no other has."""
+        """Publish a persistent message, with a message id that no other has."""
         exchange, routing_key = to
         self._published_count += 1
         properties: BasicProperties = {"delivery_mode": _PERSISTENT, "message_id": f"m{self._published_count}"}
@@ -90,11 +90,11 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._with_ready())
     @rule(which=_WHICH)
     def deliver(self, which: int) -> None:
-        """A message is delivered, and the application handles it."""
+        """Deliver a message, which the application handles."""
         queues = self._with_ready()
         consumer = self.broker.consume(queues[which % len(queues)], prefetch=1)
         if not consumer.messages:
-            # Not this queue's turn: an exclusive or active consumer has it.
+            # An exclusive or active consumer of the queue keeps this one from its deliveries.
             consumer.close()
             return
         message = consumer.next(timeout=0)
@@ -105,24 +105,24 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._deliveries)
     @rule(which=_WHICH)
     def ack(self, which: int) -> None:
-        """The application acknowledges a delivery."""
+        """Acknowledge a delivery, as the application does."""
         self._take(which).ack()
 
     @precondition(lambda self: self._deliveries)
     @rule(which=_WHICH)
     def requeue(self, which: int) -> None:
-        """The application gives a delivery back."""
+        """Requeue a delivery, as the application does."""
         self._take(which).nack(requeue=True)
 
     @precondition(lambda self: self._deliveries)
     @rule(which=_WHICH)
     def reject(self, which: int) -> None:
-        """The application rejects a delivery for good."""
+        """Reject a delivery for good, as the application does."""
         self._take(which).reject(requeue=False)
 
     @rule()
     def crash(self) -> None:
-        """Every client loses its connection, the application with its deliveries among them."""
+        """Close every connection, including the application's with its deliveries."""
         for consumer, _ in self._deliveries:
             consumer.close()
         self._deliveries.clear()
@@ -130,13 +130,13 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The node stops and starts again."""
+        """Stop the node and start it again."""
         self._deliveries.clear()
         self.broker.restart()
 
     @rule(seconds=_SPANS)
     def advance(self, seconds: float) -> None:
-        """Time passes."""
+        """Move time on."""
         self.broker.clock.advance(seconds=seconds)
 
     @invariant()
@@ -149,7 +149,7 @@ class BrokerMachine(RuleBasedStateMachine):
         assert not lost, "; ".join(lost)
 
     def teardown(self) -> None:
-        """Stop the broker; what went wrong inside it is raised."""
+        """Stop the broker, and raise what went wrong inside it."""
         self.broker.stop()
         self.broker.check()
 

@@ -1,1 +1,1 @@
-"""One running broker: the node, the loop that feeds it, the lock around both, and what a plugin asks of it."""
+"""One running broker: the node, the loop that feeds it, the lock around both, and the harness for plugins."""

@@ -1,6 +1,6 @@
-"""Chance from a seed: the same seed gives the same throws.
+"""Random choices from a seed: the same seed gives the same choices.
 
-Most brokers throw nothing, and then nothing is made for it.
+Most brokers need none, so the generator is created on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SeededDice:
-    """These are the dice of a node; it takes no chance from anywhere else."""
+    """The dice of a node, its only source of chance."""
 
     __slots__ = ("_random", "_seed")
 
@@ -24,11 +24,11 @@ class SeededDice:
         self._random: Random | None = None
 
     def choice(self, seq: Sequence[T], /) -> T:
-        """This is one of `seq`, each equally likely."""
+        """Return one of `seq`, each with equal probability."""
         return self._thrown().choice(seq)
 
     def randbytes(self, n: int, /) -> bytes:
-        """These are so many random octets."""
+        """Return `n` random bytes."""
         return self._thrown().randbytes(n)
 
     def _thrown(self) -> Random:

@@ -1,4 +1,4 @@
-"""Run a blocking call beside a running event loop, asyncio's or trio's, without importing either.
+"""Blocking calls beside a running event loop, asyncio's or trio's, without importing either.
 
 A twin is the awaitable form of a blocking method. It has the signature and the overloads of that method, which are
 written once. If it is cancelled, its thread goes on until the call's own time limit.
@@ -44,7 +44,7 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
 
 
 async def elsewhere(act: Callable[[], T]) -> T:
-    """Run `act` on another thread and return what it returns, or raise what it raises."""
+    """Run `act` on another thread, and return or raise what it does."""
     __tracebackhide__ = True
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
@@ -71,7 +71,7 @@ async def _beside_asyncio(act: Callable[[], T]) -> T:
             outcome = act()
         except BaseException as error:
             settle, outcome = future.set_exception, error
-        # An error here says that the event loop has ended: whoever asked is gone.
+        # An error here means that the event loop has ended, and the caller with it.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(conclude, settle, outcome)
 

@@ -1,7 +1,7 @@
 """The engine of a broker: a node, the loop that feeds it, and the lock around both.
 
-The facade looks and acts through it. To look is the barrier, then the lock; to act is the lock, the node brought up to
-now, the work done afterwards and the loop woken to send. Everything here that waits for a client ends after a limit,
+The facade reads and changes the node through it. Reading takes the barrier and then the lock. Changing takes the lock,
+brings the node up to date, does the work that follows and wakes the loop to send. Every wait for a client has a limit,
 and refuses to begin on the thread of a running event loop, where that client may live.
 """
 
@@ -45,14 +45,14 @@ T = TypeVar("T")
 EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
 
 _REAL: Final = SystemClock()
-# How long a wait that is out of time goes on before it looks whether a debugger is still there.
+# How long a wait that has timed out goes on before it checks again for a debugger.
 _DEBUGGED_US: Final = 500_000
 
 _OF_GIVEN_BACK: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
 
 class Engine:
-    """This is one broker without its public face."""
+    """One broker without its public face."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class Engine:
         settings: NodeSettings | None = None,
         levels: Levels | None = None,
     ) -> None:
-        """`users` are added, by name and password, with every right on "/"; with `tls` there is a second port."""
+        """Create a broker that is not running yet.
+
+        `users` are added, by name and password, with every right on "/". With `tls` the broker opens a second port.
+        """
         self.compat = compat
         self.seed = seed
         self.permit = permit
@@ -77,23 +80,23 @@ class Engine:
         self.tls = tls
         self.settings = settings
         self._levels = levels
-        # Made when it is needed, which in many a test is never.
+        # Created when it is needed, which in many tests is never.
         self._judge: Judge | None = None
-        # The ports in use: the plain one, then that of TLS.
+        # The ports in use: the plain one, then the one for TLS.
         self._addresses: list[Address] = []
         self.lock = native.reentrant_lock()
-        # The broker's clock, which a test may hold, and that of heartbeats, which only skips.
+        # The broker's clock, which a test may hold, and the clock of heartbeats, which can only skip ahead.
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
         writer = None if trace is None else self._new_writer(trace)
         self.recorder = Recorder(record, writer=writer, pack=Message.packed, unpack=Message.of)
-        # Why autojump gave up, for whoever waits or moves time next.
+        # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
-        # What the test's own answering code raised and nobody has been given yet.
+        # Exceptions of the test's own responders that have not been reported yet.
         self.script_errors: list[BaseException] = []
-        # The test it belongs to, if a plugin said so.
+        # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
-        # How often the test called: it looked, acted or began to wait.
+        # How often the test read, changed or waited for something.
         self.call_count = 0
         self._connection_count = 0
         self._faults: FaultPlan | None = None
@@ -124,7 +127,7 @@ class Engine:
 
     @property
     def judge(self) -> Judge:
-        """The judge of this broker: what its strict checks have found."""
+        """The judge of this broker, which holds the findings of its strict checks."""
         if self._judge is None:
             from leveret.observe.checks.judge import Judge
 
@@ -132,37 +135,37 @@ class Engine:
         return self._judge
 
     def resume_judging(self) -> None:
-        """Judge again, after a stop, if anything was judged before."""
+        """Judge again after a stop, if anything was judged before."""
         if self._judge is not None:
             self._judge.resume()
 
     @property
     def faults(self) -> FaultPlan:
-        """What should go wrong; nothing, and so nothing is made for it, until somebody asks."""
+        """What should go wrong. Created on first use."""
         if self._faults is None:
             from random import Random
 
             from leveret.faults.plan import FaultPlan
 
-            # Chance of its own, so that a fault changes no name the node makes up.
+            # A random generator of its own, so that a fault does not change the names the node generates.
             self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed))
             self._faults.attach(self.node)
         return self._faults
 
     def fault_rules(self) -> list[Rule]:
-        """This is all that should have gone wrong, spent or not."""
+        """Return all rules for faults, spent or not."""
         return [] if self._faults is None else self._faults.rules
 
     def kept_back(self) -> list[str]:
-        """This is what faults keep back, a sentence each."""
+        """Return what faults hold back, a sentence each."""
         return [] if self._faults is None else self._faults.kept_back()
 
     def faults_text(self) -> str:
-        """This is what a report says of faults, below the rest of it."""
+        """Return what a report says about faults, below everything else."""
         return "" if self._faults is None else self._faults.report()
 
     def _new_writer(self, trace: TraceOptions) -> Writer:
-        # Not for brokers that write no file: they need nothing that compresses or asks git.
+        # Imported late: a broker without a trace file needs nothing that compresses or calls git.
         from leveret.engine.version import __version__
         from leveret.trace.writer import Writer
 
@@ -184,9 +187,9 @@ class Engine:
         return accept(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
 
     def start(self, host: str, *ports: int) -> list[Address]:
-        """This opens ports, the second of them for TLS, and returns their addresses.
+        """Open ports, the second of them for TLS, and return their addresses.
 
-        OSError when one cannot be had, ValueError when there can be no trace file where it is wanted.
+        Raises OSError if a port cannot be opened, and ValueError if no trace file can be written in the given folder.
         """
         self.refuse_strangers()
         self._open_trace()
@@ -217,11 +220,11 @@ class Engine:
         serve(*listeners)
 
     def close_ports(self) -> None:
-        """This lets nobody in until `reopen_ports`."""
+        """Accept no connections until `reopen_ports`."""
         self.ask(self.loop.close_ports)
 
     def reopen_ports(self) -> None:
-        """This opens the same ports again; OSError when somebody has taken one meanwhile."""
+        """Open the same ports again. Raises OSError if another process has taken one meanwhile."""
         self.ask(self._reopen_ports)
 
     def _reopen_ports(self) -> None:
@@ -229,8 +232,8 @@ class Engine:
             self._open(self._addresses, self.loop.listen)
 
     def stop(self) -> None:
-        """This closes the port and every connection; what is left can still be looked at."""
-        # What a client raises on a thread that was left behind may surface in another test than its own.
+        """Close the port and every connection. The state can still be inspected."""
+        # A client's exception on a thread left behind may surface in another test than its own.
         whose = "" if self.owner is None else f": the end of {self.owner}"
         self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + whose))
         if self.recorder.writer is not None and not self.loop.is_abandoned:
@@ -238,8 +241,10 @@ class Engine:
                 self.recorder.writer.close()
 
     def _shut_down(self, text: str) -> None:
-        """This ends every connection. What they give back by it is not told: no test did that, and what it left
-        unacked is to be found so in its trace.
+        """End every connection.
+
+        Requeues caused by it are not recorded, because the test did not cause them. The trace shows what the test left
+        unacked.
         """
         hooks = self.node.hooks
         tap = hooks.tap
@@ -252,7 +257,7 @@ class Engine:
             hooks.tap = tap
 
     def reset(self, before: Callable[[], None]) -> None:
-        """This calls `before` behind the barrier, closes every connection and begins anew on the same port."""
+        """Call `before` behind the barrier, close every connection and start over on the same port."""
         self.ask(lambda: self._begin_anew(before))
 
     def _begin_anew(self, before: Callable[[], None]) -> None:
@@ -265,11 +270,11 @@ class Engine:
         self._connection_count = 0
         internal_errors = self.node.internal_errors
         self.node = self.loop.host = self._new_node()
-        # What went wrong inside leveret is not part of what a reset forgets.
+        # A reset does not forget leveret's own errors.
         self.node.internal_errors = internal_errors
 
     def restart(self) -> None:
-        """This stops and starts on the same port: what is durable stays."""
+        """Stop and start the node on the same port. What is durable stays."""
         self.ask(self._restart)
 
     def _restart(self) -> None:
@@ -277,7 +282,7 @@ class Engine:
         self.loop.reset_all()
 
     def refuse_strangers(self) -> None:
-        """This raises BrokerError in a forked child: connections, thread and lock are its parent's."""
+        """Raise BrokerError in a forked child: connections, thread and lock belong to the parent."""
         if self.loop.is_abandoned:
             raise BrokerError(
                 f"this broker belongs to process {self.loop.process}, from which this process was forked; "
@@ -286,7 +291,7 @@ class Engine:
 
     @contextmanager
     def acting(self) -> Iterator[Node]:
-        """This is for changing something: what the node refuses is raised as RefusedError, and output is sent."""
+        """Change something. The node's refusals are raised as RefusedError, and output is sent."""
         self.refuse_strangers()
         self.call_count += 1
         with self.lock:
@@ -306,32 +311,32 @@ class Engine:
 
     @contextmanager
     def _changing_faults(self) -> Iterator[Node]:
-        """What clients had sent before is not for the new rules."""
+        """Change faults behind the barrier, so that new rules do not apply to what clients sent before."""
         self.sync()
         with self.acting() as node:
             yield node
 
     @contextmanager
     def looking(self) -> Iterator[Node]:
-        """This is for looking at something, once everything that clients had sent is handled."""
+        """Read something, once everything that clients had sent is handled."""
         self.sync()
         with self.lock:
             yield self.node
 
     def ask(self, action: Callable[[], T]) -> T:
-        """This returns what `action` returns, run behind the barrier on the loop's thread."""
+        """Run `action` behind the barrier on the loop's thread, and return its result."""
         self.refuse_strangers()
         self.call_count += 1
         return self.loop.ask(action)
 
     def sync(self) -> None:
-        """This is the barrier: what had arrived is handled, due work is done, and output was offered."""
+        """Pass the barrier: what had arrived is handled, due work is done, and output was offered."""
         self.ask(_nothing)
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
-        """This asks the predicate, under the lock, now and after whatever happens, until it is true or time is up.
+        """Call the predicate, under the lock, now and after every event, until it is true or time is up.
 
-        It begins with the barrier and returns the last answer.
+        Begins with the barrier and returns the predicate's last result.
         """
         refuse_to_starve_clients()
         limit = _limit(timeout)
@@ -348,10 +353,10 @@ class Engine:
                     return predicate()
 
     def _wait_beyond(self, count: int, limit: int) -> bool:
-        """This waits for something to happen; False when time is up, or nothing can happen any more."""
+        """Wait for something to happen. Return False if time is up, or nothing can happen any more."""
         left_us = limit - _REAL.now()
         if left_us <= 0 and is_debugged():
-            # Somebody thinks at a breakpoint; look again now and then.
+            # The user is at a breakpoint. Check again from time to time.
             left_us = _DEBUGGED_US
         if left_us <= 0 or not self.loop.is_running:
             return False
@@ -359,7 +364,7 @@ class Engine:
         return True
 
     def wait_while(self, reasons: Callable[[], list[str]], timeout: float) -> list[str]:
-        """This waits until there are no `reasons` behind the barrier, and returns those left when time is up."""
+        """Wait until there are no `reasons` behind the barrier, and return those left when time is up."""
         refuse_to_starve_clients()
         limit = _limit(timeout)
         while True:
@@ -369,19 +374,19 @@ class Engine:
             while left:
                 if not self._wait_beyond(count, limit):
                     return self.ask(reasons)
-                # A look without the barrier is enough to go on waiting, not to end it.
+                # A check without the barrier is enough to go on waiting, but not to stop.
                 with self.lock:
                     self.raise_time_error()
                     count, left = self.loop.turns.count, reasons()
 
     def raise_time_error(self) -> None:
-        """This raises, once, why autojump gave up."""
+        """Raise, once, the reason why autojump gave up."""
         error, self.time_error = self.time_error, None
         if error is not None:
             raise error
 
     def wait_idle(self, timeout: float) -> None:
-        """This waits until nothing is in flight and nothing due; WaitTimeoutError says what is."""
+        """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left."""
         reasons = self.wait_while(self._why_not_idle, timeout)
         if reasons:
             raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
@@ -392,7 +397,7 @@ class Engine:
         return why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
 
     def unread_by_peers(self) -> list[str]:
-        """These are the peers that do not take what is sent to them."""
+        """Return the peers that do not take what is sent to them, a sentence each."""
         return [
             f"{transport.outbox_bytes} octets not read by {getattr(transport.conversation, 'client_name', 'a peer')}"
             for transport in self.loop.transports
@@ -400,14 +405,14 @@ class Engine:
         ]
 
     def describe(self) -> str:
-        """This is the state of the broker in words."""
+        """Return the state of the broker in words."""
         from leveret.observe.state import describe
 
         with self.lock:
             return describe(self.node)
 
     def report(self, title: str | None = None) -> str:
-        """This is all there is to say when something did not happen: state, refusals, last events, faults, seed."""
+        """Return everything that helps if something did not happen: state, refusals, last events, faults, seed."""
         from leveret.observe.report import report_text
 
         with self.lock:
@@ -416,7 +421,7 @@ class Engine:
 
 
 def refusal(error: AmqpError) -> RefusedError:
-    """Return the refusal a client would have been sent, with the ways out if a denied feature is the reason."""
+    """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
     from leveret.observe.report import denied_feature, ways_out
 
     feature = denied_feature(error.reply_text)
@@ -424,7 +429,7 @@ def refusal(error: AmqpError) -> RefusedError:
 
 
 def _nothing() -> None:
-    """The barrier needs no act behind it."""
+    """Do nothing: the barrier needs no action behind it."""
 
 
 def _limit(timeout: float) -> int:
@@ -432,7 +437,7 @@ def _limit(timeout: float) -> int:
 
 
 def refuse_to_starve_clients() -> None:
-    """This raises BrokerError on a running event loop's thread: the client waited for may need that very thread."""
+    """Raise BrokerError on the thread of a running event loop, because the client to wait for may need that thread."""
     if is_in_event_loop():
         name = _blocking_call()
         raise BrokerError(
@@ -441,7 +446,7 @@ def refuse_to_starve_clients() -> None:
 
 
 def is_in_event_loop() -> bool:
-    """This says whether an event loop runs on this thread, without importing one."""
+    """Return whether an event loop runs on this thread, without importing one."""
     asyncio_events = sys.modules.get("asyncio.events")
     if asyncio_events is not None and asyncio_events._get_running_loop() is not None:
         return True
@@ -450,7 +455,7 @@ def is_in_event_loop() -> bool:
 
 
 def _blocking_call() -> str:
-    """The name of the broker's method that was called, for the text of the refusal."""
+    """Return the name of the broker's method that was called, for the text of the refusal."""
     found, frame = "...", sys._getframe(1).f_back
     while frame is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
         name = frame.f_code.co_name

@@ -1,7 +1,7 @@
-"""The harness: what a test framework's plugin asks of a broker, beside what a test asks.
+"""The harness: what the plugin of a test framework needs of a broker, in addition to what a test needs.
 
-It tells the trace which test runs, hands over errors of leveret's own once each, and describes a broker for the report
-of a failed test. It raises nothing about a broker that has stopped or belongs to another process.
+It records which test runs, hands over each of leveret's own errors once, and describes a broker for the report of a
+failed test. It raises nothing about a broker that has stopped or belongs to another process.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ class HasEngine(Protocol):
 
 
 class Harness:
-    """This is what a plugin does with one broker."""
+    """What a plugin does with one broker."""
 
     def __init__(self, broker: HasEngine) -> None:
-        """It looks after that broker."""
+        """Look after that broker."""
         self._engine = broker._engine
         self._name = repr(broker)
 
     def begin_test(self, node_id: str) -> None:
-        """This writes into the trace that a test begins."""
+        """Record that a test begins."""
         self._tap(events.TEST_START, node_id)
 
     def belong_to(self, node_id: str) -> None:
-        """The broker is that test's own: who is still connected when it stops is told whose it was."""
+        """Note that the broker belongs to one test.
+
+        Clients that are connected when it stops get the test's name in the close text.
+        """
         self._engine.owner = node_id
 
     def end_test(self, node_id: str, outcome: str, duration: float) -> None:
-        """This writes into the trace how a test ended, after `duration` seconds."""
+        """Record how a test ended, after `duration` seconds."""
         self._tap(events.TEST_END, node_id, outcome, round(duration, 6))
 
     @property
     def trace_file(self) -> TraceFile | None:
-        """This is the trace file the broker writes to, with everything in it that has happened by now."""
+        """The trace file the broker writes to, with everything in it that has happened so far."""
         writer = self._engine.recorder.writer
         if writer is None or not self._is_ours:
             return None
@@ -67,12 +70,12 @@ class Harness:
         return not self._engine.loop.is_abandoned
 
     def settle(self) -> None:
-        """This is the barrier, so that what clients sent last is handled, and goes wrong, before the broker stops."""
+        """Pass the barrier, so that what clients sent last is handled, and can fail, before the broker stops."""
         if self._is_ours:
             self._engine.sync()
 
     def events_of(self, node_id: str) -> list[Event]:
-        """These are the events since that test began, or all that are left."""
+        """Return the events since that test began, or all that are left."""
         if not self._is_ours:
             return []
         with self._engine.lock:
@@ -84,7 +87,7 @@ class Harness:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the trace shows everything, because none of it was dropped and nothing is under way."""
+        """Whether the trace shows everything, because no event was dropped and nothing is in progress."""
         if not self._is_ours:
             return False
         with self._engine.lock:
@@ -93,7 +96,7 @@ class Harness:
             return recorder.is_on and not recorder.has_dropped and is_idle
 
     def take_internal_errors(self) -> list[BaseException]:
-        """These are leveret's own errors, those of the test's answers, and of time without end, since last asked."""
+        """Return leveret's own errors, those of the test's responders, and of endless time, since the last call."""
         if not self._is_ours:
             return []
         with self._engine.lock:
@@ -107,20 +110,20 @@ class Harness:
         return errors
 
     def judge(self) -> Verdict:
-        """This is what strict checks have found in what happened by now, and not said yet."""
+        """Return what strict checks have found so far and not reported yet."""
         if not self._is_ours:
             return Verdict()
         self._engine.judge.catch_up()
         return self._engine.judge.verdict()
 
     def excuse(self) -> None:
-        """This forgets what strict checks have found by now: the test has failed, or said that it will."""
+        """Forget what strict checks have found so far, because the test has failed, or is expected to."""
         if self._is_ours:
             self._engine.judge.catch_up()
             self._engine.judge.forget()
 
     def report(self) -> str:
-        """This is the state of the broker, what it refused, and the last that happened."""
+        """Return the state of the broker, its refusals, and the last events."""
         if not self._is_ours:
             return f"{self._name}, started by process {self._engine.loop.process}"
         with self._engine.lock:

@@ -1,6 +1,6 @@
-"""The keywords of a broker: what can be said of them before there is one.
+"""The keywords of a broker, as far as they can be checked without one.
 
-A mistake is raised where it was written and names what there is instead.
+A mistake raises where it was written, and the message says what is valid.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ _PORT_MAX: Final = 65535
 
 
 def checked_port(name: str, port: object) -> int:
-    """A port to listen on, 0 for a free one; ValueError for what is none."""
+    """Return a port to listen on, 0 for a free one. Raises ValueError for anything else."""
     if not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
         raise ValueError(f"{name}={port!r} is not a port: a number from 0 (a free one) to {_PORT_MAX}")
     return port
 
 
 def checked_seed(seed: object) -> int:
-    """The seed of chance; ValueError for what is no whole number."""
+    """Return the seed of chance. Raises ValueError unless it is an integer."""
     if not isinstance(seed, int):
         raise ValueError(f"seed={seed!r} is no whole number")
     return seed
 
 
 def checked_users(users: object) -> Mapping[str, str]:
-    """Passwords by the names of users; ValueError for anything else."""
+    """Return passwords by user name. Raises ValueError for anything else."""
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
         raise ValueError(f"users={users!r} are no users; give their passwords by name, as in users={{'bob': 'secret'}}")
     return users

@@ -33,7 +33,7 @@ behaviours that a feature consists of, and the scenarios that prove each.
 
 
 def text(versions: Sequence[str]) -> str:
-    """For a terminal: a line a feature, its proof and what has to be known below it."""
+    """Return the table for a terminal: a line a feature, with its proof and remark below it."""
     lines = [_legend(versions)]
     for area, found in _by_area(versions):
         lines += ["", f"{area:<48}" + "".join(f"{version:>12}" for version in versions)]
@@ -46,7 +46,7 @@ def text(versions: Sequence[str]) -> str:
 
 
 def markdown(versions: Sequence[str]) -> str:
-    """For the documentation: tables by area, and the number of scenarios of each."""
+    """Return the table for the documentation: tables by area, and the number of scenarios of each."""
     lines = [_HEADING, "## Summary", "", *_summary(versions), "", "## Scenarios", "", *scenario_counts(versions)]
     for area, found in _by_area(versions):
         lines += ["", f"## {area}", "", *_table_head(("feature", *versions, "proof", "remark"))]
@@ -58,7 +58,7 @@ def markdown(versions: Sequence[str]) -> str:
 
 
 def as_json(versions: Sequence[str]) -> str:
-    """For programs: a list of rows, each with its state and number of scenarios by version."""
+    """Return the table for programs: a list of rows, each with its state and number of scenarios by version."""
     found = [
         {
             "area": row.area,
@@ -81,14 +81,14 @@ FORMATS: Final[dict[str, Callable[[Sequence[str]], str]]] = {"text": text, "mark
 
 
 def print_table(version: str | None, format_name: str) -> str:
-    """The table in one of `FORMATS`, of one version or of all. Raises ValueError for a version not known."""
+    """Return the table in one of `FORMATS`, for one version or all. Raises ValueError for an unknown version."""
     if version is not None:
         features.refuse_unknown(version)
     return FORMATS[format_name](VERSIONS if version is None else (version,))
 
 
 def _by_area(versions: Sequence[str]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows that mean something on these versions."""
+    """Yield the rows that apply to these versions, by area."""
     found = [row for row in features.rows() if not set(versions) <= set(row.absent)]
     for area, rows in groupby(found, key=lambda row: row.area):
         yield area, list(rows)
@@ -143,7 +143,7 @@ def _summary(versions: Sequence[str]) -> list[str]:
 
 
 def scenario_counts(versions: Sequence[str] = VERSIONS) -> list[str]:
-    """The lines of a Markdown table: how many scenarios each area has of each recorded version."""
+    """Return the lines of a Markdown table: how many scenarios each area has for each recorded version."""
     shown = [version for version in versions if version in RECORDED]
     lines = _table_head(("area", *shown))
     found = {each.area: dict(each.counts) for each in features.recorded()}

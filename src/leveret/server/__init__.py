@@ -1,1 +1,1 @@
-"""The only I/O: one thread, one selector, the sockets."""
+"""The only I/O of a broker: one thread, one poller, the sockets."""

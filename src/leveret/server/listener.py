@@ -1,7 +1,7 @@
-"""The listening socket: binds a port, accepts whoever comes.
+"""The listening socket: it binds a port and accepts connections.
 
-It knows addresses and nothing of what is said. A process without file descriptors left gets its connections later, not
-never: they wait in the system's queue until `accept_again_at`.
+It knows addresses, but not what is sent. If the process runs out of file descriptors, new connections wait in the
+system's queue until `accept_again_at`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ ACCEPTS_PER_TURN = 64
 RETRY_US = 50_000
 
 Address = tuple[str, int]
-# The peer went away while it waited in the queue; the next may be fine (accept(2), "Error handling").
+# The peer left while it waited in the queue. The next one may be fine (accept(2), "Error handling").
 _PEER_GONE = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR, errno.ENETDOWN, errno.EHOSTUNREACH)
 
 
 class Listener:
-    """This accepts connections on one address."""
+    """A socket that accepts connections on one address."""
 
     def __init__(self, host: str, port: int) -> None:
-        """This binds and listens; OSError, of the system's kind and with the address, when that cannot be had."""
+        """Bind and listen. Raises OSError with the address and the system's error number if that fails."""
         try:
             self._socket = _listening(host, port)
         except OSError as error:
@@ -34,17 +34,17 @@ class Listener:
             raise type(error)(error.errno, f"cannot listen on {place}: {error.strerror or error}") from None
         self.fd = self._socket.fileno()
         self.address: Address = self._socket.getsockname()[:2]
-        # Wall time when accepting starts again after the process ran out of file descriptors.
+        # Wall time at which accepting resumes after the process ran out of file descriptors.
         self.accept_again_at: int | None = None
         self._poller: Poller | None = None
 
     def watch(self, poller: Poller) -> None:
-        """This lets the poller say when somebody comes."""
+        """Have the poller report new connections."""
         self._poller = poller
         poller.watch(self.fd, READABLE)
 
     def accept(self, wall_now: int) -> Iterator[tuple[Socket, Address, Address]]:
-        """This yields a bounded number of connections that wait: socket, the peer's address, ours."""
+        """Yield a bounded number of waiting connections: socket, the peer's address, the broker's address."""
         if self.accept_again_at is not None:
             return
         for _ in range(ACCEPTS_PER_TURN):
@@ -72,26 +72,26 @@ class Listener:
         self._poller.change(self.fd, 0)
 
     def resume(self, wall_now: int) -> None:
-        """This accepts again when the rest is over."""
+        """Accept connections again if `accept_again_at` has passed."""
         if self.accept_again_at is not None and self.accept_again_at <= wall_now:
             assert self._poller is not None
             self.accept_again_at = None
             self._poller.change(self.fd, READABLE)
 
     def close(self) -> None:
-        """This frees the port."""
+        """Close the socket and free the port."""
         if self._poller is not None:
             self._poller.forget(self.fd)
             self._poller = None
         self._socket.close()
 
     def abandon(self) -> None:
-        """This forgets the socket in a forked child: it goes on in the parent."""
+        """Forget the socket in a forked child. It stays open in the parent."""
         self._socket.close()
 
 
 def _listening(host: str, port: int) -> Socket:
-    # A text would be encoded as IDNA, whose tables take longer to import than all else that a start does.
+    # A str would be encoded as IDNA, whose tables take longer to import than the rest of the start.
     name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = _socket.getaddrinfo(name, port, 0, _socket.SOCK_STREAM)[0]
     listening = Socket(family, kind, protocol)

@@ -1,13 +1,14 @@
-"""The loop: one daemon thread that carries octets between sockets and conversations and runs what is due.
+"""The loop: one daemon thread that moves bytes between sockets and conversations and runs what is due.
 
-It sleeps until a socket is ready, somebody wakes it or the next deadline comes; a broker without traffic costs nothing.
-It knows no AMQP: a `Conversation` per socket and one `Host`, the node, whose deadlines it keeps. All of both is touched
-under the broker's lock, and each turn ends with every conversation that made output being flushed once.
+It sleeps until a socket is ready, another thread wakes it or the next deadline comes. A broker without traffic costs
+nothing. The loop knows no AMQP. It has a `Conversation` for each socket, and one `Host`, the node, whose deadlines it
+keeps. It touches both only under the broker's lock. At the end of each turn it flushes once every conversation with
+output.
 
-An exception of our own is kept with the host and ends the one conversation it came from, never the loop.
+An exception of leveret's own is kept with the host. It ends the one conversation it came from, never the loop.
 
-Other threads speak to it in three ways. `wake` makes it look again. `ask` runs an action on its thread behind a
-barrier: what clients had sent before is read, what is due is done, output is offered. `Turns` tells when it has moved.
+Other threads use it in three ways. `wake` makes it look for work. `ask` runs an action on its thread behind a barrier:
+what clients had sent before is read, what is due is done, output is offered. `Turns` reports when a turn has ended.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from leveret.server.transport import READ_BYTES, Conversation, Transport
 from leveret.time.sources import ClockSource, HoldableClock
 
 T = TypeVar("T")
-# Long sleeps are slept in pieces: the system refuses very long ones.
+# Longer sleeps are split up, because the system refuses very long ones.
 LONGEST_SLEEP_S = 3600.0
-# So many turns in a row that only took in are a stream. Its sender waits for nothing, and where it is of this process
-# it has the interpreter's lock to itself meanwhile.
+# This many turns in a row that only read are a stream. Its sender waits for nothing, and if it lives in this process,
+# the pause lets it have the interpreter's lock.
 STREAM_TURNS = 32
 STREAM_PAUSE_S = 0.001
 
-# The loops of this process that run: what a fork must cut off from its child.
+# The running loops of this process, which a forked child must be cut off from.
 _running: list[Loop] = []
 
 
@@ -43,19 +44,19 @@ class Host(Protocol):
     internal_errors: list[BaseException]
 
     def advance(self, now: int, wall_now: int) -> None:
-        """This runs what is due."""
+        """Run what is due."""
         ...
 
     def run_work(self) -> None:
-        """This does the work that work has caused."""
+        """Do the work that other work has caused."""
         ...
 
     def next_deadline(self) -> int | None:
-        """This is the next instant on the broker's clock at which something is due."""
+        """Return the next instant on the broker's clock at which something is due."""
         ...
 
     def next_liveness_deadline(self) -> int | None:
-        """This is the next instant in real time at which something is due."""
+        """Return the next instant in real time at which something is due."""
         ...
 
 
@@ -63,7 +64,7 @@ Connect = Callable[[Address, Address], Conversation]
 
 
 class Loop:
-    """This serves the conversations of one broker on a thread of its own."""
+    """The thread that serves the conversations of one broker."""
 
     def __init__(
         self,
@@ -75,14 +76,17 @@ class Loop:
         connect: Connect,
         new_poller: Callable[[], native.Poller] = native.new_poller,
     ) -> None:
-        """`connect` makes the conversation for a socket from the peer's address and ours."""
+        """Create a loop that is not running yet.
+
+        `connect` makes the conversation for a socket from the peer's address and the broker's.
+        """
         self.host = host
         self._new_poller = new_poller
         self.connect = connect
         self.turns = Turns()
-        # How often a client made itself heard: came, sent something, took what waited for it, or left.
+        # How often a client was active: it connected, sent something, took pending output, or left.
         self.arrival_count = 0
-        # The process this loop belongs to; a forked child has a copy without a thread.
+        # The process this loop belongs to. A forked child has a copy without a thread.
         self.process = os.getpid()
         self.is_abandoned = False
         self._lock = lock
@@ -90,16 +94,16 @@ class Loop:
         self._wall = wall
         self._transports: dict[int, Transport] = {}
         self._by_conversation: dict[Conversation, Transport] = {}
-        # Conversations with output since the last flush. They put themselves here, each once.
+        # Conversations with output since the last flush. They add themselves, each once.
         self.dirty: list[Conversation] = []
-        # Whether this turn gave a peer anything, and left anything of one for the next.
+        # Whether this turn sent anything, and whether it left any input for the next.
         self._has_sent = False
         self._has_left = False
-        # Hears who wakes the loop and nobody else.
+        # A poller that sees only wake-ups.
         self._bell: native.Poller | None = None
         self._requests: deque[Request[object]] = deque()
         self._listeners: dict[int, Listener] = {}
-        # Done at the end of a turn, with the seconds there are to sleep; it returns those that may be slept.
+        # Called at the end of a turn with the seconds to sleep. Returns the seconds the loop may sleep.
         self.after_turn: Callable[[float | None], float | None] | None = None
         self._last_act: Callable[[], None] | None = None
         self._is_stopping = False
@@ -109,22 +113,22 @@ class Loop:
 
     @property
     def is_running(self) -> bool:
-        """This says whether the thread runs."""
+        """Whether the thread runs."""
         return self._thread is not None
 
     @property
     def transports(self) -> list[Transport]:
-        """These are the open sockets, in order of opening."""
+        """The open sockets, in order of opening."""
         return list(self._transports.values())
 
     def start(self, *listeners: Listener) -> None:
-        """This starts serving who comes to one of `listeners`."""
+        """Start the thread, which serves connections to `listeners`."""
         assert not self.is_running
         try:
             self._poller = self._new_poller()
             self._alarm, self._wake_end = native.socket_pair()
         except OSError:
-            # No descriptors left: nothing was started.
+            # The process has no descriptors left, so nothing was started.
             for listener in listeners:
                 listener.close()
             raise
@@ -136,55 +140,55 @@ class Loop:
         self._finished = native.allocate_lock()
         self._finished.acquire()
         _running.append(self)
-        # The box is emptied by the thread: a stopped loop must not live on in its last frame.
+        # The thread empties the list, so that its last frame keeps no reference to the loop.
         self._thread = native.start_new_thread(_run, ([self], self._finished))
 
     def listen(self, *listeners: Listener) -> None:
-        """This serves who comes there; for the loop's thread once there is one."""
+        """Serve connections to these listeners. Call it on the loop's thread once there is one."""
         for listener in listeners:
             self._listeners[listener.fd] = listener
             listener.watch(self._poller)
 
     def close_ports(self) -> None:
-        """This lets nobody in any more; who is connected stays. For the loop's thread."""
+        """Accept no more connections; those that are open stay. Call it on the loop's thread."""
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
 
     @property
     def is_listening(self) -> bool:
-        """This says whether anybody may come."""
+        """Whether the loop accepts connections."""
         return bool(self._listeners)
 
     def stop(self, last_act: Callable[[], None] | None = None) -> None:
-        """This does `last_act`, flushes, closes every socket and ends the thread."""
+        """Do `last_act`, flush, close every socket and end the thread."""
         if not self.is_running or self.is_abandoned:
             return
         self._last_act = last_act
         self._is_stopping = True
         self.wake()
-        # A broker may be collected on the very thread that it had.
+        # A broker may be garbage-collected on its own thread.
         if native.thread_ident() != self._thread:
-            # Opened again for whoever else stops it at the same time.
+            # Released again for other threads that stop the loop at the same time.
             self._finished.acquire()
             self._finished.release()
         self._thread = None
 
     def wake(self) -> None:
-        """This makes the loop look again: for output, for a nearer deadline, for a request."""
+        """Make the loop look again for output, a nearer deadline or a request."""
         if self._is_woken or self._thread is None:
             return
         self._is_woken = True
-        # An error says that the loop has ended in this moment.
+        # An error means that the loop has just ended.
         with suppress(OSError):
             self._wake_end.send(b"\0")
 
     def ask(self, action: Callable[[], T]) -> T:
-        """This returns what `action` returns, or raises what it raises, run on the loop's thread behind a barrier.
+        """Run `action` on the loop's thread behind a barrier, and return or raise what it does.
 
-        Before it runs, every socket has been read up to what it held at the call and what is due is done; before the
-        answer, output was offered to every socket until it would block. A peer that does not read is never awaited.
-        Where no loop runs there is nothing to wait for, and the action runs here.
+        Before it runs, the loop reads every socket up to what it held at the call, and does what is due. Before the
+        answer, it offers output to every socket until the socket would block. It never waits for a peer that does not
+        read. If no loop runs, the action runs on this thread at once.
         """
         if not self.is_running or native.thread_ident() == self._thread:
             with self._lock:
@@ -197,7 +201,7 @@ class Loop:
         return request.outcome()
 
     def reset_all(self) -> None:
-        """This resets every socket, after what is queued for it was offered; for the loop's thread."""
+        """Offer every socket its queued output, then reset it. Call it on the loop's thread."""
         self._flush()
         for transport in self.transports:
             transport.reset()
@@ -205,14 +209,14 @@ class Loop:
         self.dirty.clear()
 
     def run(self) -> None:
-        """This is the thread's whole life."""
+        """Serve until the loop is stopped. This is the whole life of its thread."""
         try:
             self._serve()
         except Exception as error:
             self.host.internal_errors.append(error)
         with self._lock:
             self._end()
-        # From here on who asks answers for itself; who asked before is answered here.
+        # From here on, `ask` serves requests on the caller's thread. Earlier requests are served here.
         self._is_ended = True
         self._finish_requests()
         self.turns.complete()
@@ -236,9 +240,9 @@ class Loop:
             events = wait(timeout)
 
     def _pause(self) -> None:
-        """This lets more arrive, to be taken in at once; who wakes the loop ends it."""
+        """Pause to let more input arrive, until another thread wakes the loop."""
         if self._bell is None:
-            # No descriptors left: without a pause, then.
+            # If the process has no descriptors left, do not pause.
             with suppress(OSError):
                 self._bell = self._new_poller()
                 self._bell.watch(self._alarm_fd, native.READABLE)
@@ -247,7 +251,7 @@ class Loop:
 
     # Hot: once per wake-up.
     def _turn(self, events: list[tuple[int, int]]) -> float | None:
-        """This does what there is to do; how many seconds it may be slept then, None without end."""
+        """Do what there is to do. Return the seconds to sleep, or None for no limit."""
         wall_now = self._wall.now()
         self._advance(wall_now)
         for fd, mask in events:
@@ -272,15 +276,15 @@ class Loop:
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
                 listener.resume(wall_now)
-        # Sending comes last: a client of this process that is awake again waits for the interpreter until we sleep.
+        # Send last: a client thread of this process that wakes up waits for the interpreter until the loop sleeps.
         timeout = self._seconds_to_deadline(wall_now)
         if self.dirty:
             socket_count = len(self._transports)
             self._flush()
             if len(self._transports) != socket_count:
-                # What ends may leave a deadline behind, as that of a queue without consumers.
+                # A closed connection may leave a deadline behind, such as that of a queue without consumers.
                 timeout = self._seconds_to_deadline(wall_now)
-        # Who rang after this turn began, and before it heard the bell, was not given another one.
+        # A request that came during this turn, before the loop cleared its wake-up, would not get another turn.
         return 0 if self._requests or self._is_stopping else timeout
 
     def _advance(self, wall_now: int) -> None:
@@ -311,7 +315,7 @@ class Loop:
             self._forget(transport)
 
     def _fail(self, transport: Transport, error: Exception) -> None:
-        """This ends a socket that an error of our own came from."""
+        """Reset a socket whose conversation raised an error of leveret's own."""
         self.host.internal_errors.append(error)
         try:
             transport.reset()
@@ -324,7 +328,7 @@ class Loop:
         self._by_conversation.pop(transport.conversation, None)
 
     def _hear(self) -> None:
-        # The flag falls before anything is looked at: who rings after this is heard in the next turn.
+        # Clear the flag before looking for work, so that a later wake-up leads to another turn.
         with suppress(OSError):
             self._alarm.recv(64)
         self._is_woken = False
@@ -342,9 +346,9 @@ class Loop:
             self._by_conversation[transport.conversation] = transport
 
     def _answer(self) -> None:
-        """This serves the requests behind one barrier."""
+        """Serve the requests behind one barrier."""
         requests = self._take_requests()
-        # First, since who may be read again is known once that is done.
+        # Flush first, because only that shows which peers may be read again.
         self._flush()
         for listener in self._listeners.values():
             self._accept(listener, self._wall.now())
@@ -365,7 +369,7 @@ class Loop:
     def _flush(self) -> None:
         while self.dirty:
             self._has_sent = True
-            # Ending one conversation may give others something to say.
+            # Ending one conversation may give others output.
             conversations = self.dirty[:]
             self.dirty.clear()
             for conversation in conversations:
@@ -381,9 +385,9 @@ class Loop:
 
     # Hot: once per turn.
     def _seconds_to_deadline(self, wall_now: int) -> float | None:
-        """This is the time until the nearest deadline, None when there is none.
+        """Return the time until the nearest deadline, or None if there is none.
 
-        What is due in real time is counted in seconds: there the beginning of the turn is as good as now.
+        Deadlines in real time are whole seconds apart, so the beginning of the turn serves as now.
         """
         nearest_us: float = inf
         liveness_deadline = self.host.next_liveness_deadline()
@@ -392,7 +396,7 @@ class Loop:
         deadline = self.host.next_deadline()
         if deadline is not None:
             span_us = deadline - self._clock.now()
-            # Held time never comes to a deadline, but what is due at once is due all the same.
+            # A held clock reaches no deadline, but what is due at once must still be done.
             if span_us < nearest_us and (span_us <= 0 or not self._clock.is_held):
                 nearest_us = span_us
         for listener in self._listeners.values():
@@ -403,7 +407,7 @@ class Loop:
         return 0 if nearest_us <= 0 else min(nearest_us / 1_000_000, LONGEST_SLEEP_S)
 
     def _end(self) -> None:
-        """This is the thread's last act: everything it opened is closed."""
+        """Close everything the thread opened, as its last act."""
         if self._last_act is not None:
             Request(self._last_act).run()
             self._last_act = None
@@ -417,7 +421,7 @@ class Loop:
             _running.remove(self)
 
     def _close_own(self) -> None:
-        """This gives back what is no peer's."""
+        """Close the sockets and pollers that belong to no peer."""
         self._alarm.close()
         self._wake_end.close()
         self._poller.close()
@@ -445,7 +449,7 @@ class Loop:
         return requests
 
     def abandon(self) -> None:
-        """This cuts a forked child off: its copies of the sockets must not keep the parent's connections open."""
+        """Close a forked child's copies of the sockets, which would keep the parent's connections open."""
         self.is_abandoned = True
         for transport in self._transports.values():
             transport.abandon()

@@ -1,8 +1,8 @@
-"""The operating system's own threads, locks, sockets and pollers, also in a process that gevent has patched.
+"""The operating system's own threads, locks, sockets and pollers, even in a process that gevent has patched.
 
-A broker has to go on while a test's thread is busy or blocked, so its loop needs a real thread and real locks: a
-patched one would be a greenlet of whichever hub started it. Names bound here before gevent patches stay what they are;
-for those bound after it, gevent is asked for the original. `_socket` lies below what gevent patches.
+A broker must go on while a test's thread is busy or blocked, so its loop needs a real thread and real locks. A patched
+thread would be a greenlet of the hub that started it. Names bound here before gevent patches stay real. For names bound
+later, gevent returns the original. `_socket` lies below what gevent patches.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, Protocol
 
 
 class Lock(Protocol):
-    """This is what a lock and a re-entrant lock have in common."""
+    """What a lock and a re-entrant lock have in common."""
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *exception: object) -> None: ...
 
 
 class Gate(Protocol):
-    """This is a lock that one thread takes and another one opens."""
+    """A lock that one thread takes and another one releases."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """This waits until it is open, and shuts it."""
+        """Wait until the gate is open, and shut it."""
         ...
 
     def release(self) -> None:
-        """This opens it."""
+        """Open the gate."""
         ...
 
 
@@ -49,12 +49,12 @@ _rlock: Callable[[], Lock] = _original("_thread", "RLock")
 
 
 def reentrant_lock() -> Lock:
-    """This makes a lock that its holder may take again."""
+    """Return a lock that its holder may take again."""
     return _rlock()
 
 
 def wait_at(gate: Gate, timeout: float) -> None:
-    """This waits until the gate is opened, at most `timeout` seconds; under gevent other greenlets run meanwhile."""
+    """Wait until the gate is open, at most `timeout` seconds. Under gevent, other greenlets run meanwhile."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         sys.modules["gevent"].get_hub().threadpool.apply(gate.acquire, (True, timeout))
@@ -63,7 +63,7 @@ def wait_at(gate: Gate, timeout: float) -> None:
 
 
 def socket_pair() -> tuple[Socket, Socket]:
-    """This makes two connected sockets, neither of which blocks; over loopback where there is no socketpair."""
+    """Return two connected non-blocking sockets, over loopback if the system has no socketpair."""
     pair = _socket.socketpair() if hasattr(_socket, "socketpair") else _loopback_pair()
     for end in pair:
         end.setblocking(False)
@@ -87,79 +87,79 @@ def _loopback_pair() -> tuple[Socket, Socket]:
 
 
 def accept(listener: Socket) -> tuple[Socket, Any]:
-    """This accepts one connection; OSError as the system says."""
+    """Accept one connection. Raises OSError as the system reports it."""
     fd, address = listener._accept()  # type: ignore[attr-defined]
     return Socket(listener.family, listener.type, listener.proto, fileno=fd), address
 
 
 READABLE = 1
 WRITABLE = 4
-# What a poller reports unasked: the connection is gone.
+# A poller reports without being asked that a connection is gone.
 BROKEN = 8 | 16
 
 
 class Poller(Protocol):
-    """This watches sockets; events are READABLE, WRITABLE and BROKEN added up, as epoll numbers them."""
+    """A poller of sockets. Events are READABLE, WRITABLE and BROKEN combined, numbered as epoll does."""
 
     def watch(self, fd: int, events: int) -> None:
-        """This starts watching a socket."""
+        """Start watching a socket."""
         ...
 
     def change(self, fd: int, events: int) -> None:
-        """This watches it for something else."""
+        """Watch a socket for other events."""
         ...
 
     def forget(self, fd: int) -> None:
-        """This stops watching it; to be called before the socket is closed."""
+        """Stop watching a socket. Call it before the socket is closed."""
         ...
 
     def wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """This returns what is ready, after at most `timeout` seconds (None: no limit)."""
+        """Return what is ready, after at most `timeout` seconds (None: no limit)."""
         ...
 
     def close(self) -> None:
-        """This gives the poller back to the system."""
+        """Close the poller."""
         ...
 
 
 class SelectorPoller:
-    """This is a poller for systems without epoll."""
+    """A poller for systems without epoll."""
 
     def __init__(self) -> None:
         import selectors
 
         self._selector = selectors.DefaultSelector()
-        # Sockets watched for nothing: a selector cannot hold them.
+        # Sockets watched for no event, which a selector cannot hold.
         self._silent: set[int] = set()
 
     def watch(self, fd: int, events: int) -> None:
-        """This starts watching a socket."""
+        """Start watching a socket."""
         if events:
             self._selector.register(fd, self._mask(events))
         else:
             self._silent.add(fd)
 
     def change(self, fd: int, events: int) -> None:
-        """This watches it for something else."""
+        """Watch a socket for other events."""
         self.forget(fd)
         self.watch(fd, events)
 
     def forget(self, fd: int) -> None:
-        """This stops watching it."""
+        """Stop watching a socket."""
         if fd in self._silent:
             self._silent.remove(fd)
         else:
             self._selector.unregister(fd)
 
     def wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """This returns what is ready."""
+        """Return what is ready."""
         return [
             (key.fd, (READABLE if mask & 1 else 0) | (WRITABLE if mask & 2 else 0))
             for key, mask in self._selector.select(timeout)
         ]
 
     def close(self) -> None:
-        """This gives the selector back."""
+        """Close the selector."""
         self._selector.close()
 
     @staticmethod
@@ -170,7 +170,7 @@ class SelectorPoller:
 if sys.platform == "linux":
 
     class EpollPoller:
-        """This is epoll, asked directly: a selector's bookkeeping costs more than the system call."""
+        """A poller that calls epoll directly. A selector's bookkeeping costs more than the system call."""
 
         def __init__(self) -> None:
             epoll = _original("select", "epoll")()
@@ -182,7 +182,7 @@ if sys.platform == "linux":
 
 
 def new_poller() -> Poller:
-    """This makes the best poller the system has."""
+    """Return the best poller that the system has."""
     if sys.platform == "linux":
         return EpollPoller()
     return SelectorPoller()

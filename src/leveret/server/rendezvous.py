@@ -1,7 +1,7 @@
-"""Where other threads meet the loop: they have something done on its thread, or wait for its next turn.
+"""The meeting point of other threads and the loop: they run something on its thread, or wait for its next turn.
 
-Both wait at a gate, a lock that one side shuts and the other opens, so nobody polls; a waiter that is interrupted
-leaves its gate to be opened for nobody.
+Both wait at a gate, a lock that one side shuts and the other opens, so no thread polls. The gate of an interrupted
+waiter is still opened later, to no effect.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class Turns:
-    """This counts the turns of a loop in which something may have changed, and wakes who waits for the next."""
+    """A counter of the turns of a loop. It wakes threads that wait for the next turn."""
 
     def __init__(self) -> None:
         self.count = 0
         self._sleepers: list[Callable[[], None]] = []
 
     def complete(self) -> None:
-        """This ends a turn."""
+        """Count a turn that has ended, and wake the waiting threads."""
         self.count += 1
         if self._sleepers:
             sleepers, self._sleepers = self._sleepers, []
@@ -30,17 +30,17 @@ class Turns:
                 wake()
 
     def wait_beyond(self, count: int, timeout: float) -> None:
-        """This waits for a turn after number `count`, at most `timeout` seconds."""
+        """Wait for a turn after number `count`, at most `timeout` seconds."""
         gate = native.allocate_lock()
         gate.acquire()
         self._sleepers.append(gate.release)
-        # The turn may have ended while we lined up; the gate is then opened later for nobody.
+        # The turn may have ended in the meantime. The gate is then opened later, to no effect.
         if self.count == count:
             native.wait_at(gate, max(timeout, 0))
 
 
 class Request(Generic[T]):
-    """This is an action that another thread wants done on the loop's thread."""
+    """An action that another thread wants to run on the loop's thread."""
 
     __slots__ = ("_action", "_done", "_error", "_result")
 
@@ -52,18 +52,18 @@ class Request(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """This does it, on the loop's thread."""
+        """Run the action, on the loop's thread."""
         try:
             self._result = self._action()
         except Exception as error:
             self._error = error
 
     def answer(self) -> None:
-        """This lets whoever asked go on."""
+        """Let the thread that made the request continue."""
         self._done.release()
 
     def outcome(self) -> T:
-        """This waits for the answer and returns what the action returned, or raises what it raised."""
+        """Wait for the answer, and return or raise what the action did."""
         self._done.acquire()
         if self._error is not None:
             raise self._error

@@ -1,9 +1,9 @@
-"""What the threads of this process, and of processes that clients live in, are doing: whether one is still at work.
+"""The activity of threads, in this process and in those that clients live in.
 
-Linux tells: `/proc` says of each thread whether it runs, how long it has run and how long it had to wait for a
-processor, and which process has which socket. A thread that runs now, or was busy since the last look (it may just have
-had to hand over the interpreter), is at work; one that waits for something else has nothing to do until somebody wakes
-it. Elsewhere nothing can be told.
+Linux reports it: `/proc` lists for each thread whether it runs, how long it has run, how long it has waited for a
+processor, and which process has which socket. A thread that runs now, or was busy since the last look, is at work,
+because it may only have handed over the interpreter. A thread that waits for something else has nothing to do until it
+is woken. On other systems nothing is known.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ SELF = "self"
 _AT_WORK = (b"R", b"D")
 
 _REAL = SystemClock()
-# Threads that belong to brokers: they are never clients.
+# Threads that belong to brokers, which are never clients.
 _ours: set[str] = set()
 
 
 def this_is_ours() -> None:
-    """This says that the calling thread belongs to a broker."""
+    """Register the calling thread as one of a broker's."""
     _ours.add(str(native.native_id()))
 
 
 def this_ends() -> None:
-    """This takes it back, since the system gives numbers of threads again."""
+    """Undo `this_is_ours`, because the system reuses the numbers of threads."""
     _ours.discard(str(native.native_id()))
 
 
 class Threads:
-    """This looks at the threads of some processes, except the one that looks."""
+    """The threads of some processes, except the calling one and those of brokers."""
 
     def __init__(self) -> None:
         self.can_tell = not _is_shared_by_greenlets() and any(True for _ in _busy_times((SELF,)))
@@ -48,14 +48,15 @@ class Threads:
         self._looked_at = 0
 
     def look(self) -> None:
-        """This remembers how long each thread has been busy."""
+        """Remember how long each thread has been busy."""
         if self.can_tell:
             self._before = dict(_busy_times(self.processes))
             self._looked_at = _REAL.now()
 
     def busy_share(self) -> float:
-        """This says for which part of the time since the last look threads were busy, all together: 0 when nobody had
-        anything to do or nobody can tell, and at least 1 when somebody is busy now.
+        """Return the part of the time since the last look in which threads were busy, all added up.
+
+        It is 0 if none was busy or nothing is known, and at least 1 if one is busy now.
         """
         if not self.can_tell:
             return 0.0
@@ -68,13 +69,13 @@ class Threads:
 
 
 def _is_shared_by_greenlets() -> bool:
-    """Under gevent, clients live on the very thread that looks."""
+    """Return whether gevent is active, so that clients live on the very thread that looks."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
 def _busy_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """How many nanoseconds each thread has run or waited for a processor, by its place in /proc."""
+    """Yield the nanoseconds each thread has run or waited for a processor, by its path in /proc."""
     for process in processes:
         tasks = f"/proc/{process}/task"
         for thread in _names(tasks):
@@ -88,14 +89,15 @@ def _number(path: str) -> str:
 
 
 def _state(path: str) -> bytes:
-    # The second field is a name in brackets that may hold anything, brackets too.
+    # The second field is a name in brackets that may hold anything, even brackets.
     return _read(f"{path}/stat").rpartition(b") ")[2][:1]
 
 
 def processes_of(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], set[str]]:
-    """Which processes have the sockets between these pairs of ports, their own first; as far as the system tells.
+    """Return the processes that have the sockets between these pairs of ports (the process's own port first), if known.
 
-    Others are asked only about what this process has not: a child that merely inherited a socket is no client.
+    Other processes are examined only for sockets that this one lacks: a child that merely inherited a socket is no
+    client.
     """
     here = _own_pairs().intersection(pairs)
     inodes = _inodes({pair for pair in pairs if pair not in here})
@@ -104,7 +106,7 @@ def processes_of(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], se
 
 
 def _own_pairs() -> set[tuple[int, int]]:
-    """The ports of this process's own sockets, and of their peers."""
+    """Return the ports of this process's own sockets and of their peers."""
     pairs = set()
     for name in _names(f"/proc/{SELF}/fd"):
         try:
@@ -122,7 +124,7 @@ def _own_pairs() -> set[tuple[int, int]]:
 
 
 def _inodes(pairs: Collection[tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """The names that sockets between these ports have among the descriptors of a process."""
+    """Return the names that sockets between these ports have among the descriptors of a process."""
     inodes = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6") if pairs else ():
         for line in _read(table).splitlines()[1:]:
@@ -148,7 +150,7 @@ def _port(address: bytes) -> int:
 
 
 def _names(folder: str) -> list[str]:
-    """What a folder holds; nothing when there is none, or it is somebody else's."""
+    """Return what a folder holds, or nothing if it is missing or unreadable."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -163,7 +165,7 @@ def _link(path: str) -> str:
 
 
 def _read(path: str) -> bytes:
-    """What a file holds; nothing when there is none, any more."""
+    """Return what a file holds, or nothing if it is missing or no longer readable."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:

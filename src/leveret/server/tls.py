@@ -1,8 +1,8 @@
 """TLS between a socket and a conversation, and a certificate authority for tests.
 
-TLS is a conversation around a conversation: what arrives is deciphered and handed in, what comes out is enciphered,
-both in memory, so transport and loop know nothing of it and nothing blocks. `ssl` is imported with this module, and
-this module only when a broker is asked for TLS; the authority needs trustme (the extra `tls`) besides.
+TLS is a conversation around a conversation. It decrypts what arrives and passes it in, and encrypts what comes out.
+Both happen in memory, so transport and loop need not know about it and nothing blocks. `ssl` is imported with this
+module, and this module only if a broker uses TLS. The authority also needs trustme (the extra `tls`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ READ_BYTES = 65536
 
 
 class TlsEndpoint(NamedTuple):
-    """Where clients connect with TLS, and what they have to trust."""
+    """Where clients connect with TLS, and what they must trust."""
 
     port: int
     url: str
-    # None where the test gave its own SSLContext.
+    # None if the test gave its own SSLContext.
     certificates: Authority | None
 
 
@@ -34,23 +34,23 @@ class Secured(Conversation, Protocol):
 
     @property
     def client_name(self) -> str:
-        """What the client calls itself."""
+        """The client's name for its connection."""
 
     def secured_by(self, certificate_name: str | None, *, asks_for_certificate: bool) -> None:
-        """This says that the handshake is over, and whom the client's certificate names."""
+        """Note that the handshake is over, and the name in the client's certificate."""
         ...
 
 
 class Flushes(Protocol):
-    """Where a conversation with output puts itself."""
+    """The list to which a conversation with output adds itself."""
 
     def append(self, conversation: Any, /) -> None:
-        """This notes that there is something to send."""
+        """Add a conversation that has something to send."""
         ...
 
 
 class TlsConversation:
-    """This carries one conversation through TLS."""
+    """One conversation inside TLS."""
 
     __slots__ = (
         "__weakref__",
@@ -67,48 +67,51 @@ class TlsConversation:
     inner: Secured
 
     def __init__(self, context: ssl.SSLContext, dirty: Flushes) -> None:
-        """`inner` is to be set before anything arrives; it takes this object for the list it puts itself on."""
+        """Create a conversation without an inside.
+
+        Set `inner` before anything arrives. To `inner`, this object is the list to which it adds itself.
+        """
         self._dirty = dirty
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_shaken = False
-        # The peer has said goodbye, or the handshake has failed.
+        # Whether the peer has closed TLS, or the handshake has failed.
         self._is_over = False
         self._is_dirty = False
 
     def append(self, _inner: object, /) -> None:
-        """The conversation inside has something to send."""
+        """Note that the conversation inside has something to send."""
         if not self._is_dirty:
             self._is_dirty = True
             self._dirty.append(self)
 
     @property
     def client_name(self) -> str:
-        """What the client calls itself."""
+        """The client's name for its connection."""
         return self.inner.client_name
 
     @property
     def is_closed(self) -> bool:
-        """This says that the socket is to be closed behind the last octet."""
+        """Whether to close the socket after the last byte."""
         return self._is_over or self.inner.is_closed
 
     @property
     def is_reset(self) -> bool:
-        """This says that the socket is to be reset."""
+        """Whether to reset the socket."""
         return self.inner.is_reset
 
     @property
     def is_half_closed(self) -> bool:
-        """This says that the peer is to see the end of what we send, without the goodbye of TLS."""
+        """Whether to end this side of the socket, without closing TLS."""
         return self.inner.is_half_closed
 
     @property
     def is_reading_paused(self) -> bool:
-        """This says that nothing is to be read now."""
+        """Whether to stop reading for now."""
         return self.inner.is_reading_paused
 
     def receive_data(self, data: bytes) -> None:
-        """This deciphers octets that arrived and hands them in."""
+        """Decrypt bytes that arrived, and pass them in."""
         self._incoming.write(data)
         try:
             if not self._is_shaken:
@@ -122,7 +125,8 @@ class TlsConversation:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:
-            # Also a goodbye. What TLS answers to a mistake, an alert, is sent before the socket is closed.
+            # The peer has closed TLS, or made a mistake. The alert that answers a mistake is sent before the socket
+            # closes.
             self._is_over = True
         if self._outgoing.pending or self._is_over:
             self.append(self)
@@ -134,24 +138,24 @@ class TlsConversation:
         self.inner.secured_by(common_name(self._tls.getpeercert()), asks_for_certificate=asks)
 
     def data_to_send(self) -> list[bytes]:
-        """This hands over what is to be sent, enciphered."""
+        """Return what is to be sent, encrypted."""
         self._is_dirty = False
         chunks = self.inner.data_to_send()
         with suppress(ssl.SSLError):
             if chunks and self._is_shaken:
                 self._tls.write(b"".join(chunks))
             if self.is_closed or self.is_reset:
-                # Says goodbye; that of the peer is not awaited.
+                # Close TLS without waiting for the peer to do so.
                 self._tls.unwrap()
         return [self._outgoing.read()] if self._outgoing.pending else []
 
     def connection_lost(self) -> None:
-        """This says that the socket is gone."""
+        """Handle the end of the socket."""
         self.inner.connection_lost()
 
 
 def common_name(certificate: Any) -> str | None:
-    """Whom a certificate, as `getpeercert` describes it, names."""
+    """Return the name in a certificate, as `getpeercert` describes it."""
     for part in (certificate or {}).get("subject", ()):
         for key, value in part:
             if key == "commonName":
@@ -162,7 +166,7 @@ def common_name(certificate: Any) -> str | None:
 def server_context(
     certificate: str | Path, key: str | Path | None = None, client_ca: str | Path | None = None
 ) -> ssl.SSLContext:
-    """This makes the server's side from PEM files; with `client_ca` clients have to show a certificate of it."""
+    """Return the server's context from PEM files. With `client_ca`, clients must show a certificate that it signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     if client_ca is not None:
@@ -172,7 +176,7 @@ def server_context(
 
 
 class CertificateFiles(NamedTuple):
-    """PEM files for a client that wants paths; certificate and key are None for one without a certificate."""
+    """PEM files for a client that needs paths. Certificate and key are None for a client without a certificate."""
 
     ca: Path
     certificate: Path | None
@@ -180,10 +184,10 @@ class CertificateFiles(NamedTuple):
 
 
 class Authority:
-    """This is a certificate authority that lives as long as a test: for the broker and for its clients."""
+    """A certificate authority that lives as long as a test, for the broker and for its clients."""
 
     def __init__(self, host: str) -> None:
-        """It vouches for a broker on that host."""
+        """Create an authority that signs for a broker on that host. Raises RuntimeError without trustme."""
         try:
             import trustme
         except ImportError:
@@ -193,11 +197,11 @@ class Authority:
 
     @property
     def ca_pem(self) -> bytes:
-        """What a client has to trust."""
+        """The certificate that a client must trust."""
         return self._ca.cert_pem.bytes()
 
     def server_context(self) -> ssl.SSLContext:
-        """This makes the broker's side: a client may show a certificate of this authority, and need not."""
+        """Return the broker's context. A client may show a certificate of this authority, but need not."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._ca.issue_cert(self._host, "localhost").configure_cert(context)
         self._ca.configure_trust(context)
@@ -205,14 +209,14 @@ class Authority:
         return context
 
     def client_context(self, user: str | None = None) -> ssl.SSLContext:
-        """This makes a client's side that trusts the broker; with `user`, one with a certificate in that name."""
+        """Return a client's context that trusts the broker; with `user`, one with a certificate in that name."""
         context = ssl.create_default_context(cadata=self.ca_pem.decode())
         if user is not None:
             self._certificate_of(user).configure_cert(context)
         return context
 
     def write(self, folder: str | Path, user: str | None = None) -> CertificateFiles:
-        """This writes what a client needs into PEM files in a folder."""
+        """Write what a client needs into PEM files in a folder."""
         place = Path(folder)
         files = CertificateFiles(place / "ca.pem", None, None)
         files.ca.write_bytes(self.ca_pem)
@@ -227,5 +231,5 @@ class Authority:
         return files
 
     def _certificate_of(self, user: str) -> trustme.LeafCert:
-        # Some libraries refuse a certificate that names no host.
+        # Some libraries refuse a certificate without a host name.
         return self._ca.issue_cert("localhost", common_name=user)

@@ -1,9 +1,9 @@
-"""One socket and one conversation: octets from the one to the other, and back.
+"""One socket and one conversation, and the bytes between them.
 
-A transport knows octets, not AMQP. It reads a bounded piece at a time so that no peer starves another, keeps what a
-slow peer has not taken yet, and ends a socket in one of three ways: the peer left, we close after the last octet, we
-reset. It may also end its own side first and read on. All of it runs on the loop's thread under the broker's lock; no
-call blocks and none raises for what a peer does.
+A transport knows bytes, not AMQP. It reads a bounded piece at a time, so that no peer starves another. It keeps what a
+slow peer has not taken yet. It ends a socket in one of three ways: the peer left, leveret closes after the last byte,
+or leveret resets. It may also end its own side first and read on. All of it runs on the loop's thread under the
+broker's lock. No call blocks, and none raises for what a peer does.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from typing import Protocol
 from leveret.server.native import BROKEN, READABLE, WRITABLE, Poller, Socket
 
 READ_BYTES = 65536
-# A peer that does not take what we send is not read either until it does: it asks for more than it looks at.
+# A peer that does not take its output is not read until it does, because it asks for more than it reads.
 OUTBOX_FULL_BYTES = 16 * 1024 * 1024
 OUTBOX_LOW_BYTES = 4 * 1024 * 1024
-# Writes in one turn to one peer, so that one who reads as fast as we write does not hold up the others.
+# Writes in one turn to one peer. A peer that reads as fast as leveret writes must not hold up the others.
 WRITES_PER_FLUSH = 16
-# Pieces of output that one write takes together: what is joined is sent while the processor's cache still has it.
+# Pieces of output that one write joins. They are sent while they are still in the processor's cache.
 PIECES_PER_WRITE = 1024
-# What a barrier reads at most from one peer: more than the system's buffers hold, so it is enough for what had been
-# sent before the barrier and ends although the peer goes on sending.
+# The most that a barrier reads from one peer. This is more than the system's buffers hold, so it covers what was sent
+# before the barrier, and ends even if the peer keeps sending.
 DRAIN_BYTES = 64 * 1024 * 1024
 
-# RabbitMQ resets every socket that it ends (rabbit_net:fast_close). Only here what was sent before is still read then.
+# RabbitMQ resets every socket that it ends (rabbit_net:fast_close). Only on Linux can the peer still read what was sent
+# before.
 _CLOSES_BY_RESET = sys.platform == "linux"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _TCP_QUICKACK: int | None = getattr(_socket, "TCP_QUICKACK", None)
@@ -40,35 +41,35 @@ class Conversation(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """This says that the socket is to be closed behind the last octet."""
+        """Whether to close the socket after the last byte."""
 
     @property
     def is_reset(self) -> bool:
-        """This says that the socket is to be reset."""
+        """Whether to reset the socket."""
 
     @property
     def is_half_closed(self) -> bool:
-        """This says that the peer is to see the end of what we send behind the last octet, and is read on."""
+        """Whether to end this side of the socket after the last byte, and read on."""
 
     @property
     def is_reading_paused(self) -> bool:
-        """This says that nothing is to be read now."""
+        """Whether to stop reading for now."""
 
     def receive_data(self, data: bytes) -> None:
-        """This takes octets that arrived."""
+        """Handle bytes that arrived."""
         ...
 
     def data_to_send(self) -> list[bytes]:
-        """This hands over what is to be sent."""
+        """Return what is to be sent."""
         ...
 
     def connection_lost(self) -> None:
-        """This says that the socket is gone."""
+        """Handle the end of the socket."""
         ...
 
 
 class Transport:
-    """This carries one conversation over one socket."""
+    """One conversation over one socket."""
 
     __slots__ = (
         "_events",
@@ -90,13 +91,13 @@ class Transport:
         self._poller = poller
         self._outbox: deque[bytes | memoryview] = deque()
         self._is_choked = False
-        # The peer once had more to read than the system's buffers hold: they may be full again.
+        # Whether the peer ever had more to read than the system's buffers hold. They may be full again.
         self._has_been_full = False
-        # Our side of the socket has ended: there is nothing more to send.
+        # Whether this side of the socket has ended, so there is nothing more to send.
         self._is_shut = False
         self._events = READABLE
         self.outbox_bytes = 0
-        # What the last read brought, in bytes.
+        # The size of the last read, in bytes.
         self.read_size = 0
         self.conversation = conversation
         self.fd = socket.fileno()
@@ -105,12 +106,12 @@ class Transport:
 
     @property
     def is_reading(self) -> bool:
-        """This says whether we read what this peer sends: not under an alarm, not while it leaves our output lying."""
+        """Whether the peer is read: not under an alarm, nor while it leaves too much output unread."""
         return bool(self._events & READABLE)
 
     # Hot: once per wake-up of a peer.
     def on_ready(self, events: int) -> None:
-        """This reads or writes as the poller says it can."""
+        """Read or write as the poller reports."""
         if events & WRITABLE:
             self.flush()
         if not self.is_open:
@@ -123,7 +124,7 @@ class Transport:
 
     # Hot: once per wake-up of a peer.
     def read(self) -> int:
-        """This hands one bounded piece of what arrived to the conversation and returns its size, 0 for none."""
+        """Pass one bounded piece of input to the conversation. Return its size, 0 if there is none."""
         try:
             data = self._socket.recv(READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -138,9 +139,9 @@ class Transport:
         return self.read_size
 
     def drain(self) -> bool:
-        """This reads all that the peer had sent when the call began, also what waits in its own send buffer.
+        """Read everything the peer had sent when the call began, even what is still in its own send buffer.
 
-        It returns whether there was anything, if only the end.
+        Return whether there was anything, including the end.
         """
         left = DRAIN_BYTES
         while left > 0 and self.is_open:
@@ -159,13 +160,13 @@ class Transport:
             return
         conversation = self.conversation
         if conversation.is_closed or conversation.is_reset:
-            # The last words first.
+            # Send what is left first.
             self.flush()
         elif conversation.is_reading_paused:
             self._watch()
 
     def _acknowledge_now(self) -> None:
-        """A peer without TCP_NODELAY keeps a small write to itself until the one before is acknowledged."""
+        """Acknowledge at once: a peer without TCP_NODELAY holds back a small write until the one before is acknowledged."""
         if _TCP_QUICKACK is not None:
             try:
                 self._socket.setsockopt(_socket.IPPROTO_TCP, _TCP_QUICKACK, 1)
@@ -174,7 +175,7 @@ class Transport:
 
     # Hot: once per turn and peer with output.
     def flush(self) -> None:
-        """This offers the socket all output until it would block, then closes it if the conversation is over."""
+        """Offer the socket all output until it would block, then close it if the conversation is over."""
         if not self.is_open:
             return
         chunks = self.conversation.data_to_send()
@@ -190,7 +191,7 @@ class Transport:
             self._end_or_watch()
 
     def _send_at_once(self, data: bytes) -> None:
-        """Most answers are one small piece: what the socket takes of it need not be kept for later."""
+        """Send a single piece, as most answers are. Nothing is kept of what the socket takes."""
         try:
             sent = self._socket.send(data)
         except (BlockingIOError, InterruptedError):
@@ -224,7 +225,7 @@ class Transport:
                 return
 
     def _next_write(self) -> bytes | memoryview:
-        """What one call of the system is given: what is left of the last, else the next pieces together."""
+        """Return the bytes for one system call: the rest of the last write, else the next pieces joined."""
         outbox = self._outbox
         if len(outbox) == 1 or isinstance(outbox[0], memoryview):
             return outbox.popleft()
@@ -248,7 +249,7 @@ class Transport:
 
     def _shut(self) -> None:
         self._is_shut = True
-        # A peer that has gone is seen when it is read.
+        # If the peer has gone, the next read notices.
         with suppress(OSError):
             self._socket.shutdown(_socket.SHUT_WR)
 
@@ -262,32 +263,32 @@ class Transport:
             self._poller.change(self.fd, events)
 
     def lose(self) -> None:
-        """This ends the socket because the peer is gone, and tells the conversation."""
+        """End the socket because the peer is gone, and notify the conversation."""
         self._end()
         self.conversation.connection_lost()
 
     def close(self) -> None:
-        """This ends the socket behind the last octet, which the peer still gets."""
+        """End the socket after the last byte, which the peer still gets."""
         if _CLOSES_BY_RESET and not self._has_been_full:
             self.reset()
             return
         with suppress(OSError):
             self._socket.shutdown(_socket.SHUT_WR)
-            # A socket closed with octets unread would be reset instead, and the peer lose what we said last.
+            # Closing a socket with unread input would reset it, and the peer would lose what was sent last.
             for _ in range(WRITES_PER_FLUSH):
                 self._socket.recv(READ_BYTES)
         self._end()
         self.conversation.connection_lost()
 
     def reset(self) -> None:
-        """This ends the socket at once: the peer sees a reset."""
+        """End the socket at once. The peer sees a reset."""
         with suppress(OSError):
             self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
         self._end()
         self.conversation.connection_lost()
 
     def abandon(self) -> None:
-        """This forgets the socket in a forked child: it goes on in the parent."""
+        """Forget the socket in a forked child. It stays open in the parent."""
         self.is_open = False
         self._socket.close()
 

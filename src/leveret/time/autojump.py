@@ -1,11 +1,11 @@
-"""Autojump: whenever nobody has anything to do, time leaps to the next deadline.
+"""Autojump: whenever the broker and its clients have nothing to do, time leaps to the next deadline.
 
-A thread of its own watches the broker. It leaps one deadline at a time, and only from stillness: the broker is idle, no
-client has been heard for a moment, and no thread of this process or a client's is at work, that of the test included.
-So a test that waits, in whatever call, lets time leap, and one that goes on to its next line finds time where it was.
+A thread of its own watches the broker. It leaps one deadline at a time, and only if all is still: the broker is idle,
+no client has been active for a moment, and no thread of this process or a client's is at work, including the test's. So
+while a test waits, in any call, time can leap. When the test goes on to its next line, time is where it was.
 
-Ticks that are set again whenever they ran are never leapt to. A loop without end, such as a message that waits, fails
-and waits again for ever, ends it after `limit` leaps with an error that names the loop.
+Autojump never leaps to ticks that set themselves again. An endless loop, such as a message that waits, fails and waits
+again, ends it after `limit` leaps with an error that names the loop.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
 
 _REAL: Final = SystemClock()
-# Until something happens; a broker that has stopped wakes everyone.
+# The longest wait for something to happen. A broker that stops wakes all waiting threads.
 _LONG_S: Final = 3600.0
 
-# How often clients made themselves heard, the test called, and time leapt.
+# How often clients were active, the test called, and time leapt.
 Sign = tuple[int, int, int]
 
 
 class Autojump:
-    """This is what `clock.autojump` returns: it is on until `stop`, or until the end of its `with` block.
+    """What `clock.autojump` returns. It is on until `stop`, or until the end of its `with` block.
 
-    The block leaves the clock as it found it, held or running, and raises EndlessTimeError if that ended it early.
+    The block leaves the clock held or running, as it was before. It raises EndlessTimeError if that ended autojump
+    early.
     """
 
     def __init__(self, engine: Engine, *, limit: int, settle: float, while_held: bool) -> None:
-        """It leaps once `start` was called."""
+        """Create an autojump that leaps once `start` is called."""
         self._engine = engine
         self._limit = limit
         self._settle_us = round(settle * 1_000_000)
@@ -44,11 +45,11 @@ class Autojump:
         self._was_held = engine.clock.is_held
         self._is_on = False
         self._started_at = 0
-        # How often it has leapt.
+        # How often time has leapt.
         self.leap_count = 0
 
     def start(self) -> None:
-        """This holds time and begins to leap."""
+        """Hold time and begin to leap."""
         self._engine.ask(self._hold)
         native.start_new_thread(self._run, ())
 
@@ -59,11 +60,11 @@ class Autojump:
 
     @property
     def is_on(self) -> bool:
-        """This says whether it still leaps."""
+        """Whether it still leaps."""
         return self._is_on and self._engine.loop.is_running and self._engine.clock.is_held
 
     def stop(self) -> None:
-        """This ends it; time stays held."""
+        """Stop leaping. Time stays held."""
         self._is_on = False
         self._engine.loop.wake()
 
@@ -91,7 +92,7 @@ class Autojump:
     def _jump(self) -> None:
         loop, stillness = self._engine.loop, Stillness(self._engine)
         seen: Sign | None = None
-        # Since when nothing but a thread at work speaks against a leap.
+        # Since when only a thread at work has prevented a leap.
         idle_since = 0
         while self.is_on:
             count, sign = loop.ask(self._look)
@@ -104,7 +105,7 @@ class Autojump:
                 loop.ask(lambda: self._leap_unless_changed(sign))  # noqa: B023
 
     def _look(self) -> tuple[int, Sign | None]:
-        """The number of the turn, and the last sign of life if a leap is possible; under the lock."""
+        """Return the number of the turn, and the last sign of life if a leap is possible. Call it under the lock."""
         engine = self._engine
         is_possible = engine.node.timers.next_event_at() is not None and not self._reasons()
         sign = (engine.loop.arrival_count, engine.call_count, self.leap_count)
@@ -114,7 +115,7 @@ class Autojump:
         return why_not_idle_but_for(self._engine, is_holding_fine=self._while_held)
 
     def _await_change(self, count: int) -> None:
-        """This waits until a leap may have become possible; looks that need no barrier do."""
+        """Wait until a leap may have become possible. This needs no barrier."""
         engine = self._engine
         while self.is_on:
             engine.loop.turns.wait_beyond(count, _LONG_S)
@@ -124,7 +125,7 @@ class Autojump:
                 return
 
     def _leap_unless_changed(self, sign: Sign) -> None:
-        """This leaps unless there was another sign of life meanwhile; on the loop's thread, behind the barrier."""
+        """Leap unless there was another sign of life meanwhile. Call it on the loop's thread, behind the barrier."""
         engine = self._engine
         if not self.is_on or self._look()[1] != sign:
             return

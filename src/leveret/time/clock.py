@@ -1,8 +1,9 @@
-"""The hands of a broker's clock, as a test moves it.
+"""The clock of a broker, as a test moves it.
 
-Time is real until held. Moved, it goes from deadline to deadline, each at its own instant; after one that sent
-something to a client it waits in real time until clients have reacted, so that what they do next begins where it would
-have. Only the broker's own deadlines move: heartbeats and the limits of handshakes go by the wall, unless asked for.
+Time is real until it is held. When a test moves it, it goes from deadline to deadline and stops at each. After a
+deadline that sent something to a client, it waits in real time until clients have reacted, so that what they do next
+begins at the right instant. Only the broker's own deadlines move. Heartbeats and the limits of handshakes run on the
+wall clock, unless asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # In real time: how long a step of `advance` waits for clients, and a leap of `autojump` for threads at work.
 SETTLE_S: Final = 1.0
 PATIENCE_S: Final = 3.0
-# Steps of `advance` that sent something, and leaps of `autojump`, before it is said that there is no end to them.
+# The number of steps of `advance` that sent something, and of leaps of `autojump`, that count as endless.
 STEP_LIMIT: Final = 10_000
 LEAP_LIMIT: Final = 1_000
 # The units that `advance` takes, in microseconds.
@@ -35,48 +36,48 @@ _UNITS_US: Final = {
     "hours": 3_600_000_000,
     "days": 86_400_000_000,
 }
-# Steps that sent nothing in one go, before others may look at the broker again.
+# Steps in a row that sent nothing, before other threads may use the broker again.
 _SILENT_STEPS: Final = 1_000
 
 
 class Clock(Hinting):
-    """This is `broker.clock`."""
+    """The type of `broker.clock`."""
 
     _called = "a broker's clock"
 
     def __init__(self, engine: Engine) -> None:
-        """It moves the time of that engine."""
+        """Create the clock of that engine."""
         self._engine = engine
         self._stillness = Stillness(engine)
         self._autojump: Autojump | None = None
 
     @property
     def now(self) -> float:
-        """This is the broker's time in seconds since the epoch."""
+        """The broker's time in seconds since the epoch."""
         return self._engine.clock.now() / 1_000_000
 
     @property
     def is_held(self) -> bool:
-        """This says whether time stands still, but for leaps."""
+        """Whether time stands still except for leaps."""
         return self._engine.clock.is_held
 
     def hold(self) -> None:
-        """This stops time, and autojump, once what is due by now is done."""
+        """Stop time, and autojump, once what is due by now is done."""
         self._end_autojump()
         self._engine.ask(self._engine.clock.hold)
 
     def release(self) -> None:
-        """This lets time run on from where it stands, and ends autojump."""
+        """Let time run on from where it is, and end autojump."""
         self._end_autojump()
         self._engine.ask(self._engine.clock.release)
 
     def autojump(self, *, limit: int = LEAP_LIMIT, settle: float = PATIENCE_S, while_held: bool = False) -> Autojump:
-        """This holds time and lets it leap to the next deadline whenever nobody has anything to do.
+        """Hold time and let it leap to the next deadline whenever the broker and its clients have nothing to do.
 
-        It is on from the call until `stop()` of what is returned, or the end of its `with` block. A thread that is at
-        work, here or in a client's process, delays a leap, at most by `settle` seconds of real time; a message that a
-        client holds prevents it, unless `while_held`. More than `limit` leaps are taken for a loop without end:
-        EndlessTimeError is raised by whatever waits, or at the end of the block.
+        It is on from the call until `stop()` of the returned object, or the end of its `with` block. A thread that is
+        at work, here or in a client's process, delays a leap by at most `settle` seconds of real time. A message that a
+        client holds prevents a leap, unless `while_held` is set. More than `limit` leaps count as an endless loop: the
+        next call that waits, or the end of the block, raises EndlessTimeError.
         """
         self._end_autojump()
         if not self._engine.loop.is_running:
@@ -104,11 +105,11 @@ class Clock(Hinting):
         limit: int = STEP_LIMIT,
         **unknown: Unpack[NoKeywords],
     ) -> None:
-        """This holds time, ends autojump, and moves time on by the sum of what is given, in seconds or as a timedelta.
+        """Hold time, end autojump, and move time on by the sum of what is given, in seconds or as a timedelta.
 
-        First, and after each step that sent something, clients get until they have reacted, at most `settle` seconds of
-        real time. With `heartbeats`, silence counts too: the broker beats, and gives up clients that did not. More than
-        `limit` such steps raise EndlessTimeError. TypeError when nothing is given.
+        First, and after each step that sent something, clients get time to react, at most `settle` seconds of real
+        time. With `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More
+        than `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
         """
         refuse_to_starve_clients()
         if isinstance(seconds, timedelta):
@@ -127,7 +128,7 @@ class Clock(Hinting):
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
         if settle > 0:
-            # What clients are doing now, they do before time moves; what they hold on to is theirs.
+            # Clients finish their current work before time moves. What they hold is up to them.
             self._stillness.wait(list, settle)
         steps = Steps(self._engine, target, heartbeats=heartbeats)
         while not self._engine.ask(steps.take):
@@ -145,19 +146,19 @@ class Clock(Hinting):
 
 
 class Steps:
-    """The way of the clock to a target, one step after the other; for the loop's thread."""
+    """The steps of the clock to a target, one after the other, on the loop's thread."""
 
     def __init__(self, engine: Engine, target: int, *, heartbeats: bool) -> None:
         self._engine = engine
         self._target = target
         self._heartbeats = heartbeats
-        # What clients have got by the last step; None when it sent nothing.
+        # What clients received in the last step; None if it sent nothing.
         self.newcomers: Newcomers | None = None
-        # Steps that sent something.
+        # The number of steps that sent something.
         self.sent_count = 0
 
     def take(self) -> bool:
-        """This moves on to the first deadline that sends something; True when the target is reached without one."""
+        """Move to the first deadline that sends something. Return True if the target is reached without one."""
         self.newcomers = None
         before = Newcomers(self._engine)
         for _ in range(_SILENT_STEPS):

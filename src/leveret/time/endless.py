@@ -23,7 +23,7 @@ _TWICE: Final = 2
 
 
 def loop_text(raw_events: Sequence[RawEvent]) -> str:
-    """What the end of a trace repeats, in the order in which it happens; "" when nothing is repeated."""
+    """Return what the end of a trace repeats, in the order in which it happens; "" if nothing is repeated."""
     steps = [text for raw in raw_events[-_LOOKED_AT:] if (text := _step(Event(raw)))]
     counts = Counter(steps)
     repeated = [text for text in dict.fromkeys(steps) if counts[text] >= _TWICE]
@@ -46,7 +46,7 @@ def _step(event: Event) -> str:
 
 
 def endless(engine: Engine, what: str, span_us: int) -> EndlessTimeError:
-    """The error about a time that leads nowhere; `what` was done over `span_us` of the broker's time."""
+    """Return the error for time that reaches no end; `what` was done over `span_us` of the broker's time."""
     loop = loop_text(engine.recorder.raw())
     again = f"again and again: {loop}" if loop else "the trace does not say what repeats"
     return EndlessTimeError(

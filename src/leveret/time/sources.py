@@ -1,8 +1,8 @@
-"""Clocks: where a broker's `now` comes from, in microseconds since the epoch.
+"""Clocks: the sources of a broker's `now`, in microseconds since the epoch.
 
-The core is handed instants and never asks; the server asks one of these. `SystemClock` is the real one, and stays real
-in a test that froze or moved Python's clocks: a broker whose TTLs stood still because a test wanted a fixed date would
-be a riddle. `HoldableClock` is the one a broker uses: it runs with the real one until a test holds it.
+The core gets instants as arguments and never reads a clock; the server reads one of these. `SystemClock` is the real
+one, and stays real in a test that freezes or moves Python's clocks. Otherwise TTLs would stand still because a test
+wanted a fixed date. A broker uses `HoldableClock`, which runs with the real one until a test holds it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Protocol
 
 
 class ClockSource(Protocol):
-    """This tells an instant; it never goes backwards."""
+    """A clock that never goes backwards."""
 
     def now(self) -> int:
-        """This returns microseconds since the epoch."""
+        """Return microseconds since the epoch."""
         ...
 
 
 class _RealTime:
     """The counters of the standard library, out of reach of freezegun and time-machine.
 
-    freezegun replaces functions it finds in modules (also those it finds under another name, hence not in ours) and
-    time-machine patches what tells the date. So we read `perf_counter_ns`, from a copy of the module made here, and
-    count from the date at import.
+    freezegun replaces functions that it finds in modules, even under another name, and time-machine patches the
+    functions that return the date. So this class makes its own copy of the module, reads `perf_counter_ns` from it, and
+    counts from the date at import.
     """
 
     def __init__(self) -> None:
@@ -39,42 +39,42 @@ class _RealTime:
 
 
 class SystemClock:
-    """This is real time: monotonic, counted from the date when this module was imported."""
+    """Real time: monotonic, counted from the date when this module was imported."""
 
     _real = _RealTime()
 
     def now(self) -> int:
-        """This returns microseconds since the epoch."""
+        """Return microseconds since the epoch."""
         real = self._real
         now_ns: int = real.zero_ns + real.perf_counter_ns()
         return now_ns // 1000
 
 
 class ManualClock:
-    """This stands still until it is moved, and refuses to go backwards."""
+    """A clock that stands still until it is moved, and refuses to go backwards."""
 
     def __init__(self, start: int = 0) -> None:
         self._now = start
 
     def now(self) -> int:
-        """This returns the instant it was last moved to."""
+        """Return the instant it was last moved to."""
         return self._now
 
     def jump(self, to: int) -> None:
-        """This moves to the instant `to`; ValueError when that is in the past."""
+        """Move to the instant `to`. Raises ValueError if that is in the past."""
         if to < self._now:
             raise ValueError(f"a clock does not go backwards: {to} is before {self._now}")
         self._now = to
 
     def advance(self, span_us: int) -> None:
-        """This moves on by `span_us` microseconds; ValueError when that is negative."""
+        """Move on by `span_us` microseconds. Raises ValueError if that is negative."""
         self.jump(self._now + span_us)
 
 
 class HoldableClock:
-    """This runs with `source` until it is held; while held it stands still but for `jump`.
+    """A clock that runs with `source` until it is held, and then stands still except for `jump`.
 
-    Released, it runs on from where it stood, so that it never goes backwards and never leaps by itself.
+    Once released, it runs on from where it was, so it never goes backwards and never leaps by itself.
     """
 
     def __init__(self, source: ClockSource) -> None:
@@ -85,27 +85,27 @@ class HoldableClock:
 
     @property
     def is_held(self) -> bool:
-        """This says whether the clock stands still."""
+        """Whether the clock stands still."""
         return self._held is not None
 
     def now(self) -> int:
-        """This returns microseconds since the epoch."""
+        """Return microseconds since the epoch."""
         held = self._held
         return self._source.now() + self._offset_us if held is None else held.now()
 
     def hold(self) -> None:
-        """This stops the clock where it is; nothing happens when it is held already."""
+        """Stop the clock. Does nothing if it is held already."""
         if self._held is None:
             self._held = ManualClock(self.now())
 
     def release(self) -> None:
-        """This lets the clock run on from where it stands; nothing happens when it runs."""
+        """Let the clock run on from where it is. Does nothing if it runs."""
         if self._held is not None:
             self._offset_us = self._held.now() - self._source.now()
             self._held = None
 
     def skip(self, span_us: int) -> None:
-        """This moves the clock on by `span_us` microseconds and neither holds nor releases it."""
+        """Move the clock on by `span_us` microseconds, without holding or releasing it."""
         if span_us < 0:
             raise ValueError(f"a clock does not go backwards by {-span_us} microseconds")
         if self._held is None:
@@ -114,7 +114,7 @@ class HoldableClock:
             self._held.advance(span_us)
 
     def jump(self, to: int) -> None:
-        """This holds the clock and moves it to the instant `to`; ValueError when that is in the past."""
+        """Hold the clock and move it to the instant `to`. Raises ValueError if that is in the past."""
         self.hold()
         assert self._held is not None
         self._held.jump(to)

@@ -1,12 +1,12 @@
 """Stillness: when clients have reacted to what they were sent, as far as that can be known.
 
-A broker sees octets, not intentions: a worker that acknowledges first and then publishes the next message looks done
-in between. So still is a broker when it is idle, when no thread of this process or of a client's is at work (where the
-system tells, see `server.threads`), and when no client made itself heard for a moment. The moment is a millisecond
-where the threads of every client can be seen, and `UNSEEN_S` where there is one on another machine, or of another user.
+A broker sees bytes, not intentions. A worker that acknowledges first and then publishes the next message looks done in
+between. So a broker counts as still if it is idle, if no thread of this process or of a client's is at work (where the
+system reports it, see `server.threads`), and if no client has been active for a moment. The moment is a millisecond if
+the threads of every client can be seen, and `UNSEEN_S` if a client lives on another machine or belongs to another user.
 
-What nobody can know: that a client which holds no message and waits for something else (a web service, a sleep) is
-going to publish. That is for the test to say.
+One thing cannot be known: whether a client that holds no message and waits for something else, such as a web service or
+a sleep, is going to publish. Such a test must wait for that itself.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SEEN_S: Final = 0.001
 UNSEEN_S: Final = 0.02
-# Threads that only look from time to time whether there is something to do are busy for less than this part of it.
+# Threads that only poll from time to time are busy for less than this part of it.
 _IDLE_SHARE: Final = 0.3
-# A moment that took this many times as long shows nothing: what kept this from looking has kept clients from working.
+# A moment that took this many times as long shows nothing, because what delayed this thread has delayed clients too.
 _LATE: Final = 3
 
 _REAL: Final = SystemClock()
@@ -35,17 +35,17 @@ Reasons = Callable[[], list[str]]
 
 
 class Stillness:
-    """This waits until the clients of one broker have nothing to do."""
+    """A way to wait until the clients of one broker have nothing to do."""
 
     def __init__(self, engine: Engine) -> None:
-        """It watches that engine."""
+        """Watch that engine."""
         self._engine = engine
         self._threads = Threads()
         # The ports of each connection, the client's first, and the processes that have its socket.
         self._processes: dict[tuple[int, int], set[str]] = {}
 
     def wait(self, reasons: Reasons, settle: float) -> list[str]:
-        """This waits until there are no `reasons` and all is still; what is left when `settle` seconds are over."""
+        """Wait until there are no `reasons` and all is still. Return what is left after `settle` seconds."""
         limit = _REAL.now() + round(settle * 1_000_000)
         while True:
             left = self._engine.wait_while(reasons, (limit - _REAL.now()) / 1_000_000)
@@ -58,12 +58,14 @@ class Stillness:
                 return ["clients are at work"]
 
     def arrival_count(self) -> int:
-        """This is how often clients made themselves heard, with what has arrived by now."""
+        """Return how often clients were active, including what has arrived by now."""
         return self._engine.ask(lambda: self._engine.loop.arrival_count)
 
     def is_anybody_at_work(self) -> bool:
-        """This watches for the moment it takes, and for another one where somebody was busy for a part of it: a thread
-        that waits for the interpreter looks as if it had nothing to do.
+        """Watch for a moment, and return whether a thread was at work.
+
+        If a thread was busy for a small part of it, watch for another moment: a thread that waits for the interpreter
+        looks idle.
         """
         moment = SEEN_S if self._are_all_seen() else UNSEEN_S
         share = self._busy_share(moment)
@@ -97,16 +99,16 @@ class Stillness:
 
 
 class Newcomers:
-    """What keeps a broker from being idle since this was made; what was under way before does not count."""
+    """What keeps a broker from being idle, except what was in progress when this was created."""
 
     def __init__(self, engine: Engine) -> None:
-        """To be made on the loop's thread."""
+        """Remember what is in progress now. Call it on the loop's thread."""
         self._engine = engine
         self._held = set(_held(engine))
         self._unread = set(_unread(engine))
 
     def reasons(self) -> list[str]:
-        """What is new and not done; on the loop's thread or under the lock."""
+        """Return what is new and not done. Call it on the loop's thread or under the lock."""
         held_count = sum(key not in self._held for key in _held(self._engine))
         unread_count = sum(key not in self._unread for key in _unread(self._engine))
         reasons = [f"{held_count} deliveries not settled"] if held_count else []
@@ -114,7 +116,7 @@ class Newcomers:
 
 
 def why_not_idle_but_for(engine: Engine, *, is_holding_fine: bool) -> list[str]:
-    """Why the broker is not idle, messages that clients hold left out if that is fine."""
+    """Return why the broker is not idle, without the messages that clients hold if that is fine."""
     reasons = engine.unread_by_peers()
     if is_holding_fine:
         return reasons
