@@ -1,9 +1,7 @@
-"""The command line:
+"""The command line: `python -m leveret serve`, `features` and the commands of the pipeline.
 
-`python -m leveret serve` runs a broker in a process of its own, and `python -m leveret features` prints what it
-supports.
-
-It only reads options. What a command does is in the layer it belongs to.
+`serve` runs a broker in a process of its own. `features` prints what it supports. This module only reads options. What
+a command does is in the layer it belongs to.
 """
 
 from __future__ import annotations
@@ -29,15 +27,16 @@ examples:
   python -m leveret serve
       a RabbitMQ 4.3 for guest on port 5672, on this machine only
   python -m leveret serve --port 0
-      on a free port; the first line printed says which
+      on a free port, which the first line of output names
   python -m leveret serve --rabbitmq 3.13 --user shop:secret --vhost shop
-      as RabbitMQ 3.13, with one more user and one more virtual host, where guest and that user may do everything
+      as RabbitMQ 3.13, with another user and another virtual host, on which both guest and that user have every right
   python -m leveret serve --permit transient_nonexcl_queues
-      with a feature that RabbitMQ 4.3 denies unless it is permitted
+      with a deprecated feature that RabbitMQ 4.3 denies by default
   python -m leveret serve --definitions definitions.json --tls-cert server.pem --tls-key server.key
-      with what an export of a RabbitMQ describes, and with TLS on port 5671
+      with the definitions exported from a RabbitMQ, and with TLS on port 5671
 
-The first line printed is the URL of the broker; it can be connected to from then on. Ctrl-C or SIGTERM ends it.
+The first line of output is the broker's URL. Clients can connect as soon as it appears. Ctrl-C or SIGTERM stops the
+broker.
 """
 
 
@@ -48,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
         # The number of the error does not help, but the name of a file does.
-        said = error.strerror if isinstance(error, OSError) and error.filename is None else None
-        print(f"leveret: {said or error}", file=sys.stderr)
+        reason = error.strerror if isinstance(error, OSError) and error.filename is None else None
+        print(f"leveret: {reason or error}", file=sys.stderr)
         return 2
 
 
@@ -81,37 +80,37 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME:PASSWORD",
-        help="add a user with every right; may be repeated (guest:guest is there)",
+        help="add a user with every right; may be repeated (guest:guest always exists)",
     )
     serve.add_argument(
         "--vhost",
         action="append",
         default=[],
         metavar="NAME",
-        help='add a virtual host; may be repeated ("/" is there)',
+        help='add a virtual host; may be repeated ("/" always exists)',
     )
-    serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before anybody connects")
+    serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before clients connect")
     serve.add_argument(
         "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
     )
     _add_tls(serve)
-    serve.add_argument("--trace-dir", metavar="DIR", help="record everything that happens in this directory")
-    serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only what they hash to")
+    serve.add_argument("--trace-dir", metavar="DIR", help="write a trace of everything that happens to this directory")
+    serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only their hashes")
     serve.add_argument(
         "--trace-redact",
         action="append",
         default=[],
         metavar="NAME",
-        help="a header whose value is not written, beside those that are secret by name; may be repeated",
+        help="a header whose value is not written, in addition to those with secret-looking names; may be repeated",
     )
     serve.add_argument("--seed", type=int, default=0, help="seed of generated names (default: 0)")
     serve.set_defaults(run=_serve)
     features = commands.add_parser(
         "features",
-        help="print what leveret has of RabbitMQ, and how that is proven",
+        help="print which features of RabbitMQ leveret has, and the proof",
         description="Print each feature of RabbitMQ, the versions leveret was proven on, and the proof.",
     )
-    features.add_argument("--version", metavar="VERSION", help="of one version, as in 4.0 (default: all)")
+    features.add_argument("--version", metavar="VERSION", help="print only this version, such as 4.0 (default: all)")
     features.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
     features.set_defaults(run=_print_features)
     add_pipeline_to(commands)
@@ -119,11 +118,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_tls(serve: argparse.ArgumentParser) -> None:
-    tls = serve.add_argument_group("TLS", "A second port for amqps://, whose URL is the second line printed.")
+    tls = serve.add_argument_group("TLS", "A second port for amqps://. Its URL is the second line of output.")
     tls.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate (PEM); opens the second port")
-    tls.add_argument("--tls-key", metavar="FILE", help="its key, where the certificate's file does not hold it")
-    tls.add_argument("--tls-ca", metavar="FILE", help="demand certificates of this authority from clients")
-    tls.add_argument("--tls-port", type=int, default=5671, help="0 takes a free one (default: 5671)")
+    tls.add_argument("--tls-key", metavar="FILE", help="its key, if the certificate's file does not hold it")
+    tls.add_argument("--tls-ca", metavar="FILE", help="require clients to show a certificate of this authority")
+    tls.add_argument("--tls-port", type=int, default=5671, help="port for TLS; 0 takes a free one (default: 5671)")
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -219,5 +218,5 @@ def _end_of_signals() -> native.Gate:
 def _name_and_password(user: str) -> tuple[str, str]:
     name, colon, password = user.partition(":")
     if not (name and colon and password):
-        raise ValueError(f"--user {user!r} is not NAME:PASSWORD")
+        raise ValueError(f"--user {user!r} is not of the form NAME:PASSWORD")
     return name, password

@@ -105,17 +105,29 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
 @pytest.mark.parametrize(
     ("definitions", "text"),
     [
-        ({"users": [{"name": "shop", "tags": 5}]}, "user 'shop': 'tags' is 5, not a list of texts"),
+        ({"users": [{"name": "shop", "tags": 5}]}, "user 'shop': 'tags' must be a list of strings, not 5"),
         ({"users": [{"tags": []}]}, "number 1 of 'users': 'name' is missing"),
         (
             {"users": [{"name": "shop", "password_hash": "abcd", "hashing_algorithm": "sha256"}]},
             "user 'shop': 'hashing_algorithm' is 'sha256'",
         ),
-        ({"vhosts": [{"name": "stage", "limits": {"max-queue": 1}}]}, "vhost 'stage': 'limits' has the limit"),
-        ({"permissions": [{"user": "shop", "vhost": "/"}]}, "permission of 'shop' '/': 'user' is 'shop'"),
-        ({"queues": [{"name": "orders", "vhost": "stage"}]}, "queue 'orders': 'vhost' is 'stage'"),
+        (
+            {"vhosts": [{"name": "stage", "limits": {"max-queue": 1}}]},
+            "vhost 'stage': 'limits' has the unknown limit 'max-queue'",
+        ),
+        (
+            {"permissions": [{"user": "shop", "vhost": "/"}]},
+            "permission of 'shop' '/': 'user' names the unknown user 'shop'",
+        ),
+        (
+            {"queues": [{"name": "orders", "vhost": "stage"}]},
+            "queue 'orders': 'vhost' names the unknown virtual host 'stage'",
+        ),
         ({"queues": [{"name": "orders", "vhost": "/", "type": "qorum"}]}, "'type' is 'qorum'; did you mean 'quorum'"),
-        ({"queues": [{"name": "orders", "vhost": "/", "durable": "yes"}]}, "'durable' is 'yes', neither true nor"),
+        (
+            {"queues": [{"name": "orders", "vhost": "/", "durable": "yes"}]},
+            "'durable' must be true or false, not 'yes'",
+        ),
         (
             {"queues": [{"name": "orders", "vhost": "/", "arguments": {"x-max-length": -1}}]},
             "queue 'orders': PRECONDITION_FAILED - invalid arg 'x-max-length'",
@@ -123,17 +135,17 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
         ({"exchanges": [{"name": "orders", "vhost": "/", "type": "topik"}]}, "exchange 'orders': "),
         (
             {"bindings": [{"source": "amq.topik", "destination": "q", "vhost": "/", "routing_key": ""}]},
-            "'source' names an exchange that is not there; did you mean 'amq.topic'",
+            "'source' names the unknown exchange 'amq.topik'; did you mean 'amq.topic'",
         ),
         (
             {"policies": [{"name": "p", "vhost": "/", "pattern": ".*", "definition": {"max": 1}}]},
             "policy 'p': Validation failed",
         ),
         ({"parameters": [{"component": "shovel", "name": "s", "vhost": "/"}]}, "'component' is 'shovel'"),
-        ({"queues": {}}, "'queues' is no list"),
+        ({"queues": {}}, "'queues' must be a list, not {}"),
     ],
 )
-def test_a_mistake_is_said_with_object_and_key(broker: Broker, definitions: dict, text: str) -> None:
+def test_the_error_about_a_mistake_names_object_and_key(broker: Broker, definitions: dict, text: str) -> None:
     with pytest.raises(BrokerError) as refused:
         broker.admin.import_definitions(definitions)
 

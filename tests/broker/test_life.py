@@ -376,11 +376,15 @@ def _published(broker: Broker) -> MessageView:
         (
             lambda broker: Broker(port=99999),
             ValueError,
-            "port=99999 is not a port: a number from 0 (a free one) to 65535",
+            "port=99999 is not a port; expected a number from 0 (a free one) to 65535",
         ),
         (lambda broker: Broker(tls_port="x"), ValueError, "tls_port='x' is not a port"),
-        (lambda broker: Broker(seed="x"), ValueError, "seed='x' is no whole number"),
-        (lambda broker: Broker(users=["bob"]), ValueError, "users=['bob'] are no users; give their passwords by name"),
+        (lambda broker: Broker(seed="x"), ValueError, "seed='x' is not an integer"),
+        (
+            lambda broker: Broker(users=["bob"]),
+            ValueError,
+            "users=['bob'] must be a mapping of name to password",
+        ),
         (lambda broker: Broker(rabbitmq=4.0), ValueError, "rabbitmq=4.0 is a number; write the version as a string"),
     ],
 )

@@ -19,7 +19,8 @@ STANDARD_FOR_SOME = (
 )
 # Of leveret, what only some tests ask for, or only when something went wrong.
 OWN_FOR_SOME = (
-    *("admin.definitions", "engine.harness", "exploration", "faults", "scripted.consumer"),
+    *("admin.definitions_export", "admin.definitions_import"),
+    *("engine.harness", "exploration", "faults", "scripted.consumer"),
     *("engine.broker_options", "engine.elsewhere", "engine.version", "observe.keywords", "time.aio"),
     *("time.autojump", "time.clock", "time.stillness", "server.tls", "trace.writer"),
     *("core.model.event_exchange", "core.model.firehose", "core.model.passwords", "core.model.policy_keys"),

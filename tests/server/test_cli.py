@@ -65,8 +65,8 @@ def test_it_behaves_as_the_version_asked_for() -> None:
     ("options", "said"),
     [
         (("--rabbitmq", "2.8"), "unknown RabbitMQ version '2.8'; expected one of 4.3, 4.2, 4.0, 3.13, 3.10"),
-        (("--user", "shop"), "--user 'shop' is not NAME:PASSWORD"),
-        (("--port", "123456"), "--port=123456 is not a port: a number from 0 (a free one) to 65535"),
+        (("--user", "shop"), "--user 'shop' is not of the form NAME:PASSWORD"),
+        (("--port", "123456"), "--port=123456 is not a port; expected a number from 0 (a free one) to 65535"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(options: tuple[str, ...], said: str) -> None:

@@ -167,8 +167,8 @@ def test_time_moves_on_by_a_timedelta(leveret: Broker) -> None:
     assert leveret.clock.now == pytest.approx(before + 60.5, abs=1e-3)
 
 
-def test_to_advance_without_a_word_of_how_far_is_refused(leveret: Broker) -> None:
-    with pytest.raises(TypeError, match=r"advance\(\) needs to know how far: advance\(30\), or by ms=, minutes="):
+def test_advance_without_a_span_is_refused(leveret: Broker) -> None:
+    with pytest.raises(TypeError, match=r"advance\(\) needs a span: pass seconds, as in advance\(30\), ms=, minutes="):
         leveret.clock.advance()
 
     leveret.clock.advance(0)

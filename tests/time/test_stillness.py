@@ -30,7 +30,7 @@ def looks_while_somebody_computes(broker: Broker) -> list[bool]:
     worker.start()
     end = time.perf_counter() + 0.2
     while time.perf_counter() < end:
-        looks.append(stillness.is_anybody_at_work())
+        looks.append(stillness.are_clients_at_work())
     worker.join()
     return looks
 
@@ -41,10 +41,10 @@ def a_busy_broker() -> Iterator[None]:
     is_ended = threading.Event()
 
     def run() -> None:
-        threads.this_is_ours()
+        threads.register_thread()
         while not is_ended.is_set():
             pass
-        threads.this_ends()
+        threads.unregister_thread()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -77,7 +77,7 @@ def test_threads_that_wait_are_not_at_work(leveret: Broker) -> None:
         thread.start()
     stillness = Stillness(leveret._engine)
 
-    is_still = any(not stillness.is_anybody_at_work() for _ in range(100))
+    is_still = any(not stillness.are_clients_at_work() for _ in range(100))
 
     gate.set()
     for thread in waiting:

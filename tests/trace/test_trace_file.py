@@ -202,7 +202,7 @@ def test_a_file_as_trace_dir_is_refused(tmp_path):
 def test_a_directory_that_cannot_be_made_is_said_at_the_start(tmp_path):
     tmp_path.joinpath("file").write_text("")
 
-    with pytest.raises(ValueError, match="no file can be written there: Not a directory"):
+    with pytest.raises(ValueError, match="cannot write a file there: Not a directory"):
         Broker(trace_dir=tmp_path / "file" / "traces").start()
 
 

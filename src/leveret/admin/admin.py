@@ -1,8 +1,8 @@
-"""The operator: what rabbitmqctl does to a broker that runs, under its names.
+"""The operator: what rabbitmqctl does to a running broker, under the names of its commands.
 
-Policies, tracing, alarms, maintenance, definitions, and closing the connections of others. Clients see what RabbitMQ's
-clients would see; an operator's own mistake is raised here. Who is connected is looked up behind the barrier, so that
-a client that has just opened is not missed.
+Policies, tracing, alarms, maintenance, definitions, and closing the connections of clients. Clients see what RabbitMQ's
+clients would see. An operator's own mistake raises BrokerError at the call. Connections are looked up behind the
+barrier, so a client that has just connected is found.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
-from leveret.admin.access import AccessAdmin, find_user, refuse_unknown
+from leveret.admin.vhosts_and_users import VhostsAndUsers, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
@@ -28,8 +28,8 @@ _MAINTENANCE: Final = "Node was put into maintenance mode"
 _RESOURCES: Final = get_args(Alarm)
 
 
-class Admin(AccessAdmin, Hinting):
-    """What an operator does to a running broker: `broker.admin`."""
+class Admin(VhostsAndUsers, Hinting):
+    """The type of `broker.admin`: what an operator does to a running broker."""
 
     _called = "broker.admin"
 
@@ -43,14 +43,14 @@ class Admin(AccessAdmin, Hinting):
         priority: int = 0,
         apply_to: str = "all",
     ) -> None:
-        """Set a policy; BrokerError, with RabbitMQ's text, for one it would refuse."""
+        """Set a policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
         self._change_policies(vhost, lambda policies: policies.set(policy))
         with self._acting() as node:
             node.announce("policy.set", name=name, vhost=vhost, **_described(policy))
 
     def clear_policy(self, name: str, *, vhost: str = "/") -> None:
-        """Remove a policy; a missing one is fine."""
+        """Remove a policy. A missing one is no error."""
         self._change_policies(vhost, lambda policies: policies.clear(name) if name in policies.user_policies else None)
         with self._acting() as node:
             node.announce("policy.cleared", name=name, vhost=vhost)
@@ -65,16 +65,16 @@ class Admin(AccessAdmin, Hinting):
         priority: int = 0,
         apply_to: str = "all",
     ) -> None:
-        """Set an operator policy; BrokerError, with RabbitMQ's text, for one it would refuse."""
+        """Set an operator policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
         self._change_policies(vhost, lambda policies: policies.set_operator(policy))
         with self._acting() as node:
-            told = _described(policy)
-            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=told)
-            node.announce("policy.set", name=name, vhost=vhost, **told)
+            described = _described(policy)
+            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=described)
+            node.announce("policy.set", name=name, vhost=vhost, **described)
 
     def clear_operator_policy(self, name: str, *, vhost: str = "/") -> None:
-        """Remove an operator policy; a missing one is fine."""
+        """Remove an operator policy. A missing one is no error."""
         self._change_policies(
             vhost, lambda policies: policies.clear_operator(name) if name in policies.operator_policies else None
         )
@@ -97,34 +97,37 @@ class Admin(AccessAdmin, Hinting):
             find_vhost(node, vhost).trace_on()
 
     def trace_off(self, vhost: str = "/") -> None:
-        """Stop copying."""
+        """Stop copying what is published and delivered."""
         with self._acting() as node:
             find_vhost(node, vhost).trace_off()
 
     def set_alarm(self, resource: Alarm) -> None:
-        """Raise the alarm of "memory" or "disk": who publishes is blocked until the last alarm is cleared."""
+        """Set the alarm of "memory" or "disk". Connections that publish are blocked until the last alarm is cleared."""
         refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:
             node.set_alarm(resource)
 
     def clear_alarm(self, resource: Alarm) -> None:
-        """Clear that alarm; one that is not raised is fine."""
+        """Clear the alarm of "memory" or "disk". One that is not set is no error."""
         refuse_unknown("alarm", resource, _RESOURCES)
         with self._acting() as node:
             node.clear_alarm(resource)
 
     def drain(self) -> None:
-        """Put the broker into maintenance mode: connections are closed, and nobody new is let in until `revive`."""
+        """Put the broker into maintenance mode: close all connections, and accept none until `revive`."""
         self._engine.close_ports()
         with self._acting() as node:
             _close(list(node.connections.values()), _MAINTENANCE)
 
     def revive(self) -> None:
-        """End maintenance mode: the same ports are open again."""
+        """End maintenance mode: open the same ports again."""
         self._engine.reopen_ports()
 
     def close_connection(self, connection: int | str, reason: str = _CLOSED) -> None:
-        """Close a connection by its number, or those of a client by the name it gave; BrokerError for none such."""
+        """Close a connection by its number, or a client's connections by their name.
+
+        Raises BrokerError if there is none.
+        """
         with self._acting() as node:
             connections = [it for it in node.connections.values() if connection in _names_of(it)]
             if not connections:
@@ -134,37 +137,37 @@ class Admin(AccessAdmin, Hinting):
             _close(connections, reason)
 
     def close_all_connections(self, reason: str = _CLOSED, *, vhost: str | None = None) -> int:
-        """Close the connections to a virtual host, or all there are, and return how many."""
+        """Close the connections to a virtual host, or all of them, and return how many."""
         with self._acting() as node:
             if vhost is not None:
                 find_vhost(node, vhost)
             return _close(node.connections_of(vhost_name=vhost), reason)
 
     def close_all_user_connections(self, user: str, reason: str = _CLOSED) -> int:
-        """Close the connections of a user and return how many."""
+        """Close the connections of a user, and return how many."""
         with self._acting() as node:
             find_user(node, user)
             return _close(node.connections_of(user=user), reason)
 
     def import_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
-        """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` makes of it.
+        """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` returns.
 
-        Queues, exchanges and bindings that are there stay as they are; users, permissions, limits and policies take the
-        new values. The definitions of one virtual host go to `vhost`. BrokerError names the object and the key that
-        cannot be had; what stands before it has been added then.
+        Existing queues, exchanges and bindings stay as they are. Users, permissions, limits and policies take the new
+        values. Definitions of a single virtual host go to `vhost`. Raises BrokerError with the object and key of a
+        mistake; what comes before it has been added.
         """
-        from leveret.admin import definitions as files
+        from leveret.admin import definitions_import
 
-        described = files.read(definitions)
+        described = definitions_import.read(definitions)
         with self._acting() as node:
             if vhost is not None:
                 find_vhost(node, vhost)
-            files.load(node, described, vhost)
+            definitions_import.load(node, described, vhost)
 
     def export_definitions(self, path: str | Path | None = None) -> dict[str, object]:
-        """All of the broker that definitions.json can describe: as a mapping, and written to `path` when given."""
-        from leveret.admin.definition_export import export
-        from leveret.admin.definitions import write
+        """Return what definitions.json can describe of the broker, as a mapping, and write it to `path` if given."""
+        from leveret.admin.definitions_export import export
+        from leveret.admin.definitions_import import write
 
         with self._engine.looking() as node:
             described = export(node)

@@ -48,7 +48,7 @@ _REAL: Final = SystemClock()
 # How long a wait that has timed out goes on before it checks again for a debugger.
 _DEBUGGED_US: Final = 500_000
 
-_OF_GIVEN_BACK: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
+_SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
 
 class Engine:
@@ -191,7 +191,7 @@ class Engine:
 
         Raises OSError if a port cannot be opened, and ValueError if no trace file can be written in the given folder.
         """
-        self.refuse_strangers()
+        self.refuse_forked_child()
         self._open_trace()
         self._open([(host, port) for port in ports], self.loop.start)
         return self._addresses
@@ -203,9 +203,7 @@ class Engine:
         try:
             writer.open()
         except OSError as error:
-            raise ValueError(
-                f"trace_dir={writer.directory!r}: no file can be written there: {error.strerror}"
-            ) from None
+            raise ValueError(f"trace_dir={writer.directory!r}: cannot write a file there: {error.strerror}") from None
 
     def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
         listeners: list[Listener] = []
@@ -234,8 +232,8 @@ class Engine:
     def stop(self) -> None:
         """Close the port and every connection. The state can still be inspected."""
         # A client's exception on a thread left behind may surface in another test than its own.
-        whose = "" if self.owner is None else f": the end of {self.owner}"
-        self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + whose))
+        suffix = "" if self.owner is None else f": the end of {self.owner}"
+        self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + suffix))
         if self.recorder.writer is not None and not self.loop.is_abandoned:
             with self.lock:
                 self.recorder.writer.close()
@@ -249,7 +247,7 @@ class Engine:
         hooks = self.node.hooks
         tap = hooks.tap
         if tap is not None:
-            hooks.tap = lambda event: None if event[0] in _OF_GIVEN_BACK else tap(event)
+            hooks.tap = lambda event: None if event[0] in _SHUTDOWN_REQUEUE_EVENTS else tap(event)
         try:
             for connection in list(self.node.connections.values()):
                 connection.shut_down(ConnectionForced(text))
@@ -281,7 +279,7 @@ class Engine:
         self.node.restart()
         self.loop.reset_all()
 
-    def refuse_strangers(self) -> None:
+    def refuse_forked_child(self) -> None:
         """Raise BrokerError in a forked child: connections, thread and lock belong to the parent."""
         if self.loop.is_abandoned:
             raise BrokerError(
@@ -292,7 +290,7 @@ class Engine:
     @contextmanager
     def acting(self) -> Iterator[Node]:
         """Change something. The node's refusals are raised as RefusedError, and output is sent."""
-        self.refuse_strangers()
+        self.refuse_forked_child()
         self.call_count += 1
         with self.lock:
             node = self.node
@@ -325,7 +323,7 @@ class Engine:
 
     def ask(self, action: Callable[[], T]) -> T:
         """Run `action` behind the barrier on the loop's thread, and return its result."""
-        self.refuse_strangers()
+        self.refuse_forked_child()
         self.call_count += 1
         return self.loop.ask(action)
 
@@ -399,7 +397,7 @@ class Engine:
     def unread_by_peers(self) -> list[str]:
         """Return the peers that do not take what is sent to them, a sentence each."""
         return [
-            f"{transport.outbox_bytes} octets not read by {getattr(transport.conversation, 'client_name', 'a peer')}"
+            f"{transport.outbox_bytes} bytes not read by {getattr(transport.conversation, 'client_name', 'a peer')}"
             for transport in self.loop.transports
             if transport.outbox_bytes
         ]

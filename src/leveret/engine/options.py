@@ -14,19 +14,19 @@ _PORT_MAX: Final = 65535
 def checked_port(name: str, port: object) -> int:
     """Return a port to listen on, 0 for a free one. Raises ValueError for anything else."""
     if not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
-        raise ValueError(f"{name}={port!r} is not a port: a number from 0 (a free one) to {_PORT_MAX}")
+        raise ValueError(f"{name}={port!r} is not a port; expected a number from 0 (a free one) to {_PORT_MAX}")
     return port
 
 
 def checked_seed(seed: object) -> int:
     """Return the seed of chance. Raises ValueError unless it is an integer."""
     if not isinstance(seed, int):
-        raise ValueError(f"seed={seed!r} is no whole number")
+        raise ValueError(f"seed={seed!r} is not an integer")
     return seed
 
 
 def checked_users(users: object) -> Mapping[str, str]:
     """Return passwords by user name. Raises ValueError for anything else."""
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
-        raise ValueError(f"users={users!r} are no users; give their passwords by name, as in users={{'bob': 'secret'}}")
+        raise ValueError(f"users={users!r} must be a mapping of name to password, as in users={{'bob': 'secret'}}")
     return users

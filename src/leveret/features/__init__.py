@@ -1,9 +1,9 @@
-"""The table of features: what RabbitMQ does over AMQP 0-9-1, and how sure it is that leveret does the same.
+"""The table of features: what RabbitMQ does over AMQP 0-9-1, and the proof that leveret does the same.
 
-A row stands in `table.toml` with its proofs, most of them under the behaviours that the feature consists of. What the
-scenarios among them prove is counted in `scenarios.json`, from the transcripts recorded of real servers: a row is
-proven on a version exactly when such a scenario has a transcript of it, for leveret's tests hold it to every
-transcript. Where there is none, the row follows documents or a test alone.
+`table.toml` holds the rows with their proofs, most of them under the behaviours that a feature consists of.
+`scenarios.json` counts the scenarios among the proofs that have transcripts, which were recorded from real servers. A
+row is proven on a version if at least one of its scenarios has a transcript of that version, because leveret's tests
+compare it with every transcript. Otherwise the row follows documents or a test alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from leveret.core.compat import VERSIONS as KNOWN_VERSIONS
 from leveret.core.compat import Compat
 
 VERSIONS: Final = tuple(KNOWN_VERSIONS)
-# Of these there are transcripts.
+# The versions with transcripts.
 RECORDED: Final = ("4.3", "4.0", "3.10")
-# What holds for a row on one version, beside the number of scenarios that prove it.
+# The state of a row on one version, in addition to the number of scenarios that prove it.
 DOCUMENTED: Final = "documented"
 ABSENT: Final = "absent"
 NOT_THERE: Final = "not there"
@@ -30,12 +30,12 @@ PROVEN: Final = "proven"
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """A rule that RabbitMQ follows, as part of a feature; the name begins with the section of the rule."""
+    """A rule that RabbitMQ follows, as part of a feature. The name begins with the section of the rule."""
 
     name: str
     # Scenarios, with `*` for any text.
     proof: tuple[str, ...] = ()
-    # Why there is no scenario.
+    # Why no scenario proves it.
     reason: str = ""
 
 
@@ -45,24 +45,24 @@ class Row:
 
     area: str
     name: str
-    # Scenarios, with `*` for any text, and tests by their path; those of the behaviours are among them.
+    # Scenarios, with `*` for any text, and tests by their path. They include those of the behaviours.
     proof: tuple[str, ...]
     behaviours: tuple[Behaviour, ...] = ()
-    # The versions of RabbitMQ that do not have it.
+    # The versions of RabbitMQ that lack it.
     absent: tuple[str, ...] = ()
-    # Where leveret is not as the server.
+    # How leveret differs from the server.
     differs: str = ""
-    # What happens instead, where leveret does not have it.
+    # What happens instead, if leveret lacks it.
     instead: str = ""
     # How many scenarios prove it, by version.
     scenario_counts: tuple[tuple[str, int], ...] = ()
 
     def count(self, version: str) -> int:
-        """How many scenarios prove it on a version."""
+        """Return how many scenarios prove it on a version."""
         return dict(self.scenario_counts).get(version, 0)
 
     def state(self, version: str) -> str:
-        """What holds on a version: ABSENT, NOT_THERE, PROVEN or DOCUMENTED."""
+        """Return the state on a version: ABSENT, NOT_THERE, PROVEN or DOCUMENTED."""
         if version in self.absent:
             return ABSENT
         if self.instead:
@@ -71,7 +71,7 @@ class Row:
 
     @property
     def remark(self) -> str:
-        """What has to be known beside the proof, empty where all is as on the server."""
+        """What to know in addition to the proof. Empty if all is as on the server."""
         return self.instead or self.differs
 
 
@@ -84,7 +84,7 @@ class Recorded:
 
 
 def rows() -> tuple[Row, ...]:
-    """All rows, by area, in the order of the table."""
+    """Return all rows, by area, in the order of the table."""
     table = tomllib.loads(_text("table.toml"))
     counts = cast(dict[str, dict[str, dict[str, int]]], _counted()["rows"])
     return tuple(
@@ -95,7 +95,7 @@ def rows() -> tuple[Row, ...]:
 
 
 def recorded() -> tuple[Recorded, ...]:
-    """How many scenarios there are of each area and version."""
+    """Return how many scenarios each area and version has."""
     counted = cast(dict[str, dict[str, int]], _counted()["areas"])
     return tuple(Recorded(area, tuple(counts.items())) for area, counts in counted.items())
 

@@ -98,9 +98,9 @@ class Loop:
         self.dirty: list[Conversation] = []
         # Whether this turn sent anything, and whether it left any input for the next.
         self._has_sent = False
-        self._has_left = False
+        self._has_unread = False
         # A poller that sees only wake-ups.
-        self._bell: native.Poller | None = None
+        self._wake_poller: native.Poller | None = None
         self._requests: deque[Request[object]] = deque()
         self._listeners: dict[int, Listener] = {}
         # Called at the end of a turn with the seconds to sleep. Returns the seconds the loop may sleep.
@@ -126,14 +126,14 @@ class Loop:
         assert not self.is_running
         try:
             self._poller = self._new_poller()
-            self._alarm, self._wake_end = native.socket_pair()
+            self._wake_read_end, self._wake_write_end = native.socket_pair()
         except OSError:
             # The process has no descriptors left, so nothing was started.
             for listener in listeners:
                 listener.close()
             raise
-        self._alarm_fd = self._alarm.fileno()
-        self._poller.watch(self._alarm_fd, native.READABLE)
+        self._wake_read_fd = self._wake_read_end.fileno()
+        self._poller.watch(self._wake_read_fd, native.READABLE)
         self.listen(*listeners)
         self._is_stopping = self._is_ended = self._is_woken = False
         self.process = os.getpid()
@@ -181,7 +181,7 @@ class Loop:
         self._is_woken = True
         # An error means that the loop has just ended.
         with suppress(OSError):
-            self._wake_end.send(b"\0")
+            self._wake_write_end.send(b"\0")
 
     def ask(self, action: Callable[[], T]) -> T:
         """Run `action` on the loop's thread behind a barrier, and return or raise what it does.
@@ -224,30 +224,30 @@ class Loop:
     def _serve(self) -> None:
         lock, wait, turns = self._lock, self._poller.wait, self.turns
         events: list[tuple[int, int]] = []
-        turns_of_stream = 0
+        stream_turns = 0
         while not self._is_stopping:
             with lock:
                 arrival_count = self.arrival_count
-                self._has_sent = self._has_left = False
+                self._has_sent = self._has_unread = False
                 timeout = self._turn(events)
                 if self.after_turn is not None:
                     timeout = self._guarded_after(self.after_turn, timeout)
-                has_only_taken = self.arrival_count != arrival_count and not (self._has_sent or self._has_left)
+                has_only_read = self.arrival_count != arrival_count and not (self._has_sent or self._has_unread)
             turns.complete()
-            turns_of_stream = turns_of_stream + 1 if has_only_taken else 0
-            if turns_of_stream >= STREAM_TURNS and (timeout is None or timeout > STREAM_PAUSE_S):
+            stream_turns = stream_turns + 1 if has_only_read else 0
+            if stream_turns >= STREAM_TURNS and (timeout is None or timeout > STREAM_PAUSE_S):
                 self._pause()
             events = wait(timeout)
 
     def _pause(self) -> None:
         """Pause to let more input arrive, until another thread wakes the loop."""
-        if self._bell is None:
+        if self._wake_poller is None:
             # If the process has no descriptors left, do not pause.
             with suppress(OSError):
-                self._bell = self._new_poller()
-                self._bell.watch(self._alarm_fd, native.READABLE)
-        if self._bell is not None:
-            self._bell.wait(STREAM_PAUSE_S)
+                self._wake_poller = self._new_poller()
+                self._wake_poller.watch(self._wake_read_fd, native.READABLE)
+        if self._wake_poller is not None:
+            self._wake_poller.wait(STREAM_PAUSE_S)
 
     # Hot: once per wake-up.
     def _turn(self, events: list[tuple[int, int]]) -> float | None:
@@ -265,9 +265,9 @@ class Loop:
                 if not transport.is_open:
                     self._forget(transport)
                 elif transport.read_size == READ_BYTES:
-                    self._has_left = True
-            elif fd == self._alarm_fd:
-                self._hear()
+                    self._has_unread = True
+            elif fd == self._wake_read_fd:
+                self._clear_wake()
             elif fd in self._listeners:
                 self._accept(self._listeners[fd], wall_now)
         if self._requests:
@@ -327,10 +327,10 @@ class Loop:
             del self._transports[transport.fd]
         self._by_conversation.pop(transport.conversation, None)
 
-    def _hear(self) -> None:
+    def _clear_wake(self) -> None:
         # Clear the flag before looking for work, so that a later wake-up leads to another turn.
         with suppress(OSError):
-            self._alarm.recv(64)
+            self._wake_read_end.recv(64)
         self._is_woken = False
 
     def _accept(self, listener: Listener, wall_now: int) -> None:
@@ -387,7 +387,7 @@ class Loop:
     def _seconds_to_deadline(self, wall_now: int) -> float | None:
         """Return the time until the nearest deadline, or None if there is none.
 
-        Deadlines in real time are whole seconds apart, so the beginning of the turn serves as now.
+        Deadlines in real time are seconds away, so the beginning of the turn is precise enough as now.
         """
         nearest_us: float = inf
         liveness_deadline = self.host.next_liveness_deadline()
@@ -422,12 +422,12 @@ class Loop:
 
     def _close_own(self) -> None:
         """Close the sockets and pollers that belong to no peer."""
-        self._alarm.close()
-        self._wake_end.close()
+        self._wake_read_end.close()
+        self._wake_write_end.close()
         self._poller.close()
-        if self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        if self._wake_poller is not None:
+            self._wake_poller.close()
+            self._wake_poller = None
 
     def _finish_requests(self) -> None:
         for request in self._take_requests():
@@ -458,12 +458,12 @@ class Loop:
         self._close_own()
 
 
-def _run(box: list[Loop], finished: native.Gate) -> None:
-    threads.this_is_ours()
+def _run(loops: list[Loop], finished: native.Gate) -> None:
+    threads.register_thread()
     try:
-        box.pop().run()
+        loops.pop().run()
     finally:
-        threads.this_ends()
+        threads.unregister_thread()
         finished.release()
 
 

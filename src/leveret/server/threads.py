@@ -27,13 +27,13 @@ _REAL = SystemClock()
 _ours: set[str] = set()
 
 
-def this_is_ours() -> None:
+def register_thread() -> None:
     """Register the calling thread as one of a broker's."""
     _ours.add(str(native.native_id()))
 
 
-def this_ends() -> None:
-    """Undo `this_is_ours`, because the system reuses the numbers of threads."""
+def unregister_thread() -> None:
+    """Undo `register_thread`, because the system reuses the numbers of threads."""
     _ours.discard(str(native.native_id()))
 
 

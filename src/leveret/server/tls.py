@@ -191,7 +191,7 @@ class Authority:
         try:
             import trustme
         except ImportError:
-            raise RuntimeError("tls=True makes certificates with trustme: install leveret[tls]") from None
+            raise RuntimeError("tls=True needs trustme to make certificates; install leveret[tls]") from None
         self._ca = trustme.CA()
         self._host = host
 

@@ -166,7 +166,7 @@ class Transport:
             self._watch()
 
     def _acknowledge_now(self) -> None:
-        """Acknowledge at once: a peer without TCP_NODELAY holds back a small write until the one before is acknowledged."""
+        """Acknowledge at once, because a peer without TCP_NODELAY holds back small writes until then."""
         if _TCP_QUICKACK is not None:
             try:
                 self._socket.setsockopt(_socket.IPPROTO_TCP, _TCP_QUICKACK, 1)

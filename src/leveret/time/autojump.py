@@ -81,13 +81,13 @@ class Autojump:
             self._engine.raise_time_error()
 
     def _run(self) -> None:
-        threads.this_is_ours()
+        threads.register_thread()
         try:
             self._jump()
         except Exception as error:
             self._engine.node.internal_errors.append(error)
         finally:
-            threads.this_ends()
+            threads.unregister_thread()
 
     def _jump(self) -> None:
         loop, stillness = self._engine.loop, Stillness(self._engine)
@@ -101,7 +101,7 @@ class Autojump:
                 continue
             if sign != seen:
                 seen, idle_since = sign, _REAL.now()
-            if not stillness.is_anybody_at_work() or _REAL.now() - idle_since > self._settle_us:
+            if not stillness.are_clients_at_work() or _REAL.now() - idle_since > self._settle_us:
                 loop.ask(lambda: self._leap_unless_changed(sign))  # noqa: B023
 
     def _look(self) -> tuple[int, Sign | None]:

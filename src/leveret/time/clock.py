@@ -118,13 +118,13 @@ class Clock(Hinting):
             raise unknown_keyword("advance()", word, [*_UNITS_US, "settle", "heartbeats", "limit"])
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
-            raise TypeError("advance() needs to know how far: advance(30), or by ms=, minutes=, hours= or days=")
+            raise TypeError("advance() needs a span: pass seconds, as in advance(30), ms=, minutes=, hours= or days=")
         for unit, span in given.items():
             if span is not None and not isinstance(span, (int, float)):
                 raise TypeError(f"advance() takes {unit} as a number, not {span!r}")
         span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
         if span_us < 0:
-            raise ValueError("time does not go backwards")
+            raise ValueError(f"advance() by {span_us / 1_000_000:g} s would move time backwards; pass a positive span")
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
         if settle > 0:

@@ -48,8 +48,8 @@ def _step(event: Event) -> str:
 def endless(engine: Engine, what: str, span_us: int) -> EndlessTimeError:
     """Return the error for time that reaches no end; `what` was done over `span_us` of the broker's time."""
     loop = loop_text(engine.recorder.raw())
-    again = f"again and again: {loop}" if loop else "the trace does not say what repeats"
+    repeats = f"repeating: {loop}" if loop else "the trace does not show what repeats"
     return EndlessTimeError(
-        f"{what}, {span_text(span_us)} of the broker's time, and there is always another deadline; {again}. "
-        "If that is meant, give a higher limit="
+        f"{what} over {span_text(span_us)} of the broker's time without reaching an end, {repeats}. "
+        "If you intend this, pass a higher limit="
     )

@@ -52,7 +52,7 @@ class Stillness:
             if left:
                 return left
             arrival_count = self.arrival_count()
-            if not self.is_anybody_at_work() and self.arrival_count() == arrival_count:
+            if not self.are_clients_at_work() and self.arrival_count() == arrival_count:
                 return []
             if _REAL.now() >= limit:
                 return ["clients are at work"]
@@ -61,7 +61,7 @@ class Stillness:
         """Return how often clients were active, including what has arrived by now."""
         return self._engine.ask(lambda: self._engine.loop.arrival_count)
 
-    def is_anybody_at_work(self) -> bool:
+    def are_clients_at_work(self) -> bool:
         """Watch for a moment, and return whether a thread was at work.
 
         If a thread was busy for a small part of it, watch for another moment: a thread that waits for the interpreter

@@ -1,6 +1,6 @@
-"""The other direction: a node as RabbitMQ's definitions.json.
+"""The export of definitions: a node as RabbitMQ's definitions.json.
 
-What RabbitMQ leaves out is left out: exchanges it makes itself, internal ones, queues that are not durable, and the
+It leaves out what RabbitMQ leaves out: RabbitMQ's own exchanges, internal ones, queues that are not durable, and the
 bindings of all these.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.definitions import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
+from leveret.admin.definitions_import import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
 from leveret.core.model.access import User
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.core.model.passwords import PasswordHash
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from leveret.core.wire.values import Table
 
 Described = dict[str, object]
-# The one exchange of RabbitMQ's own that it exports.
+# The only exchange of RabbitMQ's own that it exports.
 _EXPORTED: Final = "amq.rabbitmq.log"
 
 
 def export(node: Node) -> Described:
-    """All of a broker."""
+    """Return the definitions of the whole broker."""
     version, vhosts = node.compat.product_version, list(node.vhosts.values())
     return {
         "rabbit_version": version,
@@ -65,7 +65,7 @@ def export(node: Node) -> Described:
 def _user(user: User) -> Described:
     hashed = user.password_hash
     if user.password is not None:
-        # RabbitMQ throws dice for the salt; ours is always the same.
+        # RabbitMQ's salt is random; leveret's is always the same.
         hashed = PasswordHash.of(user.password, salt=b"salt")
     return {
         "name": user.name,
@@ -139,7 +139,7 @@ def _is_exported(exchange: Exchange) -> bool:
 def _bindings(vhost: VirtualHost) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
         for binding in exchange.bindings.values():
-            if _leads_to_what_is_exported(vhost, binding):
+            if _has_exported_ends(vhost, binding):
                 yield {
                     "source": exchange.name,
                     "vhost": vhost.name,
@@ -150,7 +150,7 @@ def _bindings(vhost: VirtualHost) -> Iterator[Described]:
                 }
 
 
-def _leads_to_what_is_exported(vhost: VirtualHost, binding: Binding) -> bool:
+def _has_exported_ends(vhost: VirtualHost, binding: Binding) -> bool:
     if vhost.exchanges[binding.source_name].internal or not binding.source_name:
         return False
     if binding.destination_kind == "queue":

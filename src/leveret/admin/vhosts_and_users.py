@@ -1,7 +1,7 @@
-"""Administration: virtual hosts, users, and what each may do, under rabbitmqctl's names.
+"""Virtual hosts, users, and what each user may do, under the names of rabbitmqctl's commands.
 
-Nothing here looks at a connection but to close it: a password or permission that changes is seen at the next login or
-the next check. An operator's own mistake is raised at the line that made it, with the names that are there.
+A new password counts at the next login, a new permission at the next check. Connections are touched only to close them.
+An operator's own mistake raises BrokerError at the call and lists the names that exist.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ USER_LIMITS: Final = ("max-connections", "max-channels")
 VHOST_LIMITS: Final = ("max-connections", "max-queues")
 
 
-class AccessAdmin:
-    """Virtual hosts, users, and what each may do."""
+class VhostsAndUsers:
+    """The part of `broker.admin` for virtual hosts, users, and what each user may do."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def _acting(self) -> Iterator[Node]:
-        """For an act that finds everything done that clients had asked for before it."""
+        """Change the node once everything that clients had sent before is handled."""
         self._engine.sync()
         with self._engine.acting() as node:
             yield node
 
     def list_vhosts(self) -> list[str]:
-        """The names of the virtual hosts."""
+        """Return the names of the virtual hosts."""
         with self._engine.looking() as node:
             return list(node.vhosts)
 
     def add_vhost(
         self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: Iterable[str] = ()
     ) -> None:
-        """Make a virtual host; one that is there is left alone. Nobody may use it until `set_permissions`."""
+        """Add a virtual host, or leave an existing one alone. No user may use it until `set_permissions`."""
         refuse_unknown("queue type", default_queue_type, QUEUE_TYPES)
         with self._acting() as node:
             if name not in node.vhosts:
@@ -60,7 +60,7 @@ class AccessAdmin:
         description: str | None = None,
         tags: Iterable[str] | None = None,
     ) -> None:
-        """Change what is given: the type of queues declared from now on without one, the description, the tags."""
+        """Change what is given: description, tags, or the type of queues declared from now on without a type."""
         with self._acting() as node:
             vhost = find_vhost(node, name)
             if default_queue_type is not None:
@@ -80,32 +80,35 @@ class AccessAdmin:
             node.delete_vhost(name)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
-        """Limit a virtual host: `max-connections`, `max-queues`; a negative number is no limit, 0 is none allowed."""
+        """Set limits of a virtual host:
+
+        `max-connections`, `max-queues`. A negative number means no limit; 0 allows none.
+        """
         with self._acting() as node:
             host = find_vhost(node, vhost)
-            _refuse_odd_limits(limits, VHOST_LIMITS)
+            _check_limits(limits, VHOST_LIMITS)
             host.limits.update(limits)
             parameter = {"component": "vhost-limits", "name": "limits", "vhost": vhost}
             node.announce("parameter.set", **parameter, value=host.limits)
             node.announce("vhost.limits.set", name="limits", vhost=vhost, **host.limits)
 
     def clear_vhost_limits(self, vhost: str) -> None:
-        """Lift the limits of a virtual host."""
+        """Remove the limits of a virtual host."""
         with self._acting() as node:
             find_vhost(node, vhost).limits.clear()
             node.announce("parameter.cleared", component="vhost-limits", name="limits", vhost=vhost)
             node.announce("vhost.limits.cleared", name="limits", vhost=vhost)
 
     def list_users(self) -> dict[str, tuple[str, ...]]:
-        """The users and their tags."""
+        """Return the tags of all users, by name."""
         with self._engine.looking() as node:
             return {user.name: user.tags for user in node.access.users.values()}
 
     def add_user(self, name: str, password: str, *, tags: Iterable[str] = ()) -> None:
-        """Add a user, who may do nothing until `set_permissions`; BrokerError when there is one of that name."""
+        """Add a user, who may do nothing until `set_permissions`. Raises BrokerError if the user exists."""
         with self._acting() as node:
             if name in node.access.users:
-                raise BrokerError(f"there is a user {name!r} already")
+                raise BrokerError(f"user {name!r} already exists; change it with change_password or set_user_tags")
             node.access.set_user(name, password, tuple(tags))
             node.announce("user.created", name=name)
             if tags:
@@ -121,34 +124,34 @@ class AccessAdmin:
                 connection.refuse(0, ConnectionForced(f"user '{name}' is deleted"))
 
     def change_password(self, name: str, password: str) -> None:
-        """Give a user another password; open connections stay."""
+        """Change the password of a user. Open connections stay."""
         with self._acting() as node:
             node.access.set_user(name, password, find_user(node, name).tags)
             node.announce("user.password.changed", name=name)
 
     def clear_password(self, name: str) -> None:
-        """Take a user's password away: nobody logs in as them with one; open connections stay."""
+        """Remove a user's password, so that no login with one succeeds. Open connections stay."""
         with self._acting() as node:
             node.access.set_user(name, None, find_user(node, name).tags)
             node.announce("user.password.cleared", name=name)
 
     def set_user_tags(self, name: str, *tags: str) -> None:
-        """Replace the tags of a user; `impersonator` lets them publish under another user-id."""
+        """Replace the tags of a user. The tag `impersonator` lets the user publish under another user-id."""
         with self._acting() as node:
             find_user(node, name)
             node.access.set_tags(name, tags)
             node.announce("user.tags.set", name=name, tags=tags)
 
     def set_user_limits(self, user: str, limits: Mapping[str, int]) -> None:
-        """Limit a user: `max-connections`, `max-channels`; a negative number is no limit, 0 is none allowed."""
+        """Set limits of a user: `max-connections`, `max-channels`. A negative number means no limit; 0 allows none."""
         with self._acting() as node:
             known = find_user(node, user)
-            _refuse_odd_limits(limits, USER_LIMITS)
+            _check_limits(limits, USER_LIMITS)
             known.limits.update(limits)
             node.announce("user.limits.set", name="limits", username=user, **known.limits)
 
     def clear_user_limits(self, user: str, limit: str = "all") -> None:
-        """Lift one limit of a user, or all."""
+        """Remove one limit of a user, or all."""
         with self._acting() as node:
             limits = find_user(node, user).limits
             if limit == "all":
@@ -161,16 +164,16 @@ class AccessAdmin:
     def set_permissions(
         self, user: str, vhost: str = "/", *, configure: str = ".*", write: str = ".*", read: str = ".*"
     ) -> None:
-        """Let a user into a virtual host, with a pattern of names for each of the three rights."""
+        """Give a user access to a virtual host, with a regular expression of names for each of the three rights."""
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
-            _refuse_odd_patterns(configure=configure, write=write, read=read)
+            _check_patterns(configure=configure, write=write, read=read)
             node.access.set_permission(vhost, user, configure=configure, write=write, read=read)
             node.announce("permission.created", user=user, vhost=vhost, configure=configure, write=write, read=read)
 
     def clear_permissions(self, user: str, vhost: str = "/") -> None:
-        """Keep a user out of a virtual host; open connections stay, and may do nothing any more."""
+        """Remove a user's access to a virtual host. Open connections stay, but have no rights."""
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
@@ -181,16 +184,16 @@ class AccessAdmin:
     def set_topic_permissions(
         self, user: str, vhost: str, exchange: str, *, write: str = ".*", read: str = ".*"
     ) -> None:
-        """Narrow a user to some routing keys of a topic exchange."""
+        """Restrict a user to some routing keys of a topic exchange."""
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
-            _refuse_odd_patterns(write=write, read=read)
+            _check_patterns(write=write, read=read)
             node.access.set_topic_permission(vhost, user, exchange, write=write, read=read)
             node.announce("topic.permission.created", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
 
     def clear_topic_permissions(self, user: str, vhost: str = "/", exchange: str | None = None) -> None:
-        """Lift that for one exchange, or for all of the virtual host."""
+        """Remove the restriction for one exchange, or for all exchanges of the virtual host."""
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
@@ -199,7 +202,7 @@ class AccessAdmin:
 
 
 def find_user(node: Node, name: str) -> User:
-    """The user of that name; BrokerError for none such."""
+    """Return the user of that name. Raises BrokerError if there is none."""
     users = node.access.users
     if name not in users:
         raise BrokerError(unknown("user", name, users))
@@ -207,19 +210,19 @@ def find_user(node: Node, name: str) -> User:
 
 
 def refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
-    """Raise BrokerError for a word that is none of those known."""
+    """Raise BrokerError for a word that is not among `known`."""
     if name not in known:
         raise BrokerError(unknown(what, name, known))
 
 
-def _refuse_odd_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
+def _check_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
     for name, number in limits.items():
         refuse_unknown("limit", name, known)
         if not isinstance(number, int) or isinstance(number, bool):
-            raise BrokerError(f"the limit {name} is a whole number, not {number!r}")
+            raise BrokerError(f"limit {name} must be an integer, not {number!r}")
 
 
-def _refuse_odd_patterns(**patterns: str) -> None:
+def _check_patterns(**patterns: str) -> None:
     for right, pattern in patterns.items():
         try:
             re.compile(pattern)

@@ -1,8 +1,8 @@
-"""Definitions: RabbitMQ's definitions.json, read into a node and written from it.
+"""The import of definitions: RabbitMQ's definitions.json, read into a node.
 
-A whole broker, or one virtual host, as `rabbitmqctl export_definitions` and the management API write them. Reading
-adds: queues, exchanges and bindings that are there stay as they are; users, permissions, limits and policies take the
-new values. The order is RabbitMQ's (rabbit_definitions), and as there, what stands before a mistake has been done.
+It takes a whole broker or one virtual host, as `rabbitmqctl export_definitions` and the management API write them.
+Existing queues, exchanges and bindings stay as they are. Users, permissions, limits and policies take the new values.
+The order is RabbitMQ's (rabbit_definitions). As there, what comes before a mistake has been done.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.access import USER_LIMITS, VHOST_LIMITS
-from leveret.admin.definition_items import Item, items
+from leveret.admin.definitions_item import Item, items
+from leveret.admin.vhosts_and_users import USER_LIMITS, VHOST_LIMITS
 from leveret.core.model.access import User
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.passwords import ALGORITHMS, PasswordHash
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
 _ONE_VHOST: Final = "single_virtual_host"
-# What RabbitMQ calls the format, and what its plugins and features put there, means nothing here.
+# leveret ignores RabbitMQ's name of the format, and what its plugins and features add.
 _SECTIONS: Final = (
     *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"),
     *("queues", "exchanges", "bindings"),
@@ -41,7 +41,7 @@ _SECTIONS: Final = (
 
 
 def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
-    """The definitions in a file, or as they are given; BrokerError for what holds none."""
+    """Return the definitions in a file, or as they are given. Raises BrokerError if there are none."""
     if isinstance(source, Mapping):
         return source
     try:
@@ -49,25 +49,25 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     except ValueError as error:
         raise BrokerError(f"{source} is not JSON: {error}") from None
     if not isinstance(found, Mapping) or not any(section in found for section in _SECTIONS):
-        raise BrokerError(f"{source} holds no definitions: none of {', '.join(_SECTIONS)}")
+        raise BrokerError(f"{source} holds no definitions; expected at least one of {', '.join(_SECTIONS)}")
     return found
 
 
 def write(definitions: Mapping[str, object], path: str | Path) -> None:
-    """Write definitions into a file."""
+    """Write definitions to a file."""
     Path(path).write_text(json.dumps(definitions, indent=2) + "\n")
 
 
 def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> None:
-    """Add what the definitions describe; BrokerError names the object and the key that cannot be.
+    """Add what the definitions describe. Raises BrokerError with the object and key of a mistake.
 
-    `vhost` is where objects go that do not say so, as those of one virtual host do.
+    `vhost` takes the objects that name no virtual host, as in the definitions of a single one.
     """
     _Loading(node, definitions, vhost).run()
 
 
 class _Loading:
-    """One reading of one set of definitions."""
+    """One import of one set of definitions."""
 
     def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None) -> None:
         self._node = node
@@ -87,7 +87,7 @@ class _Loading:
             self._add_parameter(item)
         for item in items(self._definitions, "policies", "policy"):
             host = self._vhost_of(item)
-            with _refusals(item):
+            with _naming(item):
                 host.policies.set(_policy(item, item))
         for vhost in self._node.vhosts.values():
             vhost.policies_changed()
@@ -111,7 +111,7 @@ class _Loading:
                 raise item.wrong("password_hash", str(error)) from None
         known = self._node.access.users.get(user.name)
         if known is not None and known.password and user.password_hash and user.password_hash.matches(known.password):
-            # The same password; the one that can be read is worth more to a test.
+            # The password is the same. A test is better served by the one that can be read.
             user.password, user.password_hash = known.password, None
         self._node.access.put_user(user)
 
@@ -143,13 +143,15 @@ class _Loading:
             host = self._vhost_of(item)
             value = Item("parameters", item.place, (), 0, item.mapping("value"))
             value.place = f"operator policy {item.text('name')!r}"
-            with _refusals(value):
+            with _naming(value):
                 host.policies.set_operator(_policy(item, value))
         elif component == VHOST_LIMITS_PARAMETER:
             self._vhost_of(item).limits.update(item.limits("value", VHOST_LIMITS))
         else:
-            # Shovels, upstreams and whatever else plugins keep there.
-            raise item.wrong("component", f"is {component!r}, which leveret does not have")
+            # Shovels, upstreams and other parameters of plugins.
+            raise item.wrong(
+                "component", f"is {component!r}; leveret has only {OPERATOR_POLICY} and {VHOST_LIMITS_PARAMETER}"
+            )
 
     def _add_queue(self, item: Item) -> None:
         host, name, arguments = self._vhost_of(item), item.text("name"), dict(item.mapping("arguments", {}))
@@ -157,7 +159,7 @@ class _Loading:
             arguments.setdefault("x-queue-type", item.text("type"))
         if name in host.queues:
             return
-        with _refusals(item):
+        with _naming(item):
             host.declare_queue(
                 name,
                 durable=item.flag("durable", True),
@@ -169,7 +171,7 @@ class _Loading:
         host, name = self._vhost_of(item), item.text("name")
         if name in host.exchanges:
             return
-        with _refusals(item):
+        with _naming(item):
             host.declare_exchange(
                 name,
                 item.text("type"),
@@ -184,12 +186,12 @@ class _Loading:
         if not source:
             return
         if source not in host.exchanges:
-            raise item.wrong("source", f"names an exchange that is not there{expected(source, host.exchanges)}")
+            raise item.wrong("source", f"names the unknown exchange {source!r}{expected(source, host.exchanges)}")
         kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
         known: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
         if name not in known:
-            raise item.wrong("destination", f"names a {kind} that is not there{expected(name, known)}")
-        with _refusals(item):
+            raise item.wrong("destination", f"names the unknown {kind} {name!r}{expected(name, known)}")
+        with _naming(item):
             arguments = _table(item, item.mapping("arguments", {}))
             host.bind(host.exchanges[source], known[name], item.text("routing_key"), arguments)
 
@@ -199,13 +201,13 @@ class _Loading:
             default = "/"
         name = item.text("vhost") if default is None else item.text("vhost", default)
         if name not in self._node.vhosts:
-            raise item.wrong("vhost", f"is {name!r}, which is not there{expected(name, self._node.vhosts)}")
+            raise item.wrong("vhost", f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}")
         return self._node.vhosts[name]
 
     def _user_of(self, item: Item) -> User:
         name, users = item.text("user"), self._node.access.users
         if name not in users:
-            raise item.wrong("user", f"is {name!r}, who is not there{expected(name, users)}")
+            raise item.wrong("user", f"names the unknown user {name!r}{expected(name, users)}")
         return users[name]
 
 
@@ -223,12 +225,12 @@ def _table(item: Item, arguments: Mapping[str, object]) -> Table:
     try:
         return Table.from_python(arguments)
     except (TypeError, ValueError) as error:
-        raise item.wrong("arguments", f"cannot be sent: {error}") from None
+        raise item.wrong("arguments", f"cannot be a field table: {error}") from None
 
 
 @contextmanager
-def _refusals(item: Item) -> Iterator[None]:
-    """What the broker refuses is said with the object it is about."""
+def _naming(item: Item) -> Iterator[None]:
+    """Add the object to the text of a refusal."""
     try:
         yield
     except AmqpError as error:
