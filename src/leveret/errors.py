@@ -1,7 +1,7 @@
-"""Every exception and warning that a user of leveret can meet, and how a message suggests the right spelling.
+"""The exceptions and warnings that users of leveret meet, and the spelling suggestions of their messages.
 
-What a client does wrong is answered on the wire, as RabbitMQ answers it. These are raised in the test instead, at the
-line that made the call. This file imports nothing else of leveret, so every package can raise from it.
+A client's mistake is answered on the wire, as RabbitMQ answers it. These exceptions are raised in the test instead, at
+the line that made the call. This file imports nothing else of leveret, so every package can raise from it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class BrokerError(RuntimeError):
-    """The call cannot be carried out; the text says why and what to do instead."""
+    """A call that cannot be carried out; the text says why and what to do instead."""
 
 
 class RefusedError(BrokerError):
-    """RabbitMQ would refuse this call: `code` and the text are those of its reply.
+    """A call that RabbitMQ would refuse; `code` and the text are those of its reply.
 
     If the refusal is about a deprecated feature, a note says how to permit it.
     """
@@ -49,27 +49,27 @@ class RefusedError(BrokerError):
 
 
 class WaitTimeoutError(TimeoutError):
-    """A wait timed out; the text shows the state of the broker."""
+    """A wait that timed out; the text shows the state of the broker."""
 
 
 class EndlessTimeError(BrokerError):
-    """Time was moved from deadline to deadline without reaching an end; the text names what repeats."""
+    """Time that was moved from deadline to deadline without reaching an end; the text names what repeats."""
 
 
 class NotDeclaredError(LookupError):
-    """No queue, exchange or virtual host of this name was ever declared; a typo must not make a test pass."""
+    """A queue, exchange or virtual host that was never declared; a typo must not make a test pass."""
 
 
 class EventsMissingError(RuntimeError):
-    """The recorded events are not enough to answer; the text names the option that records more."""
+    """A question that the recorded events cannot answer; the text names the option that records more."""
 
 
 class CheckFailedError(AssertionError):
-    """A strict check at level "error" found something; the text says how to allow it."""
+    """A finding of a strict check at level "error"; the text says how to allow it."""
 
 
 class ExplorationFailedError(AssertionError):
-    """A scenario fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
+    """A scenario that fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
 
     def __init__(self, text: str, exploration: Explored) -> None:
         super().__init__(text)
@@ -77,51 +77,51 @@ class ExplorationFailedError(AssertionError):
 
 
 class LeveretWarning(UserWarning):
-    """A strict check at level "warning" found something, or could not examine everything."""
+    """A finding of a strict check at level "warning", or something it could not examine."""
 
 
 class UnreadableTraceError(ValueError):
-    """A file cannot be read as a trace; the text names the file and the reason."""
+    """A file that cannot be read as a trace; the text names the file and the reason."""
 
 
 class NoTracesError(ValueError):
-    """The given path holds no trace files; the text says what was searched for, and where."""
+    """A path without trace files; the text says what was searched for, and where."""
 
 
 class NoWarehouseError(ValueError):
-    """The given folder is not a warehouse; the text says how to create one."""
+    """A folder that is not a warehouse; the text says how to create one."""
 
 
 class NoSuchRunError(ValueError):
-    """The warehouse has no run or commit of this name; the text lists those it has."""
+    """A run or commit that the warehouse does not have; the text lists those it has."""
 
 
 class ConflictError(RuntimeError):
-    """Another process changed the warehouse after its state was read."""
+    """A change of the warehouse by another process after its state was read."""
 
 
 class NoJavaError(RuntimeError):
-    """Spark needs a Java and found none; the text says what to install."""
+    """A missing Java, which Spark needs; the text says what to install."""
 
 
 class JavaStartError(RuntimeError):
-    """The JVM exited before Spark answered; the text holds the end of its output."""
+    """A JVM that exited before Spark answered; the text holds the end of its output."""
 
 
 class OptionError(ValueError):
-    """An option of Spark's format("amqp") is missing, unknown or invalid; the text says what is valid."""
+    """An option of Spark's format("amqp") that is missing, unknown or invalid; the text says what is valid."""
 
 
 class LinkError(RuntimeError):
-    """The broker refused a Spark job's login or queue; a retry would not help."""
+    """A Spark job's login or queue that the broker refused; a retry would not help."""
 
 
 class LinkLostError(LinkError):
-    """A Spark job could not connect, or lost its connection; unacknowledged messages are back in their queue."""
+    """A Spark job's connection that failed or was lost; unacknowledged messages are back in their queue."""
 
 
 class PublishError(RuntimeError):
-    """The broker returned, nacked or did not confirm messages of a Spark job in time."""
+    """Messages of a Spark job that the broker returned, nacked or did not confirm in time."""
 
 
 # A failing test's summary shows where an exception comes from: the name that users import it by.
@@ -133,11 +133,11 @@ for _public in (
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return at most three of the known names that are spelt like this one, nearest first."""
+    """Return at most three of the known names with a similar spelling, nearest first."""
     # Imported here because only a mistake needs it.
     from difflib import get_close_matches
 
-    # Case is no difference in spelling: Spark hands over the names of options in lower case.
+    # Ignore case, because Spark passes the names of options in lower case.
     words: dict[str, list[str]] = {}
     for one in known:
         words.setdefault(one.lower(), []).append(one)
@@ -152,7 +152,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def expected(name: str, known: Iterable[str], *, most: int | None = None) -> str:
-    """Return what `did_you_mean` does, or if nothing is near, the list of all known names or of the first `most`."""
+    """Return what `did_you_mean` does, or if no name is near, a list of all known names or of the first `most`."""
     words = list(known)
     if not words:
         return "; none exists"
@@ -161,7 +161,7 @@ def expected(name: str, known: Iterable[str], *, most: int | None = None) -> str
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the message about a word that is none of those known: "unknown event 'x'; expected one of ..."."""
+    """Return the message about an unknown word: "unknown event 'x'; expected one of ..."."""
     return f"unknown {what} {name!r}{expected(name, known)}"
 
 

@@ -150,7 +150,7 @@ class _Loading:
         else:
             # Shovels, upstreams and other parameters of plugins.
             raise item.wrong(
-                "component", f"is {component!r}; leveret has only {OPERATOR_POLICY} and {VHOST_LIMITS_PARAMETER}"
+                "component", f"is {component!r}; expected one of {OPERATOR_POLICY}, {VHOST_LIMITS_PARAMETER}"
             )
 
     def _add_queue(self, item: Item) -> None:

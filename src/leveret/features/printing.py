@@ -13,22 +13,22 @@ from leveret.features import ABSENT, DOCUMENTED, NOT_THERE, PROVEN, RECORDED, VE
 
 _INDENT: Final = " " * 6
 _HEADING: Final = """\
-# What there is of RabbitMQ
+# Features of RabbitMQ
 
 <!-- Printed by `python -m leveret features --format markdown`. -->
 
-Each feature of RabbitMQ over AMQP 0-9-1, and how sure it is that leveret has it. `python -m leveret features` also
+Each feature of RabbitMQ over AMQP 0-9-1, and the proof that leveret has it. `python -m leveret features` also
 prints the names of the scenarios. Add `--version 4.0` for one version, or `--format json` for programs: it has the
 behaviours that a feature consists of, and the scenarios that prove each.
 
-- A number: proven. So many scenarios of that feature were recorded from a real RabbitMQ of that version, and leveret
+- A number: proven. This many scenarios of the feature were recorded from a real RabbitMQ of that version, and leveret
   answers each of them line for line ([semantics.md](semantics.md)).
 - proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
-- documented: written after RabbitMQ's documents, release notes or neighbouring versions, and tested, but not recorded.
-  Nothing was recorded of 4.2 and 3.13.
+- documented: follows RabbitMQ's documents, release notes or neighbouring versions, and is tested, but was not recorded.
+  Nothing was recorded from 4.2 and 3.13.
 - `-`: that version of RabbitMQ does not have it.
-- no: leveret does not have it, and the remark says what happens instead. Where a client asks for it by name, it is
-  refused with 540 and `leveret does not have ...`.
+- no: leveret does not have it, and the remark says what happens instead. If a client asks for it by name, leveret
+  refuses with 540 and `leveret does not have ...`.
 """
 
 
@@ -116,10 +116,10 @@ def _place(proof: str) -> str:
 
 def _legend(versions: Sequence[str]) -> str:
     return (
-        "What leveret has of RabbitMQ " + ", ".join(versions) + ".\n"
-        "  a number     proven: so many scenarios recorded from that version, each answered alike\n"
-        "  documented   tested, but not recorded from a server of that version\n"
-        "  -            that version does not have it\n"
+        "Features of RabbitMQ " + ", ".join(versions) + ".\n"
+        "  a number     proven: this many scenarios were recorded from that version, and leveret answers each alike\n"
+        "  documented   tested, but not recorded from that version\n"
+        "  -            that version lacks it\n"
         "  no           leveret does not have it; the line marked ! says what happens instead"
     )
 

@@ -37,7 +37,7 @@ class Autojump:
     """
 
     def __init__(self, engine: Engine, *, limit: int, settle: float, while_held: bool) -> None:
-        """Create an autojump that leaps once `start` is called."""
+        """Create an autojump that is off until `start`."""
         self._engine = engine
         self._limit = limit
         self._settle_us = round(settle * 1_000_000)

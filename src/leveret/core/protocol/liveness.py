@@ -51,7 +51,7 @@ class Liveness:
         self.limit(HANDSHAKE_LIMIT_US)
 
     def limit(self, span_us: int) -> None:
-        """Reset the connection unless `unlimit` is called in time."""
+        """Reset the connection after a time, unless `unlimit` comes first."""
         self.unlimit()
         self._limit = self._node.liveness.add(self._node.wall_now + span_us, self._on_dead)
 

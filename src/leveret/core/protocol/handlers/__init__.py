@@ -1,7 +1,7 @@
 """The handlers of methods: plain functions, one file per AMQP class.
 
 `HANDLERS` holds the methods of channels, `CONTROL_HANDLERS` those of channel 0. A client may not send a method that the
-table in question lacks. basic.publish is not in the table, because it is called with its content.
+table in question lacks. basic.publish is in neither, because its handler takes its content too.
 """
 
 from __future__ import annotations
