@@ -37,9 +37,9 @@ def main(folder: Path) -> int:
     for command in (install.replace("leveret[", f"{ROOT}["), _RECORD, report):
         print(f"$ {command}", flush=True)
         subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True)
-    is_there = _QUEUE in (folder / "report.html").read_text(encoding="utf-8")
-    print("the report is about the recorded run" if is_there else "the report does not know the recorded run")
-    return 0 if is_there else 1
+    is_in_report = _QUEUE in (folder / "report.html").read_text(encoding="utf-8")
+    print("the report is about the recorded run" if is_in_report else "the report does not contain the recorded run")
+    return 0 if is_in_report else 1
 
 
 def commands() -> list[str]:
