@@ -164,8 +164,8 @@ def main() -> None:
                 for peer in PEERS:
                     command = [sys.executable, __file__, "--processor", str(chosen.processor)]
                     command += ["--once", peer, name, str(server.port)]
-                    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-                    rounds[peer].append(tuple(map(float, told.split())))
+                    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+                    rounds[peer].append(tuple(map(float, output.split())))
             best = {peer: min(of_peer) for peer, of_peer in rounds.items()}
             cells = [best["ceiling"][0], best["table"][0], *best["leveret"]]
             print(f"| {name} | {' | '.join(f'{cell:.0f}' for cell in cells)} |", flush=True)

@@ -25,13 +25,13 @@ class SeededDice:
 
     def choice(self, seq: Sequence[T], /) -> T:
         """Return one of `seq`, each with equal probability."""
-        return self._thrown().choice(seq)
+        return self._generator().choice(seq)
 
     def randbytes(self, n: int, /) -> bytes:
         """Return `n` random bytes."""
-        return self._thrown().randbytes(n)
+        return self._generator().randbytes(n)
 
-    def _thrown(self) -> Random:
+    def _generator(self) -> Random:
         if self._random is None:
             from random import Random
 

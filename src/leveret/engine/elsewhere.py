@@ -50,10 +50,10 @@ async def elsewhere(act: Callable[[], T]) -> T:
     if trio is not None and trio.lowlevel.in_trio_run():
         result: T = await trio.to_thread.run_sync(act, abandon_on_cancel=True)
         return result
-    return await _beside_asyncio(act)
+    return await _in_asyncio(act)
 
 
-async def _beside_asyncio(act: Callable[[], T]) -> T:
+async def _in_asyncio(act: Callable[[], T]) -> T:
     __tracebackhide__ = True
     import asyncio
 

@@ -106,8 +106,8 @@ def refuse_unknown(version: str) -> None:
 
 
 def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], counts: Mapping[str, int]) -> Row:
-    told: Mapping[str, object] = found if isinstance(found, Mapping) else {"proof": found}
-    entries = cast(Sequence[str | Mapping[str, list[str] | str]], told.get("proof", ()))
+    values: Mapping[str, object] = found if isinstance(found, Mapping) else {"proof": found}
+    entries = cast(Sequence[str | Mapping[str, list[str] | str]], values.get("proof", ()))
     behaviours = [_behaviour(*item) for entry in entries if not isinstance(entry, str) for item in entry.items()]
     own = [entry for entry in entries if isinstance(entry, str)]
     return Row(
@@ -115,9 +115,9 @@ def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], c
         name,
         tuple(dict.fromkeys([*own, *(proof for behaviour in behaviours for proof in behaviour.proof)])),
         tuple(behaviours),
-        absent=tuple(cast(Sequence[str], told.get("absent", ()))),
-        differs=str(told.get("differs", "")),
-        instead=str(told.get("instead", "")),
+        absent=tuple(cast(Sequence[str], values.get("absent", ()))),
+        differs=str(values.get("differs", "")),
+        instead=str(values.get("instead", "")),
         scenario_counts=tuple(counts.items()),
     )
 

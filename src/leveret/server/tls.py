@@ -57,8 +57,8 @@ class TlsConversation:
         "_dirty",
         "_incoming",
         "_is_dirty",
+        "_is_established",
         "_is_over",
-        "_is_shaken",
         "_outgoing",
         "_tls",
         "inner",
@@ -74,7 +74,7 @@ class TlsConversation:
         self._dirty = dirty
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._is_shaken = False
+        self._is_established = False
         # Whether the peer has closed TLS, or the handshake has failed.
         self._is_over = False
         self._is_dirty = False
@@ -114,8 +114,8 @@ class TlsConversation:
         """Decrypt bytes that arrived, and pass them in."""
         self._incoming.write(data)
         try:
-            if not self._is_shaken:
-                self._shake()
+            if not self._is_established:
+                self._do_handshake()
             while not self._is_over:
                 clear = self._tls.read(READ_BYTES)
                 if not clear:
@@ -131,9 +131,9 @@ class TlsConversation:
         if self._outgoing.pending or self._is_over:
             self.append(self)
 
-    def _shake(self) -> None:
+    def _do_handshake(self) -> None:
         self._tls.do_handshake()
-        self._is_shaken = True
+        self._is_established = True
         asks = self._tls.context.verify_mode is not ssl.CERT_NONE
         self.inner.secured_by(common_name(self._tls.getpeercert()), asks_for_certificate=asks)
 
@@ -142,7 +142,7 @@ class TlsConversation:
         self._is_dirty = False
         chunks = self.inner.data_to_send()
         with suppress(ssl.SSLError):
-            if chunks and self._is_shaken:
+            if chunks and self._is_established:
                 self._tls.write(b"".join(chunks))
             if self.is_closed or self.is_reset:
                 # Close TLS without waiting for the peer to do so.

@@ -148,8 +148,8 @@ class Channel:
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to a consumer of this channel. Hot: once per delivered message."""
         connection, queue = self.connection, consumer.queue
-        goes_wrong = connection.faults.deliver
-        if goes_wrong is not None and goes_wrong(self, consumer, entry):
+        fault = connection.faults.deliver
+        if fault is not None and fault(self, consumer, entry):
             return
         tag = self.last_tag = self.last_tag + 1
         if not consumer.no_ack:
@@ -360,8 +360,8 @@ class Channel:
         """Settle a publish. Its publisher gets the confirm at the end of this batch of input. Hot: once per publish."""
         connection, confirms = self.connection, self.confirms
         assert confirms is not None
-        goes_wrong = connection.faults.confirm
-        if goes_wrong is None or not goes_wrong(self, message, sequence, is_taken):
+        fault = connection.faults.confirm
+        if fault is None or not fault(self, message, sequence, is_taken):
             confirms.settle(sequence, message, is_taken)
             connection.confirming[self] = None
 

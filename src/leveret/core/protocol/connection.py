@@ -16,7 +16,7 @@ from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import refusals
 from leveret.core.protocol.auth import Challenge
-from leveret.core.protocol.liveness import DOOM_US, Liveness
+from leveret.core.protocol.liveness import RESET_DELAY_US, Liveness
 from leveret.core.protocol.refusals import ChannelError
 from leveret.core.protocol.rights import UserRights
 from leveret.core.protocol.state import ChannelState, State
@@ -257,7 +257,7 @@ class Connection:
         """Keep an error of leveret's own for the test, and send the close that RabbitMQ sends when it crashes."""
         self.node.internal_errors.append(error)
         if self.state in _HANDSHAKE:
-            self.doom()
+            self.reset_later()
         elif self.state is not State.ENDING:
             self.close(InternalRefusal())
 
@@ -334,7 +334,7 @@ class Connection:
         """Report an error to the peer. A soft error ends the channel, a hard one the connection."""
         self.tap_refusal(channel_number, error)
         if self.state in _HANDSHAKE:
-            self.doom()
+            self.reset_later()
         elif error.is_hard or channel_number == 0:
             self.close(error)
         elif refusals.breaks_encoder(error, self.node.compat):
@@ -365,11 +365,11 @@ class Connection:
         """Send channel.close for an error."""
         self._send_method(channel_number, ChannelClose(*refusals.close_fields(error, self.node.compat)))
 
-    def doom(self) -> None:
+    def reset_later(self) -> None:
         """Ignore further input, and reset the socket three seconds later. RabbitMQ reacts so to a bad handshake."""
         self.state = State.ENDING
         self._end(None)
-        self._liveness.limit(DOOM_US)
+        self._liveness.limit(RESET_DELAY_US)
 
     def opened(self) -> None:
         """Complete the handshake."""
@@ -379,7 +379,7 @@ class Connection:
         self.rights = UserRights(self.user, self.vhost)
         self.node.connections[self.number] = self
         peer = f"{self.peer[0]}:{self.peer[1]}"
-        self.opener = self._witnessed()
+        self.opener = self._waiting_line()
         self._tap(events.CONN_OPEN, peer, self.user, self.client_name)
 
     def closed_by_peer(self) -> None:
@@ -425,11 +425,11 @@ class Connection:
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
         """Refuse input that is no frame. Nothing that follows it can be understood."""
         if self.state in _HANDSHAKE:
-            self.doom()
+            self.reset_later()
             return
         self.close(refusals.of_frame(error, self.frame_max))
         self.state = State.ENDING
-        self._liveness.limit(DOOM_US)
+        self._liveness.limit(RESET_DELAY_US)
 
     def tune(self, *, frame_max: int, channel_max: int, heartbeat_s: int) -> None:
         """Apply the negotiated limits."""
@@ -449,9 +449,9 @@ class Connection:
         tap = self.node.hooks.tap
         if tap is not None and self.state not in (State.CLOSING, State.ENDING):
             where = (self.vhost.name, self.number, channel_number or None)
-            fields = (self.client_name, error.code, error.reply_text, self._witnessed(), self.opener)
+            fields = (self.client_name, error.code, error.reply_text, self._waiting_line(), self.opener)
             tap((events.REFUSED, self.node.now, *where, *fields))
 
-    def _witnessed(self) -> str | None:
+    def _waiting_line(self) -> str | None:
         witness = self.node.hooks.witness
         return None if witness is None else witness()

@@ -73,10 +73,10 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
 def run(connection: Connection, channel: Channel, method: ClientMethod, content: Content | None) -> None:
     """Run a publish, or a method that a fault may take over. Hot: once per publish that is not repeated whole."""
     try:
-        goes_wrong = connection.faults.method
-        if goes_wrong is not None:
+        fault = connection.faults.method
+        if fault is not None:
             act = partial(run, connection, channel, method, content)
-            if goes_wrong(connection, channel.number, method, content, act):
+            if fault(connection, channel.number, method, content, act):
                 return
         if content is None:
             handlers.HANDLERS[type(method)](channel, method)
@@ -98,7 +98,7 @@ def _on_other_frame(
             _on_control_frame(connection, kind, channel_number, payload)
         return
     if kind > FRAME_BODY or kind < FRAME_METHOD or (kind == FRAME_METHOD and len(payload) < _ID_SIZE):
-        refusals.refuse_odd_frame(kind, payload)
+        refusals.refuse_unknown_frame(kind, payload)
     if channel is None:
         _open_channel(connection, kind, channel_number, payload)
     elif channel.state is ChannelState.CONTENT:
@@ -134,7 +134,7 @@ def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
 
 def _on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
     """Handle a frame of channel 0, or one that arrives before there are channels."""
-    refusals.refuse_odd_frame(kind, payload)
+    refusals.refuse_unknown_frame(kind, payload)
     if kind == FRAME_HEARTBEAT:
         if channel_number:
             raise UnexpectedFrame(refusals.described(kind, payload)).at(0)

@@ -15,7 +15,7 @@ from leveret.core.model.timers import Timer
 SECOND_US: Final = 1_000_000
 HANDSHAKE_LIMIT_US: Final = 10 * SECOND_US
 # How long RabbitMQ waits before it resets a peer whose handshake it has rejected.
-DOOM_US: Final = 3 * SECOND_US
+RESET_DELAY_US: Final = 3 * SECOND_US
 CLOSE_LIMIT_S: Final = 30
 # A peer is given up after this many intervals without a byte.
 MISSED_BEATS: Final = 3

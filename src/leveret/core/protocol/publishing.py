@@ -129,7 +129,7 @@ def publish(
     if not published.is_routed:
         _unroutable(publisher, message, is_mandatory=is_mandatory)
     elif is_mandatory and _is_returned_reply(publisher, message):
-        _give_back(publisher, message)
+        _return(publisher, message)
     if sequence is not None:
         publisher.owe_confirm(sequence, message, not published.is_refused)
     return published
@@ -164,12 +164,12 @@ def _is_returned_reply(publisher: Publisher, message: Message) -> bool:
 
 def _unroutable(publisher: Publisher, message: Message, *, is_mandatory: bool) -> None:
     if is_mandatory:
-        _give_back(publisher, message)
+        _return(publisher, message)
     else:
         publisher.vhost.lost(message)
 
 
-def _give_back(publisher: Publisher, message: Message) -> None:
+def _return(publisher: Publisher, message: Message) -> None:
     """Return a mandatory message to its publisher."""
     publisher.tap(events.RETURNED, message, "NO_ROUTE")
     publisher.send_message(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)

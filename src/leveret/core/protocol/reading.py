@@ -62,7 +62,7 @@ class Reading:
         # Hot: once per read, and once per frame that no shortcut takes.
         connection, reader = self._connection, self._reader
         if connection.state is State.HEADER:
-            octets = self._without_header(octets)
+            octets = self._take_protocol_header(octets)
         if octets:
             reader.feed(octets)
         end = len(reader.octets)
@@ -96,7 +96,7 @@ class Reading:
         if connection.confirming:
             self._flush_confirms()
 
-    def _without_header(self, octets: bytes) -> bytes:
+    def _take_protocol_header(self, octets: bytes) -> bytes:
         """Handle the protocol header, and return the bytes behind it."""
         self._header += octets
         if len(self._header) < len(PROTOCOL_HEADER):

@@ -79,10 +79,10 @@ def of_arguments(error: Undecodable | MalformedUtf8, method_id: int) -> FrameErr
     return FrameError("Malformed UTF-8 in shortstr").at(0)
 
 
-def refuse_odd_frame(kind: int, payload: bytes) -> None:
+def refuse_unknown_frame(kind: int, payload: bytes) -> None:
     """Refuse a frame of unknown kind, a method too short to have an id, and a heartbeat with a payload."""
-    is_odd = kind not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
-    if is_odd or (kind == FRAME_METHOD and len(payload) < 4) or (kind == FRAME_HEARTBEAT and payload):
+    is_unknown = kind not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
+    if is_unknown or (kind == FRAME_METHOD and len(payload) < 4) or (kind == FRAME_HEARTBEAT and payload):
         raise FrameError(f"{described(kind, payload)}: unknown_frame").at(0)
 
 

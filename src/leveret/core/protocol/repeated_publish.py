@@ -69,7 +69,7 @@ class RepeatedPublish:
         front_size = len(front)
         if octets[start : start + front_size] != front:
             return False
-        if not self._is_still_true():
+        if not self._is_valid():
             self._channel.connection.repeated_publish = None
             return False
         at, length = start, len(octets)
@@ -115,7 +115,7 @@ class RepeatedPublish:
             channel.connection.confirming[channel] = None
         return at > start
 
-    def _is_still_true(self) -> bool:
+    def _is_valid(self) -> bool:
         """Return whether nothing has changed that could lead to another answer. Hot: once per run."""
         channel, node = self._channel, self._channel.node
         if self._versions != (node.topology_version, node.access.version) or node.alarms:

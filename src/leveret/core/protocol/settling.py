@@ -28,7 +28,7 @@ def in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
     return [delivery for group in by_consumer(deliveries) for delivery in group]
 
 
-def in_order_of_dying(deliveries: Iterable[Delivery]) -> list[Delivery]:
+def in_order_of_discard(deliveries: Iterable[Delivery]) -> list[Delivery]:
     """Return the deliveries in the order in which their queues discard them.
 
     A classic queue with priorities begins with the highest (rabbit_priority_queue, seen on 3.10, 4.0 and 4.3).

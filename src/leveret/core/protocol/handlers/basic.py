@@ -227,19 +227,19 @@ def _ack_several(channel: Channel, method: BasicAck) -> None:
 def reject(channel: Channel, method: BasicReject) -> None:
     """Requeue or dead-letter one delivery. It counts as a failure."""
     deliveries = channel.take(method.delivery_tag, multiple=False)
-    _give_up(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue, is_failure=True)
+    _requeue_or_discard(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue, is_failure=True)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
     """Requeue or dead-letter deliveries. It counts as a failure only in versions where `nack_counts_as_failed`."""
     deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
     is_failure = channel.node.compat.nack_counts_as_failed
-    _give_up(
+    _requeue_or_discard(
         channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue, is_failure=is_failure
     )
 
 
-def _give_up(
+def _requeue_or_discard(
     channel: Channel, kind: str, deliveries: Sequence[Delivery], *, multiple: bool, requeue: bool, is_failure: bool
 ) -> None:
     way = "requeue" if requeue else "discard"
@@ -266,7 +266,7 @@ def settle(channel: Channel, settlement: Settlement) -> None:
         for delivery in settling.in_order(deliveries):
             delivery.queue.acknowledge(delivery.entry, delivery.consumer)
     else:
-        for delivery in settling.in_order_of_dying(deliveries):
+        for delivery in settling.in_order_of_discard(deliveries):
             delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
     channel.release(deliveries)
 

@@ -108,7 +108,7 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
     connection.supports_blocked = _has(capabilities, "connection.blocked")
     connection.mechanism = method.mechanism
     if method.mechanism not in connection.mechanisms:
-        connection.doom()
+        connection.reset_later()
     elif method.mechanism == "EXTERNAL":
         _take_answer(connection, auth.external(connection.certificate_name))
     else:
@@ -124,7 +124,7 @@ def secure_ok(connection: Connection, method: ConnectionSecureOk) -> None:
 
 def _take_answer(connection: Connection, answer: auth.Answer) -> None:
     if answer is None:
-        connection.doom()
+        connection.reset_later()
     elif isinstance(answer, auth.Challenge):
         connection.challenge = answer
         connection.state = State.SECURE
@@ -163,7 +163,7 @@ def _refuse_login(connection: Connection) -> None:
     connection.tap_refusal(0, error)
     if connection.supports_login_close:
         connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
-    connection.doom()
+    connection.reset_later()
 
 
 def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
@@ -173,7 +173,7 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
     settings = connection.node.settings
     is_frame_max_fine = connection.node.compat.min_frame_max <= method.frame_max <= settings.frame_max
     if not is_frame_max_fine or not 1 <= method.channel_max <= settings.channel_max:
-        connection.doom()
+        connection.reset_later()
         return
     connection.tune(frame_max=method.frame_max, channel_max=method.channel_max, heartbeat_s=method.heartbeat)
     connection.state = State.OPEN

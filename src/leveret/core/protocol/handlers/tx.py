@@ -67,14 +67,14 @@ def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -
             anew = queue.vhost.queues.get(queue.name)
             if anew is not None and anew.type is queue.type:
                 continue
-            _arrive(channel, publishes[:index])
+            _enqueue_after_close(channel, publishes[:index])
             if anew is not None:
                 raise InternalRefusal()
             resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
             raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
 
 
-def _arrive(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
+def _enqueue_after_close(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
     """Enqueue once this channel has ended, because its own consumers get none of it. Send returns at once."""
 
     def enqueue() -> None:
