@@ -34,7 +34,7 @@ def test_what_rabbitmq_exported_is_exported_again(broker: Broker) -> None:
     assert sections(again) == sections(exported)
 
 
-def test_what_was_loaded_works(broker: Broker, connect) -> None:
+def test_imported_definitions_take_effect(broker: Broker, connect) -> None:
     broker.admin.import_definitions(EXPORTED)
     channel = connect("stage", "shop", "secret").channel()
 
@@ -56,7 +56,7 @@ def test_loading_twice_changes_nothing(broker: Broker) -> None:
     assert broker.admin.export_definitions() == once
 
 
-def test_loading_adds_to_what_is_there(broker: Broker) -> None:
+def test_import_adds_to_existing_definitions(broker: Broker) -> None:
     broker.declare_queue("orders")
     broker.publish("", "orders", b"x")
 

@@ -33,7 +33,7 @@ def told(broker: Broker) -> list[str]:
     return [message.routing_key for message in broker.queue("events").ready]
 
 
-def test_what_a_client_does_is_told(broker: Broker) -> None:
+def test_actions_of_a_client_are_announced(broker: Broker) -> None:
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()
         channel.exchange_declare("x", "topic")
@@ -143,7 +143,7 @@ def test_an_event_says_what_it_is_about(broker: Broker) -> None:
     }
 
 
-def test_what_an_operator_does_is_told(broker: Broker) -> None:
+def test_actions_of_an_operator_are_announced(broker: Broker) -> None:
     broker.admin.add_user("shop", "secret", tags=["management"])
     broker.admin.set_permissions("shop")
     broker.admin.set_topic_permissions("shop", "/", "amq.topic")
@@ -190,7 +190,7 @@ def test_a_virtual_host_comes_and_goes_with_its_exchanges(broker: Broker) -> Non
     assert told(broker) == [*["exchange.deleted"] * 8, "vhost.deleted", "vhost.down"]
 
 
-def test_a_refused_login_is_told_with_its_reason(broker: Broker) -> None:
+def test_a_refused_login_is_announced_with_its_reason(broker: Broker) -> None:
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         pika.BlockingConnection(pika.URLParameters(broker.url_for(password="wrong")))
 
@@ -199,7 +199,7 @@ def test_a_refused_login_is_told_with_its_reason(broker: Broker) -> None:
     assert bytes(event.headers["error"]) == b"user 'guest' - invalid credentials"
 
 
-def test_nothing_is_recorded_and_events_are_told_all_the_same() -> None:
+def test_events_are_announced_without_recording() -> None:
     with Broker(plugins={"rabbitmq_event_exchange"}, record="off") as broker:
         broker.declare_queue("events")
         broker.bind_queue("events", "amq.rabbitmq.event", "queue.*")
@@ -209,11 +209,11 @@ def test_nothing_is_recorded_and_events_are_told_all_the_same() -> None:
         assert told(broker) == ["queue.created"]
 
 
-def test_without_the_plugin_there_is_no_such_exchange() -> None:
+def test_the_event_exchange_exists_only_with_the_plugin() -> None:
     with Broker() as broker:
         assert "amq.rabbitmq.event" not in [exchange.name for exchange in broker.exchanges]
 
 
-def test_a_plugin_that_is_not_there_is_said() -> None:
+def test_an_unknown_plugin_is_refused() -> None:
     with pytest.raises(BrokerError, match="unknown plugin 'rabbitmq_shovel'; expected one of rabbitmq_event_exchange"):
         Broker(plugins={"rabbitmq_shovel"})

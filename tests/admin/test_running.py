@@ -20,7 +20,7 @@ def test_a_connection_is_closed_by_name_with_the_words_given(broker: Broker, con
     assert other.channel().is_open
 
 
-def test_a_connection_that_is_not_there_is_said_with_those_that_are(broker: Broker, connect) -> None:
+def test_an_unknown_connection_is_refused_with_the_open_ones(broker: Broker, connect) -> None:
     connect(name="worker")
 
     with pytest.raises(BrokerError, match="unknown connection 'wroker'; did you mean 'worker'"):
@@ -43,7 +43,7 @@ def test_all_connections_of_a_user_or_a_virtual_host_are_closed(broker: Broker, 
     assert reason_of_close(other) == "CONNECTION_FORCED - all"
 
 
-def test_maintenance_closes_connections_and_lets_nobody_in(broker: Broker, connect, reason_of_close) -> None:
+def test_maintenance_closes_connections_and_accepts_none(broker: Broker, connect, reason_of_close) -> None:
     broker.declare_queue("orders")
     broker.publish("", "orders", b"x")
     connection, port = connect(), broker.port
@@ -123,7 +123,7 @@ def test_the_firehose_runs_while_it_is_on(broker: Broker, connect) -> None:
     assert (headers["user"], headers["channel"], headers["routed_queues"]) == ("guest", 1, ["orders"])
 
 
-def test_who_consumes_the_firehose_is_not_traced(broker: Broker, connect) -> None:
+def test_consuming_the_firehose_is_not_traced(broker: Broker, connect) -> None:
     channel = connect().channel()
     channel.queue_declare("trace", durable=True)
     channel.queue_bind("trace", "amq.rabbitmq.trace", "#")
@@ -139,7 +139,7 @@ def test_who_consumes_the_firehose_is_not_traced(broker: Broker, connect) -> Non
     assert sorted(seen) == [("deliver.trace", b"x"), ("k", b"x"), ("publish.amq.fanout", b"x")]
 
 
-def test_a_blocked_client_is_told_and_released(broker: Broker, connect) -> None:
+def test_a_blocked_client_is_notified_and_unblocked(broker: Broker, connect) -> None:
     connection = connect()
     told: list[str] = []
     connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))

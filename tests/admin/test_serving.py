@@ -39,7 +39,7 @@ def test_definitions_are_there_when_the_first_client_comes() -> None:
             assert connection.channel().queue_declare("q1", passive=True).method.queue == "q1"
 
 
-def test_the_second_line_is_where_tls_is(tmp_path: Path) -> None:
+def test_the_second_line_of_output_is_the_tls_url(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
     context = ssl.create_default_context()

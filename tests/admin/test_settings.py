@@ -65,6 +65,6 @@ def test_settings_outlive_a_restart() -> None:
         ({"deprecated_features.permit.global_qos": False}, "leveret denies transient_nonexcl_queues on request"),
     ],
 )
-def test_a_line_that_means_nothing_here_is_refused(settings: dict[str, object], complaint: str) -> None:
+def test_an_unsupported_setting_is_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(BrokerError, match=complaint):
         Broker(settings=settings)

@@ -109,7 +109,7 @@ def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("user", [None, "nobody"])
-def test_a_certificate_of_nobody_the_broker_knows_is_refused(broker: Broker, user: str | None) -> None:
+def test_a_certificate_of_an_unknown_user_is_refused(broker: Broker, user: str | None) -> None:
     context = broker.tls.certificates.client_context(user)
     credentials = pika.credentials.ExternalCredentials()
 
@@ -148,7 +148,7 @@ def test_a_client_without_tls_is_hung_up_on(broker: Broker) -> None:
     broker.check()
 
 
-def test_a_server_context_of_ones_own_may_demand_certificates() -> None:
+def test_a_given_server_context_may_require_certificates() -> None:
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

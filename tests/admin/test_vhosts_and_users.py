@@ -25,7 +25,7 @@ def open_refusal(broker: Broker, vhost: str, user: str = "guest", password: str 
     return str(error)
 
 
-def test_a_virtual_host_is_nobodys_until_there_is_a_permission(broker: Broker, connect) -> None:
+def test_a_virtual_host_is_closed_to_users_without_a_permission(broker: Broker, connect) -> None:
     assert "NOT_ALLOWED - vhost stage not found" in open_refusal(broker, "stage")
     broker.admin.add_vhost("stage")
     assert "NOT_ALLOWED - access to vhost 'stage' refused for user 'guest'" in open_refusal(broker, "stage")
@@ -192,7 +192,7 @@ def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect
         (lambda broker: broker.admin.clear_user_limits("guest", "max"), "unknown limit 'max'"),
     ],
 )
-def test_a_mistake_is_said_with_what_may_have_been_meant(broker: Broker, mistake, text: str) -> None:
+def test_a_mistake_is_refused_with_a_suggestion(broker: Broker, mistake, text: str) -> None:
     broker.admin.add_vhost("stage")
 
     with pytest.raises((BrokerError, NotDeclaredError), match=text):

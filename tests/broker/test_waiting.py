@@ -104,7 +104,7 @@ def test_what_does_not_happen_shows_the_state_of_the_broker(broker: Broker) -> N
         broker.assert_acked("orders", timeout=0.01)
 
 
-def test_the_blocking_form_on_an_event_loop_names_its_twin(broker: Broker) -> None:
+def test_advance_on_an_event_loop_names_the_awaitable_form(broker: Broker) -> None:
     broker.declare_queue("orders")
 
     async def block() -> None:

@@ -24,7 +24,7 @@ def test_the_documentation_is_what_the_command_prints(capsys: pytest.CaptureFixt
     assert written == printed(capsys, "--format", "markdown"), COUNT_ANEW
 
 
-def test_the_numbers_of_scenarios_are_told_beside_their_rules() -> None:
+def test_the_documentation_counts_the_scenarios_of_each_area() -> None:
     page = PAGE_WITH_COUNTS.read_text(encoding="utf-8")
 
     assert "| all |" in page
@@ -44,7 +44,7 @@ def test_one_version_leaves_out_what_it_never_had(capsys: pytest.CaptureFixture[
     assert "basic.credit " in said
 
 
-def test_programs_are_told_states_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_states_and_scenario_counts(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(printed(capsys, "--format", "json"))
 
     found = {(row["area"], row["feature"]): row for row in told}
@@ -55,7 +55,7 @@ def test_programs_are_told_states_and_numbers(capsys: pytest.CaptureFixture[str]
     assert found["Exchange types", "x-modulus-hash"]["versions"]["4.0"]["state"] == "absent"
 
 
-def test_a_version_that_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_version_is_named_in_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["features", "--version", "4.1"]) == 2
 
     error = capsys.readouterr().err

@@ -65,14 +65,14 @@ def test_amqp_1_0_is_answered_with_what_leveret_speaks(version: str) -> None:
     assert (peer.read_octets(), peer.connection.is_reset) == (AMQP_0_9_1, True)
 
 
-def test_a_deprecated_feature_that_leveret_has_not_cannot_be_permitted() -> None:
+def test_an_unknown_deprecated_feature_cannot_be_permitted() -> None:
     with pytest.raises(
         ValueError, match="unknown deprecated feature 'ram_node_type'; expected one of transient_nonexcl"
     ):
         Broker(permit={"ram_node_type"})
 
 
-def test_a_shared_prefetch_is_there_where_it_is_permitted() -> None:
+def test_a_permitted_shared_prefetch_works() -> None:
     peer = Server(permit=frozenset({"global_qos"})).peer()
 
     peer.send(1, Queue.Declare(queue="q", durable=True), commands.Basic.Qos(prefetch_count=1, global_=True))
@@ -83,7 +83,7 @@ def test_a_shared_prefetch_is_there_where_it_is_permitted() -> None:
     assert [type(frame) for _, frame in peer.read()].count(commands.Basic.Deliver) == 1
 
 
-def test_a_queue_master_locator_is_taken_where_it_is_permitted() -> None:
+def test_a_permitted_queue_master_locator_is_accepted() -> None:
     peer = Server(permit=frozenset({"queue_master_locator"})).peer()
 
     told = peer.told(1, Queue.Declare(queue="q", durable=True, arguments={"x-queue-master-locator": "min-masters"}))

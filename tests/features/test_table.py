@@ -38,7 +38,7 @@ HAS_ROWS: dict[str, Iterable[str]] = {
 
 
 @pytest.mark.parametrize("area", HAS_ROWS)
-def test_what_leveret_has_tables_of_has_rows(area: str) -> None:
+def test_every_entry_of_leverets_own_tables_has_a_row(area: str) -> None:
     found = {row.name for row in rows() if row.area == area}
 
     assert sorted(set(HAS_ROWS[area]) - found) == []
@@ -51,7 +51,7 @@ def test_every_method_of_the_protocol_has_a_row() -> None:
     assert [name for name in METHODS if name not in found and name.removesuffix("-ok") not in found] == []
 
 
-def test_every_plugin_that_can_be_enabled_is_told_of() -> None:
+def test_every_plugin_that_can_be_enabled_has_a_row() -> None:
     told = " ".join(row.remark for row in rows())
 
     assert [plugin for plugin in PLUGINS if plugin not in told] == []
@@ -63,15 +63,15 @@ def test_every_scenario_is_proof_of_something() -> None:
     assert sorted(set(SCENARIOS) - proofs) == []
 
 
-def test_every_proof_is_there() -> None:
+def test_every_proof_exists() -> None:
     assert [(row.name, proof) for row in rows() for proof in row.proof if not is_there(proof)] == []
 
 
-def test_what_is_there_has_a_proof() -> None:
+def test_every_supported_feature_has_a_proof() -> None:
     assert [row.name for row in rows() if not row.proof and not row.instead] == []
 
 
-def test_a_name_stands_once_in_an_area() -> None:
+def test_a_feature_has_one_row_in_its_area() -> None:
     names = [(row.area, row.name) for row in rows()]
 
     assert len(names) == len(set(names))
@@ -81,7 +81,7 @@ def test_only_known_versions_are_named() -> None:
     assert [(row.name, version) for row in rows() for version in row.absent if version not in VERSIONS] == []
 
 
-def test_nothing_was_recorded_of_what_a_version_does_not_have() -> None:
+def test_no_scenario_is_recorded_for_an_absent_feature() -> None:
     odd = [(row.name, version) for row in rows() for version in VERSIONS if is_odd(row, version)]
 
     assert odd == []

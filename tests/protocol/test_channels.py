@@ -64,7 +64,7 @@ def test_a_soft_error_ends_its_channel_and_no_other(peer: Peer) -> None:
     assert peer.told(2, Queue.Purge(queue="q")) == ["Queue.PurgeOk"]
 
 
-def test_what_is_pipelined_behind_a_soft_error_is_ignored(peer: Peer) -> None:
+def test_methods_pipelined_after_a_soft_error_are_ignored(peer: Peer) -> None:
     told = peer.told(1, Basic.Ack(7), Queue.Delete(queue="q"), Queue.Purge(queue="q"))
 
     assert told == ["Channel.Close"]
@@ -84,13 +84,13 @@ def test_opening_a_closing_channel_is_a_connection_error(peer: Peer) -> None:
     assert the(told, commands.Connection.Close).reply_text == "CHANNEL_ERROR - second 'channel.open' seen"
 
 
-def test_closes_of_a_channel_that_cross_are_both_answered(peer: Peer) -> None:
+def test_crossing_channel_closes_are_both_answered(peer: Peer) -> None:
     told = peer.told(1, Basic.Ack(7), Channel.Close(200, "bye", 0, 0), Channel.CloseOk(), Channel.Open())
 
     assert told == ["Channel.Close", "Channel.CloseOk", "Channel.OpenOk"]
 
 
-def test_deliveries_of_consumers_come_back_at_the_error_and_fetched_ones_at_close_ok(peer: Peer) -> None:
+def test_consumed_deliveries_return_at_the_error_and_fetched_ones_at_close_ok(peer: Peer) -> None:
     peer.send(2, declare("fetched"))
     for key in ("q", "fetched"):
         peer.publish(2, b"1", key)
@@ -116,14 +116,14 @@ def test_flow_can_not_be_switched_off(peer: Peer) -> None:
     assert (close.reply_code, close.reply_text) == (540, "NOT_IMPLEMENTED - active=false")
 
 
-def test_a_method_of_the_server_is_not_for_clients(peer: Peer) -> None:
+def test_a_client_may_not_send_a_server_method(peer: Peer) -> None:
     close = the(peer.call(1, Queue.DeclareOk("q", 0, 0)), commands.Connection.Close)
 
     assert (close.reply_code, close.reply_text) == (503, "COMMAND_INVALID - unimplemented method")
     assert (close.class_id, close.method_id) == (50, 11)
 
 
-def test_a_method_of_connections_is_not_for_channels(peer: Peer) -> None:
+def test_a_connection_method_is_refused_on_a_channel(peer: Peer) -> None:
     close = the(peer.call(1, commands.Connection.Close(200, "bye", 0, 0)), commands.Connection.Close)
 
     assert (close.reply_code, close.reply_text) == (503, "COMMAND_INVALID - unimplemented method")
@@ -183,14 +183,14 @@ def test_delete_ok_comes_before_the_cancel_of_a_consumer(peer: Peer) -> None:
     assert peer.told(1, Queue.Delete(queue="q")) == ["Queue.DeleteOk", "Basic.Cancel"]
 
 
-def test_a_client_that_can_not_be_told_of_cancels_is_not(server: Server) -> None:
+def test_a_client_without_consumer_cancel_notify_gets_no_cancel(server: Server) -> None:
     peer = server.peer(capabilities={})
     peer.send(1, declare(), Basic.Consume(queue="q"))
 
     assert peer.told(1, Queue.Delete(queue="q")) == ["Queue.DeleteOk"]
 
 
-def test_recover_ok_comes_before_what_is_delivered_anew(peer: Peer) -> None:
+def test_recover_ok_comes_before_the_redeliveries(peer: Peer) -> None:
     peer.publish(2, b"1")
     peer.send(1, Basic.Consume(queue="q"))
 
@@ -200,7 +200,7 @@ def test_recover_ok_comes_before_what_is_delivered_anew(peer: Peer) -> None:
     assert the(received, Basic.Deliver).redelivered
 
 
-def test_an_answer_not_wanted_is_not_sent(peer: Peer) -> None:
+def test_nowait_suppresses_the_answer(peer: Peer) -> None:
     assert peer.call(1, Queue.Declare(queue="q", durable=True, nowait=True)) == []
     assert peer.call(1, Exchange.Declare(exchange="x", nowait=True)) == []
     assert peer.call(1, Basic.Consume(queue="q", nowait=True, consumer_tag="c")) == []
@@ -208,7 +208,7 @@ def test_an_answer_not_wanted_is_not_sent(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 8183, 8184, 8185, 20_000])
-def test_bodies_are_cut_to_the_frames_of_whoever_gets_them(server: Server, size: int) -> None:
+def test_bodies_are_split_by_the_frame_max_of_the_receiver(server: Server, size: int) -> None:
     narrow, wide = server.peer(frame_max=8192), server.peer()
     narrow.send(1, declare(), Basic.Consume(queue="q"))
     narrow.read()

@@ -46,7 +46,7 @@ def test_a_client_that_does_not_close_its_socket_is_reset(server: Server, heartb
     assert (before, peer.connection.is_reset) == (False, True)
 
 
-def test_nothing_is_looked_at_behind_a_clients_close(server: Server) -> None:
+def test_frames_after_a_clients_close_are_ignored(server: Server) -> None:
     peer = server.peer()
     peer.send(0, close())
 
@@ -62,7 +62,7 @@ def test_exclusive_queues_are_gone_when_the_close_is_answered(server: Server) ->
     assert "mine" not in server.node.vhosts["/"].queues
 
 
-def test_a_refused_client_has_to_answer_and_is_reset_at_once_then(server: Server) -> None:
+def test_a_refused_client_is_reset_once_it_answers(server: Server) -> None:
     peer = refused(server)
     before = peer.connection.is_reset
 
@@ -118,7 +118,7 @@ def test_losing_a_connection_twice_is_losing_it_once(server: Server) -> None:
     assert [event.reason for event in server.events("conn_close")] == ["connection lost"]
 
 
-def test_no_consumer_of_a_dying_connection_takes_over(server: Server) -> None:
+def test_no_consumer_of_a_closing_connection_becomes_active(server: Server) -> None:
     lost, other = server.peer(channels=(1, 2)), server.peer()
     lost.send(1, declare(single_active_consumer=True), Basic.Qos(prefetch_count=1))
     lost.send(1, Basic.Consume(queue="q", consumer_tag="a"), Basic.Consume(queue="q", consumer_tag="b"))
@@ -132,7 +132,7 @@ def test_no_consumer_of_a_dying_connection_takes_over(server: Server) -> None:
     assert [item.redelivered for item in methods(received, Basic.GetOk)] == [True, False, False]
 
 
-def test_no_consumer_of_a_dying_channel_takes_over(server: Server) -> None:
+def test_no_consumer_of_a_closing_channel_becomes_active(server: Server) -> None:
     peer = server.peer(channels=(1, 2))
     peer.send(1, declare(single_active_consumer=True), Basic.Qos(prefetch_count=1))
     peer.send(1, Basic.Consume(queue="q", consumer_tag="a"), Basic.Consume(queue="q", consumer_tag="b"))
@@ -177,7 +177,7 @@ def test_a_closed_connection_leaves_no_deadline_behind(server: Server) -> None:
     assert server.node.next_deadline() is None
 
 
-def test_the_end_of_a_channel_is_traced_before_what_comes_back(server: Server) -> None:
+def test_the_end_of_a_channel_is_traced_before_its_requeues(server: Server) -> None:
     peer = server.peer()
     peer.send(1, declare(), Basic.Consume(queue="q"))
     peer.publish(1, b"1")
@@ -188,7 +188,7 @@ def test_the_end_of_a_channel_is_traced_before_what_comes_back(server: Server) -
     assert told == [("chan_close", None), ("requeued", "channel_closed")]
 
 
-def test_the_loss_of_a_connection_is_traced_before_what_comes_back(server: Server) -> None:
+def test_the_loss_of_a_connection_is_traced_before_its_requeues(server: Server) -> None:
     peer = server.peer()
     peer.send(1, declare(), Basic.Consume(queue="q"))
     peer.publish(1, b"1")
@@ -211,7 +211,7 @@ def test_heartbeats_go_out_after_half_an_interval_of_silence(server: Server) -> 
     assert [item.name for _, item in peer.read()] == ["Heartbeat"]
 
 
-def test_no_heartbeat_goes_out_where_something_else_did(server: Server) -> None:
+def test_no_heartbeat_is_sent_if_something_else_was(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
     server.elapse(4)
     peer.send(1, Queue.Declare(queue="q", durable=True))
@@ -233,7 +233,7 @@ def test_a_silent_client_is_reset_after_three_intervals(server: Server) -> None:
     assert (before, peer.connection.is_reset) == (False, True)
 
 
-def test_every_octet_is_a_sign_of_life(server: Server) -> None:
+def test_every_byte_counts_as_a_heartbeat(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
 
     for _ in range(10):
@@ -253,7 +253,7 @@ def test_a_heartbeat_of_zero_switches_both_directions_off(server: Server) -> Non
     assert not peer.connection.is_reset
 
 
-def test_broker_time_is_no_matter_of_life(server: Server) -> None:
+def test_moving_the_brokers_clock_ends_no_connection(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
 
     server.node.advance(server.node.now + 3_600_000_000, server.node.wall_now)

@@ -31,7 +31,7 @@ def test_a_lone_publish_is_confirmed_alone(peer: Peer) -> None:
     assert confirms(peer) == [("Ack", 1, False)]
 
 
-def test_what_came_in_one_read_is_confirmed_by_one_method(peer: Peer) -> None:
+def test_publishes_of_one_read_are_confirmed_by_one_method(peer: Peer) -> None:
     peer.send_octets(b"".join(publish_octets(1, b"%d" % number) for number in range(5)))
 
     assert confirms(peer) == [("Ack", 5, True)]
@@ -121,13 +121,13 @@ def test_returns_come_before_the_confirm_of_the_whole_batch(peer: Peer) -> None:
     assert the(received, Basic.Ack).delivery_tag == 3
 
 
-def test_what_is_owed_is_told_before_the_channel_closes(peer: Peer) -> None:
+def test_owed_confirms_are_sent_before_the_channel_closes(peer: Peer) -> None:
     peer.send_octets(publish_octets(1, b"1") + octets(1, Channel.Close(200, "bye", 0, 0)))
 
     assert names(peer.read()) == ["Basic.Ack", "Channel.CloseOk"]
 
 
-def test_what_is_owed_is_told_before_an_error_closes_the_channel(peer: Peer) -> None:
+def test_owed_confirms_are_sent_before_an_error_closes_the_channel(peer: Peer) -> None:
     peer.send_octets(publish_octets(1, b"1") + publish_octets(1, b"2", exchange="nowhere"))
 
     received = peer.read()
@@ -135,7 +135,7 @@ def test_what_is_owed_is_told_before_an_error_closes_the_channel(peer: Peer) -> 
     assert the(received, Basic.Ack).delivery_tag == 1
 
 
-def test_a_publish_to_a_missing_exchange_is_refused_behind_its_body(peer: Peer) -> None:
+def test_a_publish_to_a_missing_exchange_is_refused_after_its_body(peer: Peer) -> None:
     whole = publish_octets(1, b"1", exchange="nowhere")
 
     peer.send_octets(whole[:-1])
@@ -170,7 +170,7 @@ def test_a_queue_deleted_meanwhile_changes_no_confirm(peer: Peer) -> None:
     assert confirms(peer) == [("Ack", 2, True)]
 
 
-def test_what_reaches_no_queue_is_either_returned_or_dropped_in_the_trace(peer: Peer) -> None:
+def test_an_unroutable_message_is_traced_as_returned_or_dropped(peer: Peer) -> None:
     trace: list[RawEvent] = []
     peer.connection.node.hooks.tap = trace.append
 

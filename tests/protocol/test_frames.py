@@ -129,7 +129,7 @@ def test_a_frame_out_of_place_ends_the_connection(peer: Peer, case: str) -> None
 
 
 @pytest.mark.parametrize("method_id", [b"\x00\x32\x00\x63", b"\x00\x63\x00\x0a", b"\x00\x00\x00\x00"])
-def test_a_method_nobody_knows_resets_the_socket(peer: Peer, method_id: bytes) -> None:
+def test_an_unknown_method_resets_the_socket(peer: Peer, method_id: bytes) -> None:
     peer.send_octets(raw(1, 1, method_id))
 
     assert peer.read() == []
@@ -181,7 +181,7 @@ def test_a_wrong_end_of_a_frame_is_named(peer: Peer) -> None:
     assert refusal[:2] == (501, "FRAME_ERROR - type 1, all octets = <<0,20,0,10,0>>: {invalid_frame_end_marker,205}")
 
 
-def test_after_a_broken_frame_the_socket_goes_whatever_the_client_says(server: Server, peer: Peer) -> None:
+def test_after_a_broken_frame_the_socket_is_reset_regardless_of_the_client(server: Server, peer: Peer) -> None:
     peer.send_octets(raw(1, 1, b"\x00\x14\x00\x0a\x00", end=0))
     peer.send(0, commands.Connection.CloseOk())
 

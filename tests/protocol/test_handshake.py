@@ -48,7 +48,7 @@ def test_the_whole_handshake_may_come_in_one_read(server: Server) -> None:
     assert at_once.read_octets() == piecemeal.read_octets()
 
 
-def test_start_says_rabbitmq_and_what_it_can_do(server: Server) -> None:
+def test_start_names_rabbitmq_and_its_capabilities(server: Server) -> None:
     start = the(after(server).read(), commands.Connection.Start)
 
     assert (start.version_major, start.version_minor, start.locales) == (0, 9, "en_US")
@@ -73,7 +73,7 @@ def test_tune_offers_what_rabbitmq_offers(server: Server) -> None:
 
 
 @pytest.mark.parametrize("octet_count", range(8))
-def test_less_than_a_header_is_waited_for(server: Server, octet_count: int) -> None:
+def test_an_incomplete_protocol_header_is_waited_for(server: Server, octet_count: int) -> None:
     peer = server.stranger()
 
     peer.send_octets(PROTOCOL_HEADER[:octet_count])
@@ -93,7 +93,7 @@ def test_less_than_a_header_is_waited_for(server: Server, octet_count: int) -> N
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", b"AMQP\x03\x01\x00\x00"),
     ],
 )
-def test_another_protocol_is_offered_ours_and_reset(server: Server, header: bytes, offer: bytes) -> None:
+def test_a_client_of_another_protocol_is_offered_amqp_and_reset(server: Server, header: bytes, offer: bytes) -> None:
     peer = server.stranger()
 
     peer.send_octets(header)
@@ -146,7 +146,7 @@ def test_a_step_of_the_handshake_is_refused_once_it_is_over(server: Server, step
     assert (close.class_id, close.method_id) == (10, STEPS[step].frame_id)
 
 
-def test_what_fails_before_tuning_is_reset_three_seconds_later(server: Server) -> None:
+def test_a_failure_before_tuning_resets_after_three_seconds(server: Server) -> None:
     peer = after(server)
     peer.send(0, STEPS["open"])
 
@@ -167,7 +167,7 @@ def test_a_handshake_has_ten_seconds(server: Server) -> None:
     assert (before, peer.connection.is_reset) == (False, True)
 
 
-def test_an_open_connection_has_all_the_time_in_the_world(server: Server) -> None:
+def test_an_open_connection_has_no_time_limit(server: Server) -> None:
     peer = after(server, *ORDER)
 
     server.elapse(100_000)
@@ -175,7 +175,7 @@ def test_an_open_connection_has_all_the_time_in_the_world(server: Server) -> Non
     assert peer.connection.state is State.OPENED
 
 
-def test_a_wrong_password_is_told_to_a_client_that_understands(server: Server) -> None:
+def test_a_client_with_authentication_failure_close_learns_of_a_wrong_password(server: Server) -> None:
     peer = after(server)
     peer.read()
     capabilities = {"authentication_failure_close": True}
@@ -201,7 +201,7 @@ def test_a_wrong_password_is_told_to_a_client_that_understands(server: Server) -
     ],
     ids=["password", "user", "authzid", "malformed", "empty", "case", "unknown"],
 )
-def test_other_failed_logins_end_in_silence(server: Server, answer: Frame) -> None:
+def test_other_clients_get_no_reason_for_a_failed_login(server: Server, answer: Frame) -> None:
     peer = after(server)
     peer.read()
 
@@ -280,7 +280,7 @@ def test_a_channel_before_the_vhost_is_refused(server: Server) -> None:
     )
 
 
-def test_a_lost_stranger_leaves_nothing_behind(server: Server) -> None:
+def test_a_connection_lost_during_the_handshake_leaves_nothing_behind(server: Server) -> None:
     peer = after(server, "start-ok")
 
     peer.connection.connection_lost()
@@ -299,7 +299,7 @@ def test_a_name_the_client_gives_the_connection_is_its_name(server: Server) -> N
     assert peer.connection.client_name == "billing"
 
 
-def test_what_comes_behind_a_wrong_step_is_not_looked_at(server: Server) -> None:
+def test_input_after_a_wrong_step_is_ignored(server: Server) -> None:
     peer = after(server)
     peer.send(0, STEPS["open"])
 

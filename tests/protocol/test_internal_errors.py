@@ -38,7 +38,7 @@ def errors(server: Server) -> list[str]:
     return [str(error) for error in server.node.internal_errors]
 
 
-def test_the_client_is_told_of_an_internal_error_and_the_test_gets_the_original() -> None:
+def test_an_internal_error_closes_with_541_and_the_test_gets_the_original() -> None:
     server = trapped(events.QUEUE_DECLARE)
     peer = server.peer()
 
@@ -86,7 +86,7 @@ def test_what_the_broken_connection_held_comes_back() -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 1_000_000])
 @pytest.mark.parametrize("kind", sorted(set(events.KINDS) - {"called", "test_start", "test_end"}))
-def test_nothing_is_raised_out_of_a_conversation_whatever_breaks(kind: str, times: int) -> None:
+def test_a_conversation_never_raises(kind: str, times: int) -> None:
     server = trapped(kind, times=times)
     peer = server.stranger()
     peer.open()
@@ -114,7 +114,7 @@ def talk(peer: Peer) -> None:
     peer.send(0, commands.Connection.Close(200, "bye", 0, 0))
 
 
-def test_a_conversation_without_a_trap_goes_well() -> None:
+def test_a_conversation_without_an_injected_error_succeeds() -> None:
     server = trapped()
     peer = server.stranger()
     peer.open()

@@ -34,7 +34,7 @@ def test_an_alarm_blocks_a_connection_when_it_publishes(server: Server, peer: Pe
 
 
 @pytest.mark.parametrize("message_id", ["1", "2"], ids=["repeated", "with properties of its own"])
-def test_an_alarm_blocks_a_connection_whose_publishes_are_known(server: Server, peer: Peer, message_id: str) -> None:
+def test_an_alarm_blocks_a_connection_that_repeats_its_publishes(server: Server, peer: Peer, message_id: str) -> None:
     peer.send_octets(publish_octets(1, b"1", message_id="1") * 3)
     server.node.set_alarm("memory")
 
@@ -44,7 +44,7 @@ def test_an_alarm_blocks_a_connection_whose_publishes_are_known(server: Server, 
     assert peer.connection.is_reading_paused
 
 
-def test_what_was_being_sent_is_taken_when_the_alarm_clears(server: Server, peer: Peer) -> None:
+def test_a_publish_in_progress_is_handled_when_the_alarm_clears(server: Server, peer: Peer) -> None:
     server.node.set_alarm("disk")
     peer.send_octets(publish_octets(1, b"12", chunk=1))
     peer.read()
@@ -69,7 +69,7 @@ def test_a_connection_is_unblocked_by_the_last_alarm_that_clears(server: Server,
     assert (after_one, names(peer.read())) == ([], ["Connection.Unblocked"])
 
 
-def test_a_client_that_does_not_know_of_blocking_is_stopped_in_silence(server: Server) -> None:
+def test_a_client_without_connection_blocked_is_blocked_without_notice(server: Server) -> None:
     peer = server.peer(capabilities={})
     server.node.set_alarm("memory")
 
@@ -97,7 +97,7 @@ def test_a_blocked_connection_is_not_dropped_for_its_silence(server: Server) -> 
     assert not peer.connection.is_reset
 
 
-def test_a_delivery_of_a_quorum_queue_held_too_long_comes_back(server: Server) -> None:
+def test_a_quorum_delivery_held_too_long_is_requeued(server: Server) -> None:
     peer = server.peer(channels=(1, 2))
     peer.send(1, declare("slow", queue_type="quorum", consumer_timeout=60_000), Basic.Consume(queue="slow"))
     peer.publish(2, b"1", "slow")
@@ -109,7 +109,7 @@ def test_a_delivery_of_a_quorum_queue_held_too_long_comes_back(server: Server) -
     assert contents(peer.call(2, Basic.Get(queue="slow"))) == [b"1"]
 
 
-def test_an_ack_after_the_timeout_is_taken_in_silence(server: Server) -> None:
+def test_an_ack_after_the_timeout_is_accepted(server: Server) -> None:
     peer = server.peer(channels=(1, 2))
     peer.send(1, declare("slow", queue_type="quorum", consumer_timeout=60_000), Basic.Consume(queue="slow"))
     peer.publish(2, b"1", "slow")
@@ -120,7 +120,7 @@ def test_an_ack_after_the_timeout_is_taken_in_silence(server: Server) -> None:
     assert the(peer.call(2, Queue.Declare(queue="slow", passive=True)), Queue.DeclareOk).message_count == 1
 
 
-def test_a_client_that_can_not_be_told_loses_its_channel(server: Server) -> None:
+def test_a_client_without_cancel_notify_loses_its_channel_on_timeout(server: Server) -> None:
     peer = server.peer(capabilities={})
     peer.send(1, declare("slow", queue_type="quorum", consumer_timeout=60_000), Basic.Consume(queue="slow"))
     peer.publish(1, b"1", "slow")

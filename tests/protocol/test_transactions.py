@@ -73,7 +73,7 @@ def test_an_ack_waits_for_its_commit(peer: Peer) -> None:
     assert sorted(done) == ["Basic.Deliver", "Tx.CommitOk"]
 
 
-def test_an_ack_held_back_can_not_be_given_twice(peer: Peer) -> None:
+def test_an_ack_in_a_transaction_cannot_be_repeated(peer: Peer) -> None:
     peer.publish(2, b"1")
     peer.send(1, Basic.Get(queue="q"), Basic.Ack(1))
     peer.read()
@@ -83,7 +83,7 @@ def test_an_ack_held_back_can_not_be_given_twice(peer: Peer) -> None:
     assert close.reply_text == "PRECONDITION_FAILED - unknown delivery tag 1"
 
 
-def test_after_a_rollback_an_ack_can_be_given_anew(peer: Peer) -> None:
+def test_an_ack_can_be_repeated_after_a_rollback(peer: Peer) -> None:
     peer.publish(2, b"1")
     peer.send(1, Basic.Get(queue="q"), Basic.Ack(1))
     peer.read()
@@ -112,7 +112,7 @@ def test_a_nack_waits_for_its_commit(peer: Peer) -> None:
     assert (before, ready(peer)) == (0, 1)
 
 
-def test_the_end_of_a_channel_rolls_back_and_gives_back(peer: Peer) -> None:
+def test_the_end_of_a_channel_rolls_back_and_requeues(peer: Peer) -> None:
     peer.publish(2, b"1")
     peer.send(1, Basic.Get(queue="q"), Basic.Ack(1))
     peer.publish(1, b"2")
@@ -147,7 +147,7 @@ def test_a_queue_deleted_before_the_commit_ends_the_connection(peer: Peer) -> No
 
 
 @pytest.mark.parametrize("method", [Tx.Commit(), Tx.Rollback()])
-def test_a_channel_without_a_transaction_has_nothing_to_end(peer: Peer, method: Tx.Commit) -> None:
+def test_commit_and_rollback_need_a_transaction(peer: Peer, method: Tx.Commit) -> None:
     close = the(peer.call(2, method), Channel.Close)
 
     assert close.reply_text == "PRECONDITION_FAILED - channel is not transactional"

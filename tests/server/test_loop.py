@@ -43,7 +43,7 @@ def test_a_client_is_answered(broker: EchoBroker) -> None:
         assert client.recv(100) == b"HARE\n"
 
 
-def test_a_stream_that_waits_for_nothing_is_let_arrive() -> None:
+def test_a_stream_of_input_makes_the_loop_pause() -> None:
     pollers: list[native.Poller] = []
     with echo_broker(lambda: noted(pollers)) as broker, broker.connect() as client:
         for count in range(1, 51):
@@ -54,7 +54,7 @@ def test_a_stream_that_waits_for_nothing_is_let_arrive() -> None:
         assert len(pollers) == 2
 
 
-def test_who_is_answered_is_never_kept_waiting() -> None:
+def test_a_client_that_gets_answers_never_waits_for_a_pause() -> None:
     pollers: list[native.Poller] = []
     with echo_broker(lambda: noted(pollers)) as broker, broker.connect() as client:
         for _ in range(50):
@@ -126,7 +126,7 @@ def test_the_outcome_of_a_request_is_that_of_its_action(broker: EchoBroker) -> N
         broker.loop.ask(fail)
 
 
-def test_a_request_to_a_loop_that_does_not_run_is_done_by_the_asker() -> None:
+def test_a_request_to_a_stopped_loop_runs_on_the_callers_thread() -> None:
     broker = EchoBroker()
 
     assert broker.loop.ask(threading.get_ident) == threading.get_ident()
@@ -136,7 +136,7 @@ def test_a_request_to_a_loop_that_does_not_run_is_done_by_the_asker() -> None:
     assert broker.loop.ask(threading.get_ident) == threading.get_ident()
 
 
-def test_a_closed_conversation_says_its_last_words_and_then_ends(broker: EchoBroker) -> None:
+def test_a_closed_conversation_sends_its_output_and_then_ends(broker: EchoBroker) -> None:
     with broker.connect() as client:
         client.sendall(b"bye\nnot read any more")
 
@@ -153,7 +153,7 @@ def test_a_reset_conversation_ends_with_a_reset(broker: EchoBroker) -> None:
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-def test_a_conversation_is_told_that_its_peer_has_gone(broker: EchoBroker, is_reset: bool) -> None:
+def test_a_conversation_learns_that_its_peer_has_gone(broker: EchoBroker, is_reset: bool) -> None:
     client = broker.connect()
     client.sendall(b"hare\n")
     client.recv(100)
@@ -165,7 +165,7 @@ def test_a_conversation_is_told_that_its_peer_has_gone(broker: EchoBroker, is_re
     assert broker.loop.transports == []
 
 
-def test_a_half_closed_conversation_says_its_last_words_and_is_read_on(broker: EchoBroker) -> None:
+def test_a_half_closed_conversation_sends_its_output_and_reads_on(broker: EchoBroker) -> None:
     with broker.connect() as client:
         client.sendall(b"half\n")
         assert read_to_end(client) == b"HALF\n"
@@ -178,7 +178,7 @@ def test_a_half_closed_conversation_says_its_last_words_and_is_read_on(broker: E
         assert broker.loop.transports[0].outbox_bytes == 0
 
 
-def test_a_peer_that_does_not_read_holds_up_nobody(broker: EchoBroker) -> None:
+def test_a_peer_that_does_not_read_holds_up_no_other(broker: EchoBroker) -> None:
     with broker.connect() as deaf, broker.connect() as other:
         deaf.sendall(b"flood\n")
         broker.sync()
@@ -228,7 +228,7 @@ def test_a_barrier_covers_what_waited_while_a_conversation_was_paused(broker: Ec
         assert echo.received == b"pause\nunheard\n"
 
 
-def test_an_error_of_ours_is_kept_and_ends_only_its_conversation(broker: EchoBroker) -> None:
+def test_an_internal_error_is_kept_and_ends_only_its_conversation(broker: EchoBroker) -> None:
     with broker.connect() as unlucky, broker.connect() as other:
         unlucky.sendall(b"crash\n")
         with pytest.raises(ConnectionResetError):
@@ -269,7 +269,7 @@ def test_an_idle_loop_sleeps(broker: EchoBroker) -> None:
         assert broker.loop.turns.count == count
 
 
-def test_two_loops_do_not_know_of_each_other() -> None:
+def test_two_loops_are_independent() -> None:
     with echo_broker() as first, echo_broker() as second:
         first.loop.stop()
         with second.connect() as client:

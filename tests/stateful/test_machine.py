@@ -99,7 +99,7 @@ def test_clients_of_the_application_lose_their_connections_in_a_crash() -> None:
         run_state_machine_as_test(Connected, settings=SHRUNK)
 
 
-def test_time_stands_still_but_for_the_rule_that_advances_it() -> None:
+def test_only_the_rule_advance_moves_time() -> None:
     class Waiting(BrokerMachine):
         spans = st.just(60)
         publish = None
@@ -114,7 +114,7 @@ def test_time_stands_still_but_for_the_rule_that_advances_it() -> None:
     run_state_machine_as_test(Waiting, settings=PLAIN)
 
 
-def test_a_machine_without_a_place_to_publish_to_says_so() -> None:
+def test_a_machine_with_nothing_to_publish_to_raises() -> None:
     class Nowhere(BrokerMachine):
         pass
 

@@ -57,7 +57,7 @@ def test_a_deadline_at_the_very_end_is_met(leveret: Broker) -> None:
     assert leveret.queue("orders").ready == ()
 
 
-def test_what_is_due_at_once_is_done_although_time_is_held(leveret: Broker, channel: BlockingChannel) -> None:
+def test_immediate_work_is_done_while_time_is_held(leveret: Broker, channel: BlockingChannel) -> None:
     leveret.declare_queue("dead")
     to_dead = {"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     leveret.declare_queue("orders", arguments=to_dead)
@@ -68,7 +68,7 @@ def test_what_is_due_at_once_is_done_although_time_is_held(leveret: Broker, chan
     leveret.assert_dead_lettered("orders", to="dead", timeout=PATIENCE)
 
 
-def test_what_clients_are_doing_is_done_before_time_moves(leveret: Broker) -> None:
+def test_clients_finish_their_work_before_time_moves(leveret: Broker) -> None:
     with pika_worker(leveret.url):
         leveret.clock.hold()
         now = round(leveret.clock.now * 1_000_000)
@@ -149,7 +149,7 @@ def test_a_loop_without_end_is_named(leveret: Broker) -> None:
             leveret.clock.advance(days=365, limit=20)
 
 
-def test_the_blocking_form_on_an_event_loop_names_its_twin(leveret: Broker) -> None:
+def test_advance_on_an_event_loop_names_the_awaitable_form(leveret: Broker) -> None:
     async def block() -> None:
         with pytest.raises(BrokerError, match=r"await broker\.aio\.clock\.advance\(\.\.\.\)"):
             leveret.clock.advance(1)

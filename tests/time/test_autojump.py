@@ -101,7 +101,7 @@ def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> No
             leveret.assert_requeued("orders", reason="consumer_timeout", timeout=5)
 
 
-def test_nothing_due_is_nothing_to_leap_to(leveret: Broker) -> None:
+def test_time_does_not_leap_without_a_deadline(leveret: Broker) -> None:
     """Heartbeats and other ticks that come again and again are never leapt to."""
     with pika.BlockingConnection(pika.URLParameters(leveret.url)), leveret.clock.autojump() as jumping:
         leveret.wait_idle()
@@ -169,7 +169,7 @@ def test_a_loop_without_end_fails_at_the_end_of_the_block(leveret: Broker) -> No
             wait_until_off(jumping)
 
 
-def test_a_loop_without_end_that_nobody_waited_for_is_told_at_the_end(leveret: Broker) -> None:
+def test_an_endless_loop_without_a_waiting_call_is_reported_at_the_end(leveret: Broker) -> None:
     """By `check`, which leaving a broker's own block calls; the fixtures of the plugin fail the test too."""
     declare_loop(leveret)
     with rejecting_worker(leveret.url, "jobs"):
@@ -256,7 +256,7 @@ def test_two_brokers_leap_beside_each_other(make_leveret) -> None:
         broker.assert_dropped("orders", timeout=PATIENCE)
 
 
-def test_workers_on_other_threads_are_leapt_for_as_long_as_it_takes(leveret: Broker) -> None:
+def test_time_leaps_for_workers_on_other_threads(leveret: Broker) -> None:
     with pika_worker(leveret.url), leveret.clock.autojump():
         for number in range(5):
             leveret.publish("", JOBS, json=number)

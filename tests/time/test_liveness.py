@@ -59,7 +59,7 @@ def test_a_day_of_leaps_costs_no_connection(leveret: Broker) -> None:
         assert len(leveret.connections) == 1
 
 
-def test_a_client_that_is_silent_for_three_intervals_is_given_up_when_asked(leveret: Broker) -> None:
+def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(leveret: Broker) -> None:
     """Nobody serves this connection, as when a job blocks the thread that should beat."""
     with_heartbeat = pika.URLParameters(f"{leveret.url}?heartbeat=60")
     connection = pika.BlockingConnection(with_heartbeat)

@@ -50,7 +50,7 @@ def test_a_client_may_send_what_the_table_says_and_nothing_else() -> None:
     assert all(method_id == method.ID for method_id, method in CLIENT_METHODS.items())
 
 
-def test_what_only_the_server_sends_is_known_by_name() -> None:
+def test_methods_only_the_server_sends_are_known_by_name() -> None:
     expected = {method_id: name for method_id, name, sender, _ in ROWS if sender == "S"}
     credit = {
         (60 << 16) | 200: "basic.credit",

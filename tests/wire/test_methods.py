@@ -64,7 +64,7 @@ def pamqp_methods(draw: st.DrawFn, method: type[Method]) -> pamqp.base.Frame:
 @pytest.mark.parametrize("method", [each for each in FROM_CLIENT if each.ID in PAMQP], ids=name_of)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_what_pamqp_sends_as_a_client_is_read(method: type[ClientMethod], data: st.DataObject) -> None:
+def test_methods_that_pamqp_encodes_are_decoded(method: type[ClientMethod], data: st.DataObject) -> None:
     written = data.draw(pamqp_methods(method))
 
     read = method.decode(id_octets(method) + written.marshal())
@@ -76,7 +76,7 @@ def test_what_pamqp_sends_as_a_client_is_read(method: type[ClientMethod], data: 
 @pytest.mark.parametrize("method", [each for each in FROM_SERVER if each.ID in PAMQP], ids=name_of)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_what_the_server_sends_is_read_by_pamqp(method: type[Method], data: st.DataObject) -> None:
+def test_pamqp_decodes_the_methods_of_the_server(method: type[Method], data: st.DataObject) -> None:
     written, values = data.draw(server_methods(method))
 
     payload = written.encode()
@@ -103,7 +103,7 @@ def server_methods(draw: st.DrawFn, method: type[Method]) -> tuple[Method, list[
 @pytest.mark.parametrize("method", [each for each in FROM_SERVER if each.ID in CLIENT_METHODS], ids=name_of)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_what_both_sides_send_survives_the_wire(method: type[Method], data: st.DataObject) -> None:
+def test_methods_of_both_sides_survive_encoding_and_decoding(method: type[Method], data: st.DataObject) -> None:
     written, _ = data.draw(server_methods(method))
 
     assert CLIENT_METHODS[method.ID].decode(written.encode()) == written
@@ -188,7 +188,7 @@ def test_a_short_string_that_is_not_utf8_is_refused(octets: bytes) -> None:
         methods.QueueDeclare.decode(queue_declare(octets))
 
 
-def test_also_a_reserved_short_string_must_be_utf8() -> None:
+def test_even_a_reserved_short_string_must_be_utf8() -> None:
     with pytest.raises(MalformedUtf8):
         methods.ChannelOpen.decode(id_octets(methods.ChannelOpen) + b"\x01\xff")
 
@@ -216,7 +216,7 @@ def test_a_table_that_is_malformed_within_its_length_is_another_error() -> None:
         methods.QueueDeclare.decode(queue_declare(table=b"\x01aZ"))
 
 
-def test_reserved_fields_of_the_server_are_empty_unless_told() -> None:
+def test_reserved_fields_of_the_server_are_empty_by_default() -> None:
     assert methods.ConnectionOpenOk().encode() == bytes.fromhex("000a0029 00")
     assert methods.ChannelOpenOk().encode() == bytes.fromhex("0014000b 00000000")
     assert methods.BasicGetEmpty().encode() == bytes.fromhex("003c0048 00")
