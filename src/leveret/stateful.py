@@ -141,7 +141,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """Every persistent or confirmed message is in a queue, was settled, or ended by a rule of its queue."""
+        """Assert that each persistent or confirmed message is in a queue, is settled, or ended by its queue's rules."""
         raw_events = self.broker.events.raw()
         safe = persistent_messages(raw_events) | confirmed_messages(raw_events)
         with self.broker._engine.looking() as node:

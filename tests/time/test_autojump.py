@@ -1,4 +1,4 @@
-"""`clock.autojump`: whenever nobody has anything to do, time leaps to the next deadline."""
+"""`clock.autojump`: whenever nobody has anything to do, time jumps to the next deadline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wait_until_off(jumping: Autojump) -> None:
         threading.Event().wait(0.001)
 
 
-def test_time_leaps_while_a_test_waits(leveret: Broker) -> None:
+def test_time_jumps_while_a_test_waits(leveret: Broker) -> None:
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-message-ttl": 24 * HOUR * 1000, **TO_DEAD})
     with leveret.clock.autojump():
@@ -48,7 +48,7 @@ def test_time_leaps_while_a_test_waits(leveret: Broker) -> None:
         assert leveret.clock.now == pytest.approx(started + 24 * HOUR)
 
 
-def test_time_leaps_no_further_than_to_what_a_test_waits_for(leveret: Broker) -> None:
+def test_time_jumps_no_further_than_to_what_a_test_waits_for(leveret: Broker) -> None:
     leveret.declare_queue("soon", arguments={"x-message-ttl": 60_000})
     leveret.declare_queue("late", arguments={"x-message-ttl": 3_600_000})
     with leveret.clock.autojump():
@@ -61,7 +61,7 @@ def test_time_leaps_no_further_than_to_what_a_test_waits_for(leveret: Broker) ->
         assert len(leveret.queue("late").ready) == 1
 
 
-def test_time_leaps_while_a_test_waits_in_its_own_client(leveret: Broker) -> None:
+def test_time_jumps_while_a_test_waits_in_its_own_client(leveret: Broker) -> None:
     """pika's consume generator on the test's own thread: the broker sees that the thread waits."""
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000, **TO_DEAD})
@@ -86,7 +86,7 @@ def test_time_stands_still_while_a_thread_computes(leveret: Broker) -> None:
 
 @pytest.mark.leveret(checks="unseen_channel_error=off")
 def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> None:
-    """The consumer may be waiting for a slow web service; so a half-hour's limit for deliveries is not leapt to."""
+    """The consumer may be waiting for a slow web service; so a half-hour's limit for deliveries is not jumped to."""
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum"})
     with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
         channel = connection.channel()
@@ -95,21 +95,21 @@ def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> No
         with leveret.clock.autojump() as jumping:
             with pytest.raises(WaitTimeoutError, match=r"1 unacked on orders held by"):
                 leveret.wait_idle(timeout=0.05)
-            assert jumping.leap_count == 0
+            assert jumping.jump_count == 0
 
         with leveret.clock.autojump(while_held=True):
             leveret.assert_requeued("orders", reason="consumer_timeout", timeout=5)
 
 
-def test_time_does_not_leap_without_a_deadline(leveret: Broker) -> None:
-    """Heartbeats and other ticks that come again and again are never leapt to."""
+def test_time_does_not_jump_without_a_deadline(leveret: Broker) -> None:
+    """Heartbeats and other ticks that come again and again are never jumped to."""
     with pika.BlockingConnection(pika.URLParameters(leveret.url)), leveret.clock.autojump() as jumping:
         leveret.wait_idle()
         now = leveret.clock.now
         with pytest.raises(AssertionError):
             leveret.assert_published("amq.fanout", timeout=0.02)
 
-        assert (leveret.clock.now, jumping.leap_count) == (now, 0)
+        assert (leveret.clock.now, jumping.jump_count) == (now, 0)
 
 
 def test_the_clock_is_left_as_it_was_found(leveret: Broker) -> None:
@@ -180,12 +180,12 @@ def test_an_endless_loop_without_a_waiting_call_is_reported_at_the_end(leveret: 
         leveret.check()
 
 
-def test_a_broker_that_has_not_started_cannot_leap() -> None:
-    with pytest.raises(BrokerError, match="once the broker was started"):
+def test_a_broker_that_has_not_started_cannot_jump() -> None:
+    with pytest.raises(BrokerError, match="autojump needs a running broker; start the broker first"):
         Broker().clock.autojump()
 
 
-def test_a_broker_stops_while_it_leaps() -> None:
+def test_a_broker_stops_while_it_jumps() -> None:
     with Broker() as broker:
         jumping = broker.clock.autojump()
 
@@ -202,7 +202,7 @@ def test_a_reset_ends_it(leveret: Broker) -> None:
 
 
 @pytest.mark.asyncio
-async def test_time_leaps_while_an_event_loop_waits(leveret: Broker) -> None:
+async def test_time_jumps_while_an_event_loop_waits(leveret: Broker) -> None:
     """No twin is needed: an event loop that waits for a message is a thread that waits."""
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000, **TO_DEAD})
@@ -226,8 +226,8 @@ with pika_worker(sys.argv[1]):
 """
 
 
-def test_time_leaps_for_a_worker_in_another_process(leveret: Broker, pytestconfig: pytest.Config) -> None:
-    """Where the system tells, its threads are watched as those here; elsewhere a leap waits for a longer silence."""
+def test_time_jumps_for_a_worker_in_another_process(leveret: Broker, pytestconfig: pytest.Config) -> None:
+    """Where the system tells, its threads are watched as those here; elsewhere a jump waits for a longer silence."""
     command = [sys.executable, "-c", CHILD, leveret.url]
     with subprocess.Popen(
         command, cwd=pytestconfig.rootpath, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -245,7 +245,7 @@ def test_time_leaps_for_a_worker_in_another_process(leveret: Broker, pytestconfi
     assert spans_s == [60, 600, 3600]
 
 
-def test_two_brokers_leap_beside_each_other(make_leveret) -> None:
+def test_two_brokers_jump_beside_each_other(make_leveret) -> None:
     brokers = [make_leveret(), make_leveret()]
     for broker in brokers:
         broker.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000})
@@ -256,7 +256,7 @@ def test_two_brokers_leap_beside_each_other(make_leveret) -> None:
         broker.assert_dropped("orders", timeout=PATIENCE)
 
 
-def test_time_leaps_for_workers_on_other_threads(leveret: Broker) -> None:
+def test_time_jumps_for_workers_on_other_threads(leveret: Broker) -> None:
     with pika_worker(leveret.url), leveret.clock.autojump():
         for number in range(5):
             leveret.publish("", JOBS, json=number)

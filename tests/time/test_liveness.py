@@ -50,7 +50,7 @@ async def test_a_day_costs_aio_pika_no_connection(leveret: Broker) -> None:
         assert (await queue.get()).body == b"x"
 
 
-def test_a_day_of_leaps_costs_no_connection(leveret: Broker) -> None:
+def test_a_day_of_jumps_costs_no_connection(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 86_400_000})
     with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=1")), leveret.clock.autojump():
         leveret.publish("", "orders")

@@ -38,7 +38,7 @@ def test_time_is_advanced_while_pythons_clocks_stand_still(leveret: Broker, stop
         assert leveret.clock.now - started >= 7200
 
 
-def test_time_leaps_while_pythons_clocks_stand_still(leveret: Broker, stop: Stop) -> None:
+def test_time_jumps_while_pythons_clocks_stand_still(leveret: Broker, stop: Stop) -> None:
     with pika_worker(leveret.url), stop(), leveret.clock.autojump():
         leveret.publish("", JOBS)
 

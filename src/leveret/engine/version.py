@@ -1,4 +1,4 @@
-"""The version of leveret that is installed. The number itself stands in pyproject.toml alone."""
+"""The version of leveret that is installed. Only pyproject.toml holds the number itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def _installed() -> str:
     try:
         return version("leveret")
     except PackageNotFoundError:
-        # Run from its source.
+        # leveret runs from its source.
         return "unreleased"
 
 

@@ -1,7 +1,7 @@
 """The awaitable twins of a broker's calls that wait for clients, for tests that share an event loop with those clients.
 
-Each has the signature of its blocking form. A call that waits and stands in `CheckedAssertions` needs a line here;
-tests/house/test_types.py holds the list complete.
+Each has the signature of its blocking form. A waiting call in `CheckedAssertions` needs a line here, and
+tests/house/test_types.py checks that the list is complete.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Autojump: whenever the broker and its clients have nothing to do, time leaps to the next deadline.
+"""Autojump: whenever the broker and its clients have nothing to do, time jumps to the next deadline.
 
-A thread of its own watches the broker. It leaps one deadline at a time, and only if all is still: the broker is idle,
+A thread of its own watches the broker. It jumps one deadline at a time, and only if all is still: the broker is idle,
 no client has been active for a moment, and no thread of this process or a client's is at work, including the test's. So
-while a test waits, in any call, time can leap. When the test goes on to its next line, time is where it was.
+while a test waits, in any call, time can jump. When the test goes on to its next line, time is where it was.
 
-Autojump never leaps to ticks that set themselves again. An endless loop, such as a message that waits, fails and waits
-again, ends it after `limit` leaps with an error that names the loop.
+Autojump never jumps to ticks that set themselves again. An endless loop, such as a message that waits, fails and waits
+again, ends it after `limit` jumps with an error that names the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REAL: Final = SystemClock()
 # The longest wait for something to happen. A broker that stops wakes all waiting threads.
 _LONG_S: Final = 3600.0
 
-# How often clients were active, the test called, and time leapt.
+# How often clients were active, the test called, and time jumped.
 Sign = tuple[int, int, int]
 
 
@@ -45,11 +45,11 @@ class Autojump:
         self._was_held = engine.clock.is_held
         self._is_on = False
         self._started_at = 0
-        # How often time has leapt.
-        self.leap_count = 0
+        # How often time has jumped.
+        self.jump_count = 0
 
     def start(self) -> None:
-        """Hold time and begin to leap."""
+        """Hold time and begin to jump."""
         self._engine.ask(self._hold)
         native.start_new_thread(self._run, ())
 
@@ -60,11 +60,11 @@ class Autojump:
 
     @property
     def is_on(self) -> bool:
-        """Whether it still leaps."""
+        """Whether it still jumps."""
         return self._is_on and self._engine.loop.is_running and self._engine.clock.is_held
 
     def stop(self) -> None:
-        """Stop leaping. Time stays held."""
+        """Stop jumping. Time stays held."""
         self._is_on = False
         self._engine.loop.wake()
 
@@ -92,7 +92,7 @@ class Autojump:
     def _jump(self) -> None:
         loop, stillness = self._engine.loop, Stillness(self._engine)
         seen: Sign | None = None
-        # Since when only a thread at work has prevented a leap.
+        # Since when only a thread at work has prevented a jump.
         idle_since = 0
         while self.is_on:
             count, sign = loop.ask(self._look)
@@ -102,20 +102,20 @@ class Autojump:
             if sign != seen:
                 seen, idle_since = sign, _REAL.now()
             if not stillness.are_clients_at_work() or _REAL.now() - idle_since > self._settle_us:
-                loop.ask(lambda: self._leap_unless_changed(sign))  # noqa: B023
+                loop.ask(lambda: self._jump_unless_changed(sign))  # noqa: B023
 
     def _look(self) -> tuple[int, Sign | None]:
-        """Return the number of the turn, and the last sign of life if a leap is possible. Call it under the lock."""
+        """Return the number of the turn, and the last sign of life if a jump is possible. Call it under the lock."""
         engine = self._engine
         is_possible = engine.node.timers.next_event_at() is not None and not self._reasons()
-        sign = (engine.loop.arrival_count, engine.call_count, self.leap_count)
+        sign = (engine.loop.arrival_count, engine.call_count, self.jump_count)
         return engine.loop.turns.count, sign if is_possible else None
 
     def _reasons(self) -> list[str]:
         return why_not_idle_but_for(self._engine, is_holding_fine=self._while_held)
 
     def _await_change(self, count: int) -> None:
-        """Wait until a leap may have become possible. This needs no barrier."""
+        """Wait until a jump may have become possible. This needs no barrier."""
         engine = self._engine
         while self.is_on:
             engine.loop.turns.wait_beyond(count, _LONG_S)
@@ -124,15 +124,15 @@ class Autojump:
             if sign is not None:
                 return
 
-    def _leap_unless_changed(self, sign: Sign) -> None:
-        """Leap unless there was another sign of life meanwhile. Call it on the loop's thread, behind the barrier."""
+    def _jump_unless_changed(self, sign: Sign) -> None:
+        """Jump unless there was another sign of life meanwhile. Call it on the loop's thread, behind the barrier."""
         engine = self._engine
         if not self.is_on or self._look()[1] != sign:
             return
-        if self.leap_count >= self._limit:
+        if self.jump_count >= self._limit:
             self._give_up()
             return
-        self.leap_count += 1
+        self.jump_count += 1
         at = engine.node.timers.next_event_at()
         assert at is not None
         engine.clock.jump(max(at, engine.clock.now()))
@@ -142,5 +142,5 @@ class Autojump:
         self._is_on = False
         engine = self._engine
         engine.time_error = endless(
-            engine, f"autojump has leapt {self.leap_count} times", engine.clock.now() - self._started_at
+            engine, f"autojump has jumped {self.jump_count} times", engine.clock.now() - self._started_at
         )

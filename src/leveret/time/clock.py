@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.observe.keywords import NoKeywords
 
-# In real time: how long a step of `advance` waits for clients, and a leap of `autojump` for threads at work.
+# In real time: how long a step of `advance` waits for clients, and a jump of `autojump` for threads at work.
 SETTLE_S: Final = 1.0
 PATIENCE_S: Final = 3.0
-# The number of steps of `advance` that sent something, and of leaps of `autojump`, that count as endless.
+# The number of steps of `advance` that sent something, and of jumps of `autojump`, that count as endless.
 STEP_LIMIT: Final = 10_000
-LEAP_LIMIT: Final = 1_000
+JUMP_LIMIT: Final = 1_000
 # The units that `advance` takes, in microseconds.
 _UNITS_US: Final = {
     "seconds": 1_000_000,
@@ -58,7 +58,7 @@ class Clock(Hinting):
 
     @property
     def is_held(self) -> bool:
-        """Whether time stands still except for leaps."""
+        """Whether time stands still except for jumps."""
         return self._engine.clock.is_held
 
     def hold(self) -> None:
@@ -71,17 +71,17 @@ class Clock(Hinting):
         self._end_autojump()
         self._engine.ask(self._engine.clock.release)
 
-    def autojump(self, *, limit: int = LEAP_LIMIT, settle: float = PATIENCE_S, while_held: bool = False) -> Autojump:
-        """Hold time and let it leap to the next deadline whenever the broker and its clients have nothing to do.
+    def autojump(self, *, limit: int = JUMP_LIMIT, settle: float = PATIENCE_S, while_held: bool = False) -> Autojump:
+        """Hold time and let it jump to the next deadline whenever the broker and its clients have nothing to do.
 
         It is on from the call until `stop()` of the returned object, or the end of its `with` block. A thread that is
-        at work, here or in a client's process, delays a leap by at most `settle` seconds of real time. A message that a
-        client holds prevents a leap, unless `while_held` is set. More than `limit` leaps count as an endless loop: the
+        at work, here or in a client's process, delays a jump by at most `settle` seconds of real time. A message that a
+        client holds prevents a jump, unless `while_held` is set. More than `limit` jumps count as an endless loop: the
         next call that waits, or the end of the block, raises EndlessTimeError.
         """
         self._end_autojump()
         if not self._engine.loop.is_running:
-            raise BrokerError("time can leap by itself once the broker was started")
+            raise BrokerError("autojump needs a running broker; start the broker first")
         self._autojump = Autojump(self._engine, limit=limit, settle=settle, while_held=while_held)
         self._autojump.start()
         return self._autojump

@@ -74,7 +74,7 @@ class ManualClock:
 class HoldableClock:
     """A clock that runs with `source` until it is held, and then stands still except for `jump`.
 
-    Once released, it runs on from where it was, so it never goes backwards and never leaps by itself.
+    Once released, it runs on from where it was, so it never goes backwards and never jumps by itself.
     """
 
     def __init__(self, source: ClockSource) -> None:
