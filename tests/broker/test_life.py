@@ -379,7 +379,7 @@ def _published(broker: Broker) -> MessageView:
             "port=99999 is not a port; expected a number from 0 (a free one) to 65535",
         ),
         (lambda broker: Broker(tls_port="x"), ValueError, "tls_port='x' is not a port"),
-        (lambda broker: Broker(seed="x"), ValueError, "seed='x' is not an integer"),
+        (lambda broker: Broker(seed="x"), ValueError, "seed='x' is not a whole number"),
         (
             lambda broker: Broker(users=["bob"]),
             ValueError,

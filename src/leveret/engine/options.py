@@ -21,7 +21,7 @@ def checked_port(name: str, port: object) -> int:
 def checked_seed(seed: object) -> int:
     """Return the seed of chance. Raises ValueError unless it is an integer."""
     if not isinstance(seed, int):
-        raise ValueError(f"seed={seed!r} is not an integer")
+        raise ValueError(f"seed={seed!r} is not a whole number")
     return seed
 
 
