@@ -243,7 +243,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
             if name not in known:
-                raise NotDeclaredError(f"there is no exchange {name!r} in vhost {vhost!r}{did_you_mean(name, known)}")
+                raise NotDeclaredError(
+                    f"exchange {name!r} does not exist in vhost {vhost!r}{did_you_mean(name, known)}"
+                )
             return ExchangeView.of(known[name], vhost)
 
     @property

@@ -332,17 +332,21 @@ def _published(broker: Broker) -> MessageView:
         (
             lambda broker: broker.faults.reset_peers,
             AttributeError,
-            "broker.faults has nothing that is called 'reset",
+            "broker.faults has no attribute 'reset",
         ),
         (lambda broker: broker.faults.reset_peers, AttributeError, "did you mean 'reset_peer'"),
-        (lambda broker: broker.clock.sleep, AttributeError, "called 'sleep'; it has advance, autojump, hold, is_held,"),
-        (lambda broker: broker.declare_queue("q").messages, AttributeError, "a QueueView has nothing that is called"),
+        (
+            lambda broker: broker.clock.sleep,
+            AttributeError,
+            "has no attribute 'sleep'; it has advance, autojump, hold, is_held,",
+        ),
+        (lambda broker: broker.declare_queue("q").messages, AttributeError, "a QueueView has no attribute"),
         (lambda broker: broker.declare_queue("q").messages, AttributeError, "durable, exclusive, name, "),
         (lambda broker: broker.declare_queue("q").bindngs, AttributeError, "did you mean 'bindings'"),
         (
             lambda broker: _published(broker).payload,
             AttributeError,
-            "a MessageView has nothing that is called 'payload'",
+            "a MessageView has no attribute 'payload'",
         ),
         (lambda broker: broker.events.query(que="q"), TypeError, "unknown field 'que'; did you mean 'queue'"),
         (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
@@ -355,7 +359,11 @@ def _published(broker: Broker) -> MessageView:
         (lambda broker: broker.assert_dead_lettered("q", to=["a"]), TypeError, "takes the name of one queue"),
         (lambda broker: broker.clock.advance("10"), TypeError, "advance() takes seconds as a number, not '10'"),
         (lambda broker: broker.clock.advance(minuts=3), TypeError, "no keyword 'minuts'; did you mean 'minutes'?"),
-        (lambda broker: broker.qeue("orders"), AttributeError, "called 'qeue'; did you mean 'queue'"),
+        (
+            lambda broker: broker.qeue("orders"),
+            AttributeError,
+            "a Broker has no attribute 'qeue'; did you mean 'queue'",
+        ),
         (
             lambda broker: broker.aio.wait_idel,
             AttributeError,

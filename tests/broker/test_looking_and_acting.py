@@ -80,11 +80,13 @@ def test_what_rabbitmq_refuses_is_raised_where_it_was_asked(broker: Broker, act,
 def test_a_missing_queue_is_named_with_its_nearest(broker: Broker) -> None:
     broker.declare_queue("orders.work")
 
-    with pytest.raises(LookupError, match=r"no queue 'orders.wrok' in vhost '/'; did you mean 'orders.work'\?"):
+    with pytest.raises(
+        LookupError, match=r"queue 'orders.wrok' does not exist in vhost '/'; did you mean 'orders.work'\?"
+    ):
         broker.queue("orders.wrok")
-    with pytest.raises(NotDeclaredError, match=r"no exchange 'amq.topci'.*did you mean 'amq.topic'"):
+    with pytest.raises(NotDeclaredError, match=r"exchange 'amq.topci' does not exist.*did you mean 'amq.topic'"):
         broker.exchange("amq.topci")
-    with pytest.raises(NotDeclaredError, match="no virtual host 'stage'"):
+    with pytest.raises(NotDeclaredError, match="virtual host 'stage' does not exist"):
         broker.publish("", "x", vhost="stage")
 
 

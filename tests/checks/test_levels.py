@@ -129,7 +129,7 @@ def test_a_trace_that_is_too_short_is_told_instead_of_nothing(broker, found):
     (text,) = found(broker).values()
 
     assert "unroutable, " in text
-    assert "not everything could be checked, for the trace holds the last 100000 events" in text
+    assert "checked only in part, because the trace holds only the last 100000 events" in text
 
 
 def test_without_a_trace_only_what_was_asked_for_is_missed(found):

@@ -10,10 +10,10 @@ def test_a_message_without_a_queue_is_told_with_its_line_and_the_bindings_there_
 
     text = found(broker)["unroutable"]
 
-    assert "1 message published without mandatory reached no queue" in text
+    assert "1 message lost: published without mandatory and routed to no queue" in text
     assert "'orders' 'odrer.created' 'a book', published by the test at " in text
     assert "test_losses.py:" in text
-    assert "bound to the exchange are 'order.#'" in text
+    assert "binding keys of the exchange: 'order.#'" in text
     assert "broker.allow(\"unroutable\", exchange='orders')" in text
 
 
@@ -25,7 +25,7 @@ def test_a_client_that_publishes_nowhere_is_named(broker, connect, found):
     text = found(broker)["unroutable"]
 
     assert "2 messages" in text
-    assert "published by shop (connection 1, channel 1); there are the queues 'orders.work' (x2)" in text
+    assert "published by shop (connection 1, channel 1); existing queues: 'orders.work' (x2)" in text
 
 
 def test_a_mandatory_message_that_came_back_is_not_lost(broker, connect, found):
@@ -61,7 +61,7 @@ def test_a_dead_letter_that_reaches_no_queue_is_lost_as_well(broker, found):
     broker.publish("", "short", b"late")
     broker.clock.advance(2)
 
-    assert "its dead letter reached no queue by 'dead'" in found(broker)["expired_into_nothing"]
+    assert "its dead letter reached no queue through exchange 'dead'" in found(broker)["expired_into_nothing"]
 
 
 def test_a_dead_letter_exchange_that_is_missing_is_named(broker, found):
@@ -69,7 +69,7 @@ def test_a_dead_letter_exchange_that_is_missing_is_named(broker, found):
     broker.publish("", "short", b"late")
     broker.clock.advance(2)
 
-    assert "its dead-letter exchange 'dead' is not there" in found(broker)["expired_into_nothing"]
+    assert "its dead-letter exchange 'dead' does not exist" in found(broker)["expired_into_nothing"]
 
 
 def test_a_dead_letter_that_arrives_is_no_loss(broker, found):

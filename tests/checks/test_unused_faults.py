@@ -13,9 +13,9 @@ def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
     broker.faults.reset_peer(on="basic.ack", queue="orders.work")
 
     assert found(broker)["unused_fault"].splitlines() == [
-        "unused_fault: 1 fault that the test asked for did not happen",
+        "unused_fault: 1 fault that the test added did not happen",
         "  <reset_peer on basic.ack, queue='orders.work', times=1> never fired: nothing matched",
-        "  if that is meant: optional=True, broker.allow(\"unused_fault\", queue='orders.work'), "
+        "  if you expect this: optional=True, broker.allow(\"unused_fault\", queue='orders.work'), "
         '@pytest.mark.leveret(checks="unused_fault=off"), or leveret_checks = unused_fault=off in the ini file',
     ]
     assert found(broker) == {}
@@ -30,7 +30,7 @@ def test_all_that_never_fired_are_told_together(broker, found):
     broker.faults.reset_peer(on="basic.ack")
     broker.faults.nack_publishes()
 
-    assert "2 faults that the test asked for did not happen" in found(broker)["unused_fault"]
+    assert "2 faults that the test added did not happen" in found(broker)["unused_fault"]
 
 
 def test_one_that_happened_or_is_optional_is_fine(broker, connect, found):

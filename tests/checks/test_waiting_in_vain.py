@@ -40,7 +40,7 @@ def test_whatever_waits_in_vain_shows_queues_holders_events_and_the_seed(stuck, 
     text = str(raised.value)
     assert "seed=0" in text
     assert "orders.work  0      1" in text
-    assert "1 unacked on orders.work held by a basic.get of worker since" in text
+    assert "1 unacked on orders.work held by a basic.get of worker for" in text
     assert "worker (connection 1, channel 1): got queue='orders.work'" in text
     assert text.count("connections:") == 1
 

@@ -30,9 +30,9 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*CheckFailedError: unused_fault: 1 fault that the test asked for did not happen",
+            "*CheckFailedError: unused_fault: 1 fault that the test added did not happen",
             "*<reset_peer on basic.ack, times=1> never fired: nothing matched",
-            "*if that is meant: optional=True, broker.allow(*",
+            "*if you expect this: optional=True, broker.allow(*",
         ]
     )
 

@@ -98,7 +98,7 @@ def test_an_automatic_acknowledgement_does_not_count(world, assertions):
     world.client().consume("orders.work", "ctag1", no_ack=True)
     world.publish("orders", "order.created")
 
-    with pytest.raises(AssertionError, match="delivered with no_ack by ctag1 of worker; nobody acknowledged it"):
+    with pytest.raises(AssertionError, match="delivered with no_ack by ctag1 of worker, so no client acknowledged it"):
         assertions.assert_acked("orders.work")
 
 
@@ -194,7 +194,7 @@ def test_an_expired_message_that_was_dead_lettered_is_not_dropped(world, asserti
 
     assertions.assert_dead_lettered("short", to="orders.dead", reason="expired")
     with pytest.raises(
-        AssertionError, match=r"dead-lettered \(expired\) to exchange 'graves', which led to 'orders.dead'"
+        AssertionError, match=r"dead-lettered \(expired\) to exchange 'graves', which routed it to 'orders.dead'"
     ):
         assertions.assert_dropped("short")
 
@@ -230,7 +230,7 @@ def test_an_empty_queue_has_nothing_ready_and_nothing_unacked(world, assertions,
 @pytest.mark.parametrize("name", ["assert_delivered", "assert_acked", "assert_requeued", "assert_dead_lettered"])
 def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
     with pytest.raises(
-        NotDeclaredError, match=r"no queue 'orders.wrok' was ever declared .* did you mean 'orders.work'\?"
+        NotDeclaredError, match=r"queue 'orders.wrok' was never declared .* did you mean 'orders.work'\?"
     ):
         getattr(assertions, name)("orders.wrok")
 
@@ -239,22 +239,22 @@ def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
     "name", ["assert_published", "assert_not_published", "assert_returned", "assert_confirmed", "assert_nacked"]
 )
 def test_an_exchange_nobody_ever_used_is_an_error(assertions, name):
-    with pytest.raises(NotDeclaredError, match=r"no exchange 'order' was ever declared .* did you mean 'orders'\?"):
+    with pytest.raises(NotDeclaredError, match=r"exchange 'order' was never declared .* did you mean 'orders'\?"):
         getattr(assertions, name)("order")
 
 
 def test_the_queue_a_dead_letter_should_arrive_in_has_to_exist(assertions):
-    with pytest.raises(NotDeclaredError, match=r"no queue 'orders.dead'"):
+    with pytest.raises(NotDeclaredError, match=r"queue 'orders.dead' was never declared"):
         assertions.assert_dead_lettered("orders.work", to="orders.dead")
 
 
 def test_a_place_where_nothing_can_be_dropped_is_an_error(assertions):
-    with pytest.raises(NotDeclaredError, match="no queue or exchange 'nowhere'"):
+    with pytest.raises(NotDeclaredError, match="queue or exchange 'nowhere' was never declared"):
         assertions.assert_dropped("nowhere")
 
 
 def test_an_unknown_vhost_is_an_error(assertions):
-    with pytest.raises(NotDeclaredError, match="there is no virtual host 'prod'"):
+    with pytest.raises(NotDeclaredError, match="virtual host 'prod' does not exist"):
         assertions.assert_not_published("orders", vhost="prod")
 
 
@@ -269,7 +269,9 @@ def test_a_queue_that_was_deleted_is_still_known(world, assertions, worker):
 
 
 def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
-    with pytest.raises(NotDeclaredError, match=r"there is no queue 'orders' in vhost '/'; did you mean 'orders.work'"):
+    with pytest.raises(
+        NotDeclaredError, match=r"queue 'orders' does not exist in vhost '/'; did you mean 'orders.work'"
+    ):
         assertions.assert_empty("orders")
 
 
@@ -277,7 +279,7 @@ def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
 def test_a_name_that_did_not_come_is_said_to_have_been_waited_for(assertions, name):
     with pytest.raises(
         NotDeclaredError,
-        match=r"and nobody declared it in the 0\.5 s this has waited for it; expected one of orders.work",
+        match=r"\(waited 0\.5 s\); expected one of orders.work",
     ):
         getattr(assertions, name)("jobs", timeout=0.5)
 
@@ -290,7 +292,7 @@ def test_a_misspelt_keyword_is_refused(assertions):
 def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
     world = make_world(Recorder(level="off"))
 
-    with pytest.raises(EventsMissingError, match=r"this broker keeps none; use Broker\(record='ring'\)"):
+    with pytest.raises(EventsMissingError, match=r"this broker records none; use Broker\(record='ring'\)"):
         world.assertions.assert_not_published("orders")
 
 
@@ -313,7 +315,8 @@ def test_nothing_is_concluded_from_a_part_of_the_trace(forgetful):
         lambda: forgetful.assertions.assert_published("orders", times=2),
     ):
         with pytest.raises(
-            EventsMissingError, match=r"the trace holds the last 4 events .* clear\(\) it before the part that counts"
+            EventsMissingError,
+            match=r"holds only the last 4 events .* call broker\.events\.clear\(\) before the part of the test",
         ):
             question()
 

@@ -30,7 +30,7 @@ def test_a_missing_publish_shows_the_nearest_with_what_differs(shop):
     assert lines[:4] == [
         "assert_published('orders', routing_key='order.crated', json={'id': 7, 'total': -1}): "
         "expected at least 1 published, saw none",
-        "Nearest that were published, but do not match:",
+        "Closest messages that were published but do not match:",
         "  <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'> "
         "by shop (connection 1, channel 1)",
         "    routing_key 'order.created' does not match 'order.crated'",
@@ -55,7 +55,7 @@ def test_a_missing_nack_tells_what_publishers_were_told_instead(world):
 
     assert lines == [
         "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none",
-        "What became of the messages that match:",
+        "What happened to the matching messages:",
         "  <Message exchange='orders' routing_key='order.created' body='1'> "
         "published by shop (connection 1, channel 1)",
         "    confirmed",
@@ -64,7 +64,7 @@ def test_a_missing_nack_tells_what_publishers_were_told_instead(world):
         "published by till (connection 2, channel 1)",
         "    not confirmed: its channel is not in confirm mode",
         "    in 'orders.work': still ready after 0 ms, never delivered",
-        "Nearest that were nacked by the broker, but do not match:",
+        "Closest messages that were nacked by the broker but do not match:",
         "  <Message exchange='full' routing_key='order.created' body='3'> to shop (connection 1, channel 1)",
         "    exchange 'full' is not 'orders'",
     ]
@@ -76,7 +76,7 @@ def test_a_missing_confirm_of_what_the_test_published_says_so(world):
     lines = failure(world.assertions.assert_confirmed)
 
     assert "    not confirmed: the test published it itself" in lines
-    assert lines[-1] == "Nothing was confirmed."
+    assert lines[-1] == "No message was confirmed."
 
 
 def test_what_would_have_counted_in_an_earlier_test_is_told_of_it(world):
@@ -90,9 +90,9 @@ def test_what_would_have_counted_in_an_earlier_test_is_told_of_it(world):
 
     assert lines == [
         "assert_published('orders'): expected at least 1 published, saw none",
-        "Nothing was published.",
-        "Before this test began, which does not count:",
-        "  1 in what was before the first test",
+        "No message was published.",
+        "Seen before this test began, so not counted:",
+        "  1 before the first test",
         "  2 in test_a",
         "  1 in test_b",
     ]
@@ -103,12 +103,12 @@ def test_a_missing_acknowledgement_tells_what_became_of_the_message_instead(shop
 
     assert lines == [
         "assert_acked('orders.work', json={'id': 7, 'total': -1}): expected at least 1 acked, saw none",
-        "What became of the messages that match:",
+        "What happened to the matching messages:",
         "  <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'> "
         "published by shop (connection 1, channel 1)",
-        "    in 'orders.work': unacked since 2.1 s, held by ctag1 of pika",
+        "    in 'orders.work': unacked for 2.1 s, held by ctag1 of pika",
         "    in 'audit': still ready after 2.1 s, never delivered",
-        "Nearest that were acked, but do not match:",
+        "Closest messages that were acked but do not match:",
         "  <Message exchange='orders' routing_key='order.updated' body='{\"id\": 8, \"total\": 10}' "
         "content_type='application/json'> in 'orders.work' by pika (connection 2, channel 1)",
         "    json['id'] is 8, not 7; json['total'] is 10, not -1",
@@ -137,20 +137,20 @@ def test_too_few_show_the_seen_and_the_nearest(shop):
     lines = failure(shop.assertions.assert_published, "orders", times=2, routing_key="order.created")
 
     assert lines[0].endswith("expected exactly 2 published, saw 1")
-    assert lines[1] == "Nearest that were published, but do not match:"
+    assert lines[1] == "Closest messages that were published but do not match:"
     assert lines[-2] == "Seen:"
 
 
 def test_a_message_that_was_never_published_is_said_to_be_none(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 1})
 
-    assert lines[1] == "No message was published that matches."
+    assert lines[1] == "No matching message was published."
 
 
 def test_nothing_at_all_is_said_to_be_nothing(world):
     lines = failure(world.assertions.assert_published, "orders")
 
-    assert lines == ["assert_published('orders'): expected at least 1 published, saw none", "Nothing was published."]
+    assert lines == ["assert_published('orders'): expected at least 1 published, saw none", "No message was published."]
 
 
 def test_a_publish_to_the_wrong_exchange_is_near(shop):
@@ -176,7 +176,7 @@ def test_a_queue_that_is_not_empty_shows_its_messages(shop):
     assert lines == [
         "assert_empty('audit'): 1 ready, 0 unacked",
         "  ready: <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'>",
-        "  nobody consumes from it",
+        "  the queue has no consumers",
     ]
 
 

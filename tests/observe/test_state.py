@@ -21,7 +21,7 @@ def test_a_held_message_is_named_with_its_holder_and_since_when(world):
 
     world.elapse(2.13)
 
-    assert why_not_idle(world.node) == ["2 unacked on orders.work held by ctag1 of pika since 2.1 s"]
+    assert why_not_idle(world.node) == ["2 unacked on orders.work held by ctag1 of pika for 2.1 s"]
 
 
 def test_acknowledging_makes_it_idle_again(world):
@@ -37,14 +37,14 @@ def test_acknowledging_makes_it_idle_again(world):
 def test_pending_work_is_named(world):
     world.node.work.append(lambda: None)
 
-    assert why_not_idle(world.node) == ["1 piece of work to do"]
+    assert why_not_idle(world.node) == ["1 task pending"]
 
 
 def test_output_that_was_not_sent_is_named(world):
     client = world.client("pika")
     client.connection.mark_dirty()
 
-    assert why_not_idle(world.node) == ["output for pika waits to be sent"]
+    assert why_not_idle(world.node) == ["unsent output for pika"]
 
 
 def test_messages_of_other_holders_are_counted_apart(world):
@@ -57,8 +57,8 @@ def test_messages_of_other_holders_are_counted_apart(world):
     second.connection.data_to_send()
 
     assert why_not_idle(world.node) == [
-        "1 unacked on orders.work held by ctag1 of first since 0 ms",
-        "1 unacked on orders.work held by ctag1 of second since 0 ms",
+        "1 unacked on orders.work held by ctag1 of first for 0 ms",
+        "1 unacked on orders.work held by ctag1 of second for 0 ms",
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_state_is_a_table_of_queues_connections_and_holders(world):
         "connections:",
         "  1: pika from 127.0.0.1:40001, 1 channel",
         "held:",
-        "  1 unacked on orders.work held by ctag1 of pika since 3 min 20 s",
+        "  1 unacked on orders.work held by ctag1 of pika for 3 min 20 s",
     ]
 
 

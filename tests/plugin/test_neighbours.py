@@ -140,7 +140,7 @@ def test_a_test_stopped_by_pytest_timeout_shows_its_broker(run_apart):
 
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["*Timeout*", "*- leveret -*", "  1 unacked on orders held by a basic.get of lazy worker since *"]
+        ["*Timeout*", "*- leveret -*", "  1 unacked on orders held by a basic.get of lazy worker for *"]
     )
 
 

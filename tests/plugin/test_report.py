@@ -148,7 +148,7 @@ def test_the_trace_of_the_session_names_its_tests(run):
 def test_a_report_without_a_trace_says_why(run):
     result = run("def test_it(leveret): assert False", "--leveret-record=off")
 
-    result.stdout.fnmatch_lines(["nothing was recorded: record='off'"])
+    result.stdout.fnmatch_lines(["no events recorded: the broker has record='off'; use record='ring'"])
 
 
 def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
@@ -156,8 +156,8 @@ def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
 
     result.stdout.fnmatch_lines(
         [
-            "refused:",
-            "  order worker (connection 1, channel 1) was refused: 541 INTERNAL_ERROR - Feature "
+            "errors sent to clients:",
+            "  order worker (connection 1, channel 1) got 541 INTERNAL_ERROR - Feature "
             "`transient_nonexcl_queues` is deprecated.",
             "    during the call at *.py:4 in declare, called from *.py:8 in test_it",
             "*declare the queue with durable=True (or exclusive=True)*",
@@ -207,8 +207,8 @@ def test_the_line_of_a_coroutine_that_awaited_the_refused_call_is_found(run):
 
     result.stdout.fnmatch_lines(
         [
-            "refused:",
-            "  aiormq (connection 1, channel 1) was refused: 541 *",
+            "errors sent to clients:",
+            "  aiormq (connection 1, channel 1) got 541 *",
             "    during the call at *.py:7 in declare",
         ]
     )
@@ -232,7 +232,7 @@ def test_a_refused_client_is_named_by_the_line_that_opened_its_connection(run):
 
     result.stdout.fnmatch_lines(
         [
-            "  order worker (connection 1, channel 1) was refused: 406 PRECONDITION_FAILED - unknown delivery tag 17",
+            "  order worker (connection 1, channel 1) got 406 PRECONDITION_FAILED - unknown delivery tag 17",
             "    on the connection opened at *client.py:6 in connect, called from *.py:6 in test_it",
         ]
     )
@@ -248,7 +248,7 @@ def test_a_wrong_password_is_reported(run):
 
     result.stdout.fnmatch_lines(
         [
-            "  worker (connection 1) was refused: 403 ACCESS_REFUSED - Login was refused *",
+            "  worker (connection 1) got 403 ACCESS_REFUSED - Login was refused *",
             "    during the call at *client.py:6 in connect*",
         ]
     )

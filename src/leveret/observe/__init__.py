@@ -1,1 +1,1 @@
-"""What a test may see: views, assertions, and knowing when the broker is idle."""
+"""Observation: the views, assertions, strict checks and failure texts that a test sees."""

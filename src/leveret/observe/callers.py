@@ -1,9 +1,9 @@
-"""Callers: the line of the user's code behind what a broker sees, and whether a debugger holds it up.
+"""The callers: the line of the user's code behind an event, and whether a debugger holds it up.
 
-A broker runs in the process of its clients, so it can look at their threads. User code is whatever lies neither in
-Python's library nor in installed packages nor in leveret. A line of it waits for a client if a frame of an installed
-package, the client, stands between that line and the point where its thread or task waits. If several lines do, all of
-them are named, because the broker cannot know which one it serves.
+A broker runs in the process of its clients, so it can inspect their threads. User code is all code outside Python's
+library, installed packages and leveret. A line of user code waits for a client if a frame of an installed package, the
+client, lies between that line and the point where its thread or task waits. If several lines wait, the broker names all
+of them, because it cannot know which one it serves.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _NAMED_LINES: Final = 3
 
 
 def waiting_line() -> str | None:
-    """The line of the user's code that waits for a client just now, and the one that called it; None if none does."""
+    """Return the line of user code that waits for a client now, with the line that called it; None if none waits."""
     own = native.thread_ident()
-    return _told(_line_behind_client(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
+    return _joined(_line_behind_client(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
 
 
 def standing_line(thread: int) -> str | None:
-    """Where a thread, or what runs in its event loop, stands in the user's code, and the line that called that."""
-    return _told(_line(stack) for stack in _stacks(thread))
+    """Return the line of user code that a thread or its event loop is at, with the line that called it."""
+    return _joined(_line(stack) for stack in _stacks(thread))
 
 
 def modules_on(thread: int) -> list[str]:
-    """The modules whose code a thread is in, innermost first."""
+    """Return the names of the modules on a thread's stack, innermost first."""
     return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
 
 
 def calling_line() -> tuple[str, str | None]:
-    """The broker's method that is being called on this thread, and the line of the user's code that calls it."""
+    """Return the broker's method that this thread is calling, and the line of user code that calls it."""
     call, stack = "", list(_outwards(sys._getframe(1)))
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)
@@ -56,13 +56,13 @@ def calling_line() -> tuple[str, str | None]:
     return call, None
 
 
-def _told(lines: Iterable[str | None]) -> str | None:
+def _joined(lines: Iterable[str | None]) -> str | None:
     known = dict.fromkeys(line for line in lines if line is not None)
     return " or ".join(list(known)[:_NAMED_LINES]) or None
 
 
 def _line_behind_client(stack: list[FrameType]) -> str | None:
-    """The user's innermost line in a stack, innermost frame first, if it waits inside a client."""
+    """Return the innermost line of user code in a stack, if it waits inside a client. The innermost frame is first."""
     is_in_client = False
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)
@@ -75,7 +75,7 @@ def _line_behind_client(stack: list[FrameType]) -> str | None:
 
 
 def _line(stack: list[FrameType]) -> str | None:
-    """The innermost line of the user's code, and the outermost within a test if that is another function's."""
+    """Return the innermost line of user code, and the outermost within the test if it is in another function."""
     within = takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, stack)
     frames = [frame for frame in within if _place(frame.f_code.co_filename) == "user"]
     if not frames:
@@ -95,14 +95,14 @@ def _short(path: str) -> str:
     try:
         here = os.path.join(os.getcwd(), "")
     except OSError:
-        # A test may have removed the directory it is in.
+        # The test may have removed its working directory.
         return path
     return path.removeprefix(here)
 
 
 @cache
 def _place(path: str) -> str:
-    """Whose code a file holds: "user", "installed", "python" or "leveret"."""
+    """Return whose code a file holds: "user", "installed", "python" or "leveret"."""
     if path.startswith(_OURS):
         return "leveret"
     if any(part in path for part in _INSTALLED):
@@ -119,70 +119,70 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _threads() -> list[int]:
-    # CPython 3.11 holds a lock here that a thread which ends needs too: a finalizer run meanwhile would deadlock.
-    with _looking:
+    # CPython 3.11 holds a lock here that an ending thread needs too. A finalizer that runs meanwhile would deadlock.
+    with _inspection:
         return list(sys._current_frames())
 
 
 def _frames_of(thread: int) -> list[FrameType]:
-    """The frames of another thread, innermost first; none when it has ended.
+    """Return the frames of another thread, innermost first; empty if it has ended.
 
-    One call, in which the interpreter stays with this thread: were the other one to run on between two frames, CPython
-    3.11 would follow a generator that has yielded meanwhile to whatever lies in its caller's place, and the process
-    crash or go round in circles.
+    A single call reads all of them, so that the interpreter does not switch threads. If the other thread ran on between
+    two frames, a generator could yield meanwhile. CPython 3.11 would then follow it to what replaced its caller, and
+    the process would crash or loop.
     """
     frames: list[FrameType | None] = []
     innermost = map(itemgetter(thread), starmap(sys._current_frames, [()]))
-    with suppress(KeyError, AttributeError), _looking:
-        # It ends with an error where the outermost frame is called by None.
+    with suppress(KeyError, AttributeError), _inspection:
+        # The chain ends with an AttributeError, because the `f_back` of the outermost frame is None.
         frames.extend(accumulate(chain(innermost, repeat("f_back")), getattr))
     return [frame for frame in frames if frame is not None]
 
 
-class _Looking:
-    """Garbage stays where it is during a look, and one thread looks at a time.
+class _Inspection:
+    """A lock for reading the frames of other threads, which also disables garbage collection.
 
-    Before CPython 3.12 a collection may run within the look, and a finalizer within that lets the other thread go on.
+    Before CPython 3.12 a collection may run during the read, and a finalizer in it lets the other thread run.
     """
 
     def __init__(self) -> None:
         self._lock = native.reentrant_lock()
-        self._is_to_collect_again = False
+        self._was_collecting = False
 
     def __enter__(self) -> None:
         self._lock.__enter__()
-        self._is_to_collect_again = gc.isenabled()
+        self._was_collecting = gc.isenabled()
         gc.disable()
 
     def __exit__(self, *exception: object) -> None:
-        self._collect_again()
+        self._resume_collecting()
         self._lock.__exit__(*exception)
 
-    def leave_behind(self) -> None:
-        """A forked child has no thread that would finish its parent's look."""
+    def release_in_child(self) -> None:
+        """Release the lock in a forked child, where the thread that holds it does not exist."""
         self._lock = native.reentrant_lock()
-        self._collect_again()
+        self._resume_collecting()
 
-    def _collect_again(self) -> None:
-        if self._is_to_collect_again:
-            self._is_to_collect_again = False
+    def _resume_collecting(self) -> None:
+        if self._was_collecting:
+            self._was_collecting = False
             gc.enable()
 
 
-_looking = _Looking()
+_inspection = _Inspection()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_looking.leave_behind)
+    os.register_at_fork(after_in_child=_inspection.release_in_child)
 
 
 def _stacks(thread: int) -> Iterator[list[FrameType]]:
-    """What runs on a thread and, where an asyncio loop does, what that has put aside; innermost frame first."""
+    """Yield the stacks of a thread and of the suspended tasks of its asyncio loop, the innermost frame first."""
     asyncio = sys.modules.get("asyncio")
     stack = _frames_of(thread)
     for index, frame in enumerate(stack):
         if asyncio is not None and frame.f_code.co_name == "run_forever":
             loop = frame.f_locals.get("self")
             if isinstance(loop, asyncio.AbstractEventLoop):
-                # Who called the loop waits for it, and not for a client.
+                # The frames that called the loop wait for the loop and not for a client.
                 yield stack[:index]
                 yield from (_awaiting(task.get_coro()) for task in asyncio.all_tasks(loop))
                 return
@@ -190,7 +190,7 @@ def _stacks(thread: int) -> Iterator[list[FrameType]]:
 
 
 def _awaiting(coroutine: object) -> list[FrameType]:
-    """The frames of a suspended coroutine, down to what it waits for; innermost first."""
+    """Return the frames of a suspended coroutine down to where it waits, innermost first."""
     frames: list[FrameType] = []
     while coroutine is not None:
         kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coroutine, f"{kind}_frame")), None)
@@ -203,14 +203,14 @@ def _awaiting(coroutine: object) -> list[FrameType]:
     return frames[::-1]
 
 
-# Modules of debuggers: of pdb and its like, and of PyCharm's and VS Code's.
+# The modules of pdb and debuggers built on bdb, of PyCharm's debugger and of VS Code's.
 _DEBUGGERS: Final = ("bdb", "pdb", "pydevd", "debugpy")
 
 
 def is_debugged() -> bool:
-    """Whether a debugger follows this thread or, where it can tell, is attached to the process.
+    """Return whether a debugger traces this thread or, if that can be detected, is attached to the process.
 
-    A tracer that is none, as that of coverage, does not count.
+    A tracer that is not a debugger, such as coverage, does not count.
     """
     debugpy = sys.modules.get("debugpy")
     if debugpy is not None and debugpy.is_client_connected():
@@ -223,7 +223,7 @@ def is_debugged() -> bool:
 
 
 def is_at_prompt(thread: int) -> bool:
-    """Whether another thread stands in a debugger, or one is attached to the process."""
+    """Return whether another thread is in a debugger, or a debugger is attached to the process."""
     return is_debugged() or any(name.startswith(_DEBUGGERS) for name in modules_on(thread))
 
 

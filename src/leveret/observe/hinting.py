@@ -1,4 +1,4 @@
-"""What is said of an attribute that is not there: the nearest that is, or all there are where they are few."""
+"""The error for an unknown attribute: it suggests the closest known name, or lists all of them if they are few."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from leveret.errors import did_you_mean
 
-# A list of more names helps nobody.
+# A longer list of names does not help.
 _LISTED_MAX: Final = 40
 
 
 class Hinting:
-    """This answers a slip of the pen in a test with the right spelling."""
+    """A base class that answers a misspelt attribute with the right spelling."""
 
     __slots__ = ()
 
-    # What it is, at the beginning of a sentence.
+    # What the object is, at the beginning of a sentence: "a Broker".
     _called: ClassVar[str]
-    # Names that stand somewhere else, and where.
+    # Names that exist somewhere else, and where.
     _elsewhere: ClassVar[Mapping[str, str]] = {}
 
-    # For type checkers what is not there is not there.
+    # Hidden from type checkers, which would take any attribute for known.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
             hint = f"; {self._elsewhere[name]}" if name in self._elsewhere else _hint(name, type(self))
-            raise AttributeError(f"{self._called} has nothing that is called {name!r}{hint}")
+            raise AttributeError(f"{self._called} has no attribute {name!r}{hint}")
 
 
 def _hint(name: str, kind: type) -> str:

@@ -1,4 +1,4 @@
-"""The inquiry: how an assertion is answered from the trace, or why it cannot be.
+"""The evaluation of an assertion: its answer from the trace, or the error that explains why it fails.
 
 It reads the trace and the model under the broker's lock and changes neither.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from leveret.errors import EventsMissingError, unknown
 from leveret.observe.matching import Matcher
 from leveret.observe.message_view import MessageView
-from leveret.observe.names import refuse_unknown
+from leveret.observe.names import require_known
 from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
@@ -50,7 +50,7 @@ class Source(Protocol):
         """Wait until nothing is in flight and nothing due; WaitTimeoutError says what is. Called without the lock."""
 
 
-# Keywords of the calls that are no criteria, for the hint at a misspelt one.
+# Keywords of the assertions that are not criteria. The hint for a misspelt keyword may suggest them.
 _OTHER_KEYWORDS: Final = ("times", "timeout", "vhost", "reason", "to")
 
 
@@ -64,9 +64,12 @@ def answer(
     to: str | None,
     reason: object,
 ) -> MessageView | list[MessageView]:
-    """The message that `call` asks for, or with `times` so many; raises AssertionError when they are not there."""
+    """Return the first message that `call` asks for, or with `times` a list of exactly that many.
+
+    Raises AssertionError with the reasons if the trace does not hold them.
+    """
     __tracebackhide__ = True
-    _refuse_unknown_reason(call, reason)
+    _require_known_reason(call, reason)
     timeout, vhost = options.get("timeout"), options.get("vhost", "/")
     criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
     matcher = Matcher(criteria, also_known=_OTHER_KEYWORDS)
@@ -86,16 +89,16 @@ def answer(
     return found[0] if times is None else found
 
 
-# What `reason` can be; anything else is a slip of the pen, or an object with an `__eq__` of its own.
+# The valid texts of `reason`. Any other text is a typo; an object with its own `__eq__` passes.
 _REASONS: Final = {
     "assert_dead_lettered": TABLE[DEAD_LETTERED].reasons,
     "assert_requeued": TABLE[REQUEUED].reasons,
-    # The two that `reason_of` adds: a copy that its consumer gave up, and one that expired.
+    # `reason_of` adds two: the consumer rejected the copy, or the copy expired.
     "assert_dropped": (*TABLE[DROPPED].reasons, "rejected", "expired"),
 }
 
 
-def _refuse_unknown_reason(call: str, reason: object) -> None:
+def _require_known_reason(call: str, reason: object) -> None:
     __tracebackhide__ = True
     known = _REASONS.get(call, ())
     if isinstance(reason, str) and known and reason not in known:
@@ -103,7 +106,7 @@ def _refuse_unknown_reason(call: str, reason: object) -> None:
 
 
 class _Inquiry:
-    """One question on its way to an answer."""
+    """The evaluation of one question."""
 
     def __init__(self, source: Source, question: Question) -> None:
         self._source: Final = source
@@ -111,14 +114,14 @@ class _Inquiry:
         self._search: Final = Search(question)
 
     def answer(self, timeout: float | None) -> list[MessageView]:
-        """The messages found; raises AssertionError when they are not what was asked for."""
+        """Return the messages found; raise AssertionError if they are not what the question asks for."""
         __tracebackhide__ = True
         source, question = self._source, self._question
         if not source.recorder.is_on:
             raise EventsMissingError(
-                f"{question.call} needs a trace and this broker keeps none; use Broker(record='ring')"
+                f"{question.call} needs a trace, but this broker records none; use Broker(record='ring')"
             )
-        # After waiting in vain the barrier again: nothing may have happened since, but time has passed.
+        # A wait that timed out needs the barrier again: time has passed, even if no event came.
         if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
         with source.lock:
@@ -132,44 +135,44 @@ class _Inquiry:
         if times is None and found:
             return [search.view(found[0])]
         if times is None or len(found) <= times:
-            self._refuse_incomplete_trace()
+            self._require_complete_trace()
         if not found:
-            self._refuse_unknown_names(timeout)
+            self._require_known_names(timeout)
         if len(found) == times:
             return [search.view(occurrence) for occurrence in found]
-        # A test that passes needs no stories.
+        # Imported here because only a failing test needs them.
         from leveret.observe.failures import failure_text
-        from leveret.observe.fates import Chronicle
+        from leveret.observe.history import Histories
 
-        chronicle = Chronicle(self._source.recorder.raw(), self._source.node)
-        raise AssertionError(failure_text(search, chronicle, timeout))
+        histories = Histories(self._source.recorder.raw(), self._source.node)
+        raise AssertionError(failure_text(search, histories, timeout))
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
 
     def _is_decided(self) -> bool:
-        # "None at all" is decided by the first one. More than asked for may still come, and is not waited for.
+        # One message decides `times=0`. Surplus messages may still come, but the wait does not last for them.
         self._catch_up()
         return len(self._search.found()) >= max(1, self._question.times or 1)
 
-    def _refuse_incomplete_trace(self) -> None:
+    def _require_complete_trace(self) -> None:
         __tracebackhide__ = True
         recorder = self._source.recorder
-        # What was dropped before the test began does not count anyway.
+        # Events dropped before the test began do not count anyway.
         if recorder.has_dropped and not self._search.has_seen_start:
             raise EventsMissingError(
-                f"{self._question.call} cannot be answered: the trace holds the last {recorder.size} events and older "
-                "ones are gone; clear() it before the part that counts"
+                f"{self._question.call} cannot be answered: the trace holds only the last {recorder.size} events and "
+                "has dropped older ones; call broker.events.clear() before the part of the test that counts"
             )
 
-    def _refuse_unknown_names(self, timeout: float | None) -> None:
+    def _require_known_names(self, timeout: float | None) -> None:
         __tracebackhide__ = True
         question, node = self._question, self._source.node
         trace = self._source.recorder.raw()
         if question.place is not None:
-            refuse_unknown(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
+            require_known(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
         if question.to is not None:
-            refuse_unknown(node, trace, question.vhost, "queue", question.to, timeout=timeout)
+            require_known(node, trace, question.vhost, "queue", question.to, timeout=timeout)
 
 
 def _call_text(call: str, place: str | None, matcher: Matcher, asked: Mapping[str, object]) -> str:

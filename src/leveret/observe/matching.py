@@ -1,12 +1,12 @@
-"""The matcher: which message a test means, in the keywords that every assertion, wait and fault shares.
+"""The matcher: it selects messages by the keywords that every assertion, wait and fault shares.
 
-`exchange=`, `routing_key=` (a topic pattern when it holds `*` or `#`), `body=` (bytes or text), `json=`, `headers=`
-(those given must be there; others may be), `redelivered=`, and every basic property by its name. An expected value is
-compared by its own `__eq__`, so `unittest.mock.ANY` and its like work everywhere; a compiled regular expression is
-searched for.
+The keywords are `exchange=`, `routing_key=` (a topic pattern if it holds `*` or `#`), `body=` (bytes or text), `json=`,
+`headers=` (the message may have others too), `redelivered=`, and every basic property by its name. The `__eq__` of the
+expected value decides, so `unittest.mock.ANY` and similar objects work everywhere. A compiled regular expression
+matches if it is found anywhere in the value.
 
-A criterion can say why a message is not the one, and how far off it is, so that a failure can show the nearest. It
-knows views of messages and nothing else.
+A criterion explains why a message does not match and how far off it is, so that a failure can show the closest
+messages. It depends on views of messages and nothing else.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from leveret.observe.message_view import MessageView
 from leveret.trace.events import preview
 
 _MISSING: Final = object()
-# What is given by somebody who expects it to be called.
-_NO_VALUES: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
-# Longer values are not compared letter by letter.
-_LETTER_LIMIT: Final = 200
+# Functions and classes: a caller who passes one expects leveret to call it, which it does not.
+_NOT_COMPARABLE: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
+# Texts longer than this are compared by their beginning only.
+_SIMILARITY_LIMIT: Final = 200
 
 
 class Criterion(NamedTuple):
-    """One keyword and the value it asks for; as it stands, equality with the attribute of that name."""
+    """One keyword and its expected value. By default the attribute of that name must equal the value."""
 
     name: str
     expected: object
 
     def matches(self, message: MessageView) -> bool:
-        """Whether the message has what is asked for."""
+        """Return whether the message meets this criterion."""
         return is_equal(self.expected, getattr(message, self.name))
 
     def why_not(self, message: MessageView) -> str:
-        """What the message has instead, for one that does not match."""
+        """Return what a message has instead, if it does not match."""
         return f"{self.name} {getattr(message, self.name)!r} is not {self.expected!r}"
 
     def distance(self, message: MessageView) -> float:
-        """How far off a message is that does not match: near 0 for a slip of the pen, 1 for something else."""
+        """Return how far off a message is that does not match: near 0 for a typo, 1 for something else."""
         return value_distance(self.expected, getattr(message, self.name))
 
 
 class RoutingKeyCriterion(Criterion):
-    """The routing key: a topic pattern, a word for word key, or an object that knows."""
+    """The routing key: a topic pattern, an exact key, or an object with its own `__eq__`."""
 
     __slots__ = ()
 
     def matches(self, message: MessageView) -> bool:
-        """Whether the key is the one, or fits the pattern."""
+        """Return whether the key equals the expected one or fits the pattern."""
         expected = self.expected
         if isinstance(expected, str) and ("*" in expected or "#" in expected):
             return expected == message.routing_key or topic_matches(expected, message.routing_key)
         return is_equal(expected, message.routing_key)
 
     def why_not(self, message: MessageView) -> str:
-        """The key it has, beside the one asked for."""
+        """Return the message's key beside the expected one."""
         return f"routing_key {message.routing_key!r} does not match {self.expected!r}"
 
 
 class BodyCriterion(Criterion):
-    """The body: bytes, or text that is compared as UTF-8."""
+    """The body: bytes, or text, which is encoded as UTF-8."""
 
     __slots__ = ()
 
     def matches(self, message: MessageView) -> bool:
-        """Whether the body is the one."""
+        """Return whether the body equals the expected one."""
         expected = self.expected
         if isinstance(expected, str):
             return expected.encode("utf-8", "surrogateescape") == message.body
@@ -82,13 +82,13 @@ class BodyCriterion(Criterion):
         return is_equal(expected, message.body)
 
     def why_not(self, message: MessageView) -> str:
-        """The bodies, side by side."""
+        """Return the two bodies side by side."""
         expected = self.expected.encode() if isinstance(self.expected, str) else self.expected
         shown = preview(expected) if isinstance(expected, bytes) else repr(expected)
         return f"body {preview(message.body)} is not {shown}"
 
     def distance(self, message: MessageView) -> float:
-        """How far off the body is."""
+        """Return how far off the body is."""
         expected = self.expected.encode() if isinstance(self.expected, str) else self.expected
         return value_distance(expected, message.body)
 
@@ -99,12 +99,12 @@ class JsonCriterion(Criterion):
     __slots__ = ()
 
     def matches(self, message: MessageView) -> bool:
-        """Whether the body is JSON and equal to what is asked for."""
+        """Return whether the body is JSON and equals the expected value."""
         found = _parse(message.body)
         return found is not _MISSING and bool(self.expected == found)
 
     def why_not(self, message: MessageView) -> str:
-        """The first places where the two differ."""
+        """Return the first places where the two values differ."""
         found = _parse(message.body)
         if found is _MISSING:
             return f"body {preview(message.body)} is not JSON"
@@ -113,7 +113,7 @@ class JsonCriterion(Criterion):
         return "; ".join(differences[:3]) + more
 
     def distance(self, message: MessageView) -> float:
-        """How much of the value differs."""
+        """Return the share of the value that differs."""
         found = _parse(message.body)
         if found is _MISSING:
             return 1.0
@@ -121,30 +121,30 @@ class JsonCriterion(Criterion):
 
 
 class HeadersCriterion(Criterion):
-    """Some of the headers; the message may have others."""
+    """Some of the headers. The message may have others."""
 
     __slots__ = ()
 
     def matches(self, message: MessageView) -> bool:
-        """Whether every header asked for is there and equal."""
+        """Return whether the message has every expected header with an equal value."""
         if not isinstance(self.expected, Mapping):
             return is_equal(self.expected, message.headers)
-        return not any(True for _ in self._missed(self.expected, message))
+        return not any(True for _ in self._mismatches(self.expected, message))
 
     def why_not(self, message: MessageView) -> str:
-        """Which headers are missing or different."""
+        """Return the headers that are missing or different."""
         if not isinstance(self.expected, Mapping):
             return f"headers {message.headers!r} are not {self.expected!r}"
-        return "; ".join(self._missed(self.expected, message))
+        return "; ".join(self._mismatches(self.expected, message))
 
     def distance(self, message: MessageView) -> float:
-        """The part of the headers that is missed."""
+        """Return the share of the expected headers that are missing or different."""
         if not isinstance(self.expected, Mapping):
             return 1.0
-        return sum(1 for _ in self._missed(self.expected, message)) / len(self.expected)
+        return sum(1 for _ in self._mismatches(self.expected, message)) / len(self.expected)
 
     @staticmethod
-    def _missed(expected: Mapping[str, object], message: MessageView) -> Iterable[str]:
+    def _mismatches(expected: Mapping[str, object], message: MessageView) -> Iterable[str]:
         headers = message.headers
         for name, value in expected.items():
             if name not in headers:
@@ -167,69 +167,68 @@ KEYWORDS: Final = tuple(_CRITERIA)
 
 
 class Matcher:
-    """Which messages a test means: those that meet every criterion."""
+    """A set of criteria. A message matches if it meets all of them."""
 
     __slots__ = ("criteria",)
 
     def __init__(self, criteria: Mapping[str, object], *, also_known: Sequence[str] = ()) -> None:
-        """Compile keywords; raises TypeError for one that does not exist, with the nearest that does.
+        """Compile the keywords.
 
-        A function is refused too: nothing is equal to it, and nobody calls it.
-
-        `also_known` are the other keywords of the call, so that a misspelt `times` is not taken for a `type`.
+        `also_known` are the other keywords of the call, so that the hint for a misspelt `times` is not `type`. Raises
+        TypeError if a keyword is unknown, or if a value is a function or a class: no message equals one.
         """
         for keyword in criteria:
             if keyword not in _CRITERIA:
                 hint = expected(keyword, (*KEYWORDS, *also_known))
-                raise TypeError(f"unknown keyword {keyword!r} to match messages by{hint}")
-            if isinstance(criteria[keyword], _NO_VALUES):
-                raise TypeError(_no_value(keyword, criteria[keyword]))
+                raise TypeError(f"unknown keyword {keyword!r} for matching messages{hint}")
+            if isinstance(criteria[keyword], _NOT_COMPARABLE):
+                raise TypeError(_not_comparable_text(keyword, criteria[keyword]))
         self.criteria: Final = tuple(_CRITERIA[name](name, expected) for name, expected in criteria.items())
 
     def matches(self, message: MessageView) -> bool:
-        """Whether this is such a message."""
+        """Return whether the message meets every criterion."""
         return all(criterion.matches(message) for criterion in self.criteria)
 
     def why_not(self, message: MessageView) -> list[str]:
-        """A sentence for each criterion that the message misses; empty when it matches."""
+        """Return a sentence for each criterion that the message fails; empty if it matches."""
         return [criterion.why_not(message) for criterion in self.criteria if not criterion.matches(message)]
 
     def distance(self, message: MessageView) -> float:
-        """How far off the message is: 0 when it matches, about 1 more for every criterion it misses wholly."""
+        """Return how far off the message is: 0 if it matches, up to 1 more for each criterion it fails."""
         return sum(criterion.distance(message) for criterion in self.criteria if not criterion.matches(message))
 
     def __repr__(self) -> str:
         return ", ".join(f"{criterion.name}={criterion.expected!r}" for criterion in self.criteria)
 
 
-def _no_value(keyword: str, value: object) -> str:
+def _not_comparable_text(keyword: str, value: object) -> str:
     what = getattr(value, "__qualname__", repr(value))
     return (
-        f"{keyword}={what} is nothing a message can be equal to, and is not called: give the value itself, or an "
-        f"object whose == decides (unittest.mock.ANY), or look at the {keyword} of what is returned"
+        f"{keyword}={what}: cannot compare a message with a function or a class; pass a value, pass an object with its "
+        f"own __eq__ (unittest.mock.ANY), or check the {keyword} of the returned message"
     )
 
 
 def is_equal(expected: object, actual: object) -> bool:
-    """Whether a value is the one expected: a compiled expression is searched for, anything else asked for equality."""
+    """Return whether a value is as expected: equal, or, for a compiled regular expression, found in the value."""
     if isinstance(expected, re.Pattern) and isinstance(actual, str | bytes):
         return isinstance(expected.pattern, type(actual)) and expected.search(actual) is not None
     return bool(expected == actual)
 
 
 def value_distance(expected: object, actual: object) -> float:
-    """How far apart two values are that differ: above 0 for texts much alike, 1 for anything else."""
+    """Return how far apart two different values are: just above 0 for similar texts, 1 for anything else."""
     if isinstance(expected, str) and isinstance(actual, str):
-        return 1.0 - _likeness(expected, actual)
+        return 1.0 - _similarity(expected, actual)
     if isinstance(expected, bytes) and isinstance(actual, bytes):
-        return 1.0 - _likeness(expected.decode("latin-1"), actual.decode("latin-1"))
+        return 1.0 - _similarity(expected.decode("latin-1"), actual.decode("latin-1"))
     return 1.0
 
 
-def _likeness(one: str, other: str) -> float:
-    # Never quite 1: they differ.
-    if len(one) > _LETTER_LIMIT or len(other) > _LETTER_LIMIT:
-        return 0.5 if one[:_LETTER_LIMIT] == other[:_LETTER_LIMIT] else 0.0
+def _similarity(one: str, other: str) -> float:
+    # Below 1 even for the most similar texts, because they differ.
+    if len(one) > _SIMILARITY_LIMIT or len(other) > _SIMILARITY_LIMIT:
+        return 0.5 if one[:_SIMILARITY_LIMIT] == other[:_SIMILARITY_LIMIT] else 0.0
     return 0.9 * SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
@@ -241,7 +240,7 @@ def _parse(body: bytes) -> object:
 
 
 def _differences(path: str, expected: object, found: object) -> Iterable[str]:
-    """One sentence for each place where two JSON values differ."""
+    """Yield a sentence for each place where two JSON values differ."""
     if expected == found:
         return
     if isinstance(expected, dict) and isinstance(found, dict):

@@ -1,7 +1,7 @@
-"""The view of a message: what a test may see of one, wherever it was found.
+"""The view of a message: what a test can read of a message, wherever it found it.
 
-Messages do not change once published, so a view keeps the message itself and decodes body and headers when they are
-looked at. It knows nothing of queues and channels but what it was given.
+A published message does not change, so a view keeps the message itself and decodes body and headers on access. It knows
+of queues and channels only what its creator passes in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHOWN_PROPERTIES: Final = tuple(name for name in PROPERTY_NAMES if name not in 
 
 
 class _Property(Generic[T]):
-    """A basic property of the viewed message, None when it has none."""
+    """A basic property of the viewed message, None if the message does not have it."""
 
     __slots__ = ("_name",)
 
@@ -46,7 +46,7 @@ class _Property(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class DeathView(Hinting):
-    """One entry of a message's x-death: it died `count` times in `queue` for `reason`."""
+    """One entry of a message's x-death: the message died `count` times in `queue` for `reason`."""
 
     _called = "a DeathView"
 
@@ -55,24 +55,24 @@ class DeathView(Hinting):
     count: int
     exchange: str
     routing_keys: tuple[str, ...]
-    # Seconds since the epoch, of the first of these deaths.
+    # The first of these deaths, in seconds since the epoch.
     time: int
     original_expiration: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MessageView(Hinting):
-    """This message, and its place in a queue when it was found in one."""
+    """A frozen view of a message, with its place in a queue if it was found in one."""
 
     _called = "a MessageView"
 
     source: Message
     redelivered: bool = False
-    # Failed deliveries before, as quorum queues count them.
+    # Failed deliveries so far, as quorum queues count them.
     delivery_count: int = 0
     enqueued_at: int | None = None
     expires_at: int | None = None
-    # Of an unacked one: who holds it, and since when.
+    # For an unacked message: who holds it, and since when.
     consumer_tag: str | None = None
     connection: str | None = None
     delivered_at: int | None = None
@@ -93,7 +93,7 @@ class MessageView(Hinting):
 
     @classmethod
     def of_entry(cls, entry: QueueEntry) -> MessageView:
-        """A message in a queue."""
+        """Return the view of a message in a queue."""
         return cls(
             entry.message,
             redelivered=entry.redelivered,
@@ -104,7 +104,7 @@ class MessageView(Hinting):
 
     @classmethod
     def of_delivery(cls, delivery: Delivery, connection: Connection) -> MessageView:
-        """A message that a client holds."""
+        """Return the view of a message that a client holds."""
         entry = delivery.entry
         return cls(
             entry.message,
@@ -119,22 +119,22 @@ class MessageView(Hinting):
 
     @property
     def exchange(self) -> str:
-        """The exchange it was published to, or dead-lettered to."""
+        """The exchange the message was published or dead-lettered to."""
         return self.source.exchange
 
     @property
     def routing_key(self) -> str:
-        """The routing key it came with."""
+        """The routing key of the message."""
         return self.source.routing_key
 
     @property
     def body(self) -> bytes:
-        """Its content."""
+        """The body of the message."""
         return self.source.body
 
     @property
     def text(self) -> str:
-        """The body as UTF-8 text; raises ValueError when it is not."""
+        """The body decoded as UTF-8. Raises ValueError if it is not UTF-8."""
         try:
             return self.body.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -142,7 +142,7 @@ class MessageView(Hinting):
 
     @property
     def json(self) -> Any:
-        """The body read as JSON; raises ValueError when it is not."""
+        """The body parsed as JSON. Raises ValueError if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError as error:
@@ -150,7 +150,7 @@ class MessageView(Hinting):
 
     @property
     def headers(self) -> dict[str, Any]:
-        """The headers as Python values, empty when there are none."""
+        """The headers as Python values, empty if the message has none."""
         table = self.source.headers
         return {} if table is None else table.to_python()
 
@@ -161,7 +161,7 @@ class MessageView(Hinting):
 
     @property
     def deaths(self) -> tuple[DeathView, ...]:
-        """Where and why it was dead-lettered, the last death first; empty for one that was not."""
+        """Where and why the message was dead-lettered, the latest death first; empty if it never was."""
         return tuple(
             DeathView(
                 queue=death.queue,
@@ -186,5 +186,5 @@ class MessageView(Hinting):
         return f"<Message {' '.join(parts)}>"
 
 
-# Shown as deaths instead.
+# The view shows these headers as deaths instead.
 _DEATH_HEADERS: Final = ("x-death", "x-first-death-", "x-last-death-")

@@ -1,4 +1,7 @@
-"""Which names exist or existed: a queue or exchange nobody ever declared or used is a typo, and is said to be one."""
+"""The names that exist or existed.
+
+The name of a queue or exchange that was never declared or used is a typo, so it raises with the closest known names.
+"""
 
 from __future__ import annotations
 
@@ -18,35 +21,38 @@ if TYPE_CHECKING:
 
 _SHOWN_NAMES: Final = 10
 _NAMING_QUEUES: Final = frozenset(name for name, kind in events.TABLE.items() if "queue" in kind.fields)
-# Only these name exchanges that exist: a dead letter may go to one that does not.
+# Other events may name an exchange that does not exist, as the target of a dead letter.
 _NAMING_EXCHANGES: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category == "topology" and "exchange" in kind.fields
 )
 
 
 def find_vhost(node: Node, name: str) -> VirtualHost:
-    """The virtual host of this name; raises NotDeclaredError."""
+    """Return the virtual host of this name. Raises NotDeclaredError if it does not exist."""
     __tracebackhide__ = True
     vhost = node.vhosts.get(name)
     if vhost is None:
-        raise NotDeclaredError(f"there is no virtual host {name!r}{_hint(name, node.vhosts)}")
+        raise NotDeclaredError(f"virtual host {name!r} does not exist{_hint(name, node.vhosts)}")
     return vhost
 
 
 def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None = None) -> StoredQueue:
-    """The queue of this name as it is now, after so long a wait; raises NotDeclaredError."""
+    """Return the queue of this name. Raises NotDeclaredError if it does not exist.
+
+    `timeout` is how many seconds the caller has waited for it, for the error text.
+    """
     __tracebackhide__ = True
     queues = find_vhost(node, vhost_name).queues
     if name not in queues:
         hint = _hint(name, queues)
-        raise NotDeclaredError(f"there is no queue {name!r} in vhost {vhost_name!r}{_waited(timeout)}{hint}")
+        raise NotDeclaredError(f"queue {name!r} does not exist in vhost {vhost_name!r}{_waited(timeout)}{hint}")
     return queues[name]
 
 
-def refuse_unknown(
+def require_known(
     node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, timeout: float | None = None
 ) -> None:
-    """Raise NotDeclaredError for a queue or exchange that neither exists nor occurs in the trace."""
+    """Raise NotDeclaredError if a queue or exchange neither exists nor occurs in the trace."""
     __tracebackhide__ = True
     vhost = find_vhost(node, vhost_name)
     known: dict[str, None] = {}
@@ -63,8 +69,7 @@ def refuse_unknown(
     if name not in known:
         what = "queue or exchange" if place == "either" else place
         raise NotDeclaredError(
-            f"no {what} {name!r} was ever declared or used in vhost {vhost_name!r}{_waited(timeout)}"
-            f"{_hint(name, known)}"
+            f"{what} {name!r} was never declared or used in vhost {vhost_name!r}{_waited(timeout)}{_hint(name, known)}"
         )
 
 
@@ -78,7 +83,7 @@ def _names_in(event: Event, place: Place) -> Iterable[str]:
 
 
 def _waited(timeout: float | None) -> str:
-    return "" if timeout is None else f", and nobody declared it in the {timeout:g} s this has waited for it"
+    return "" if timeout is None else f" (waited {timeout:g} s)"
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

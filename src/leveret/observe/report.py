@@ -1,4 +1,4 @@
-"""The report of a failed test: the state of the broker, what it refused, and the last events.
+"""The report of a failed test: the state of the broker, the errors it sent to clients, and the last events.
 
 A wait that times out shows it too. The names of clients come from the recorded events, because a client that matters
 has often disconnected by then. RabbitMQ's text about a denied feature names a line of rabbitmq.conf; a test has no such
@@ -25,22 +25,22 @@ _TAIL: Final = 20
 
 
 def report_text(node: Node, recorder: Recorder, title: str) -> str:
-    """All of it, below a title."""
+    """Return the whole report under a title."""
     raw_events = recorder.raw()
     parts = [title, describe(node)]
-    parts += _section("refused:", refusal_lines(raw_events))
+    parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
     return printable("\n".join([*parts, _tail(recorder, raw_events)]))
 
 
 def is_shown_by(error: BaseException) -> bool:
-    """Whether an error that waited in vain shows a broker's state itself, and so says all there is to say."""
+    """Return whether the text of an error already shows the state of a broker, as that of a timeout does."""
     return "\nconnections:" in str(error)
 
 
 def _tail(recorder: Recorder, raw_events: list[tuple[object, ...]]) -> str:
     if not recorder.is_on:
-        return "nothing was recorded: record='off'"
+        return "no events recorded: the broker has record='off'; use record='ring'"
     count = f"{len(raw_events)}+" if recorder.has_dropped else f"{len(raw_events)}"
     return _section(f"last of {count} events:", tail_lines(raw_events, _TAIL))[0] if raw_events else "no events"
 
@@ -56,21 +56,21 @@ def _traceback(error: BaseException) -> list[str]:
 
 
 _LISTED: Final = 5
-# How wide a line may be, and how many of them an event may take.
+# The most characters in a line, and the most lines for an event.
 _WIDTH: Final = 160
 _LINES: Final = 8
 
 
 def tail_lines(raw_events: Sequence[RawEvent], count: int) -> list[str]:
-    """The last events, oldest first, with the names of the clients; a line each, and more for long arguments."""
+    """Return the last `count` events as text, oldest first: a line each, or several if the arguments are long."""
     clients = _clients(raw_events)
     return [line for raw in raw_events[-count:] for line in _event_lines(Event(raw), clients)]
 
 
 def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
-    """What clients were refused, whose line it was, and what to do about denied features; the last few."""
+    """Return the last errors sent to clients with the lines that caused them, and what to do about denied features."""
     refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
-    lines = [f"... and {len(refusals) - _LISTED} refusals before"] if len(refusals) > _LISTED else []
+    lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)
     for feature in dict.fromkeys(denied_feature(refusal.text) for refusal in refusals):
@@ -80,7 +80,7 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
 
 def _refusal(refusal: Event) -> list[str]:
     summary = refusal.text.partition("\n")[0]
-    lines = [f"{_who(refusal, {})} was refused: {refusal.code} {summary}"]
+    lines = [f"{_who(refusal, {})} got {refusal.code} {summary}"]
     if refusal.caller is not None:
         return [*lines, f"  during the call at {refusal.caller}"]
     if refusal.opener is not None:
@@ -103,7 +103,7 @@ def _event_text(event: Event, clients: dict[int, str]) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    # Imported by whoever has something long to show.
+    # Imported here because most reports have no long line.
     from textwrap import wrap
 
     lines = wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
@@ -111,7 +111,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _who(event: Event, clients: dict[int, str]) -> str:
-    """Whose doing an event is: a client and the channel it used, or the test."""
+    """Return who caused an event: a client and the channel it used, or the test."""
     if event.conn is None:
         return "the test"
     name = cast("str | None", event.get("client")) or clients.get(event.conn, "a client")
@@ -128,20 +128,20 @@ _TEXT: Final = re.compile(r"Feature `(\w+)` is deprecated")
 # What to do instead of using a denied feature.
 _INSTEAD: Final = {
     "transient_nonexcl_queues": "declare the queue with durable=True (or exclusive=True)",
-    "queue_master_locator": "leave the argument x-queue-master-locator out",
+    "queue_master_locator": "remove the argument x-queue-master-locator",
     "global_qos": "set a limit for each consumer: basic.qos with global=False",
 }
 
 
 def denied_feature(text: str) -> str | None:
-    """The feature that the text of a refusal calls deprecated, if it does."""
+    """Return the feature that an error text calls deprecated, or None."""
     match = _TEXT.search(text)
     return match[1] if match else None
 
 
 def ways_out(feature: str) -> list[str]:
-    """What to do about a denied feature: do without it, or permit it."""
-    instead = _INSTEAD.get(feature, "do without it")
+    """Return what to do about a denied feature: replace it, or permit it."""
+    instead = _INSTEAD.get(feature, "stop using it")
     permit = f'permit={{"{feature}"}}'
     return [
         f"RabbitMQ denies {feature} from 4.3 on. Two ways out:",

@@ -1,9 +1,9 @@
-"""The search behind an assertion: which of the things that happened are the ones a test means.
+"""The search behind an assertion: it finds the events in the trace that the assertion asks for.
 
-A search is fed raw events in order, as often as there are new ones, and keeps what it needs; so waiting for something
-costs each event one look. What counts as what is the table `HAPPENINGS`. A dead letter is followed to the queues it
-arrived in, and an expired copy is dropped unless it was dead-lettered. Where a test begins in the trace, what happened
-before counts no more.
+Feed a search the raw events in order, as they come. It keeps what it needs, so a wait looks at each event once. The
+table `HAPPENINGS` says which events count for which assertion. A search follows a dead letter to the queues it arrived
+in. An expired copy counts as dropped unless it was dead-lettered. When a test begins in the trace, earlier events stop
+counting.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 Place = Literal["exchange", "queue", "either"]
 
-# The reason of an `acked` that no client sent.
+# The reason of an automatic `acked` event, which no client sent.
 NO_ACK: Final = "no_ack"
 _DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in events.DELIVERIES}
 
 
 class Happening(NamedTuple):
-    """One row: the event kinds that count, and what the assertion's first argument names."""
+    """A row of the table: the event kinds that count, and what the first argument of the assertion names."""
 
     name: str
     kinds: tuple[str, ...]
     place: Place
-    # The kind of later events that say more about the same copy.
+    # The kind of later events that add to what is known of the same copy.
     sequel: str | None = None
-    # What is said beside the name, where that alone could mean something else.
+    # Added to the name in a sentence if the name alone is ambiguous.
     by: str = ""
 
     @property
     def words(self) -> str:
-        """Its name in a sentence: "dead-lettered"."""
+        """The name in a sentence: "dead-lettered"."""
         return self.name.replace("_", "-") + self.by
 
 
@@ -59,67 +59,67 @@ HAPPENINGS: Final = {row.name: row for row in _ROWS}
 
 
 class Question(NamedTuple):
-    """What a test asks: which happening, where, to which messages."""
+    """A question of a test: what happened, where, and to which messages."""
 
-    # The call as it was written, for the failure text.
+    # The call as the user wrote it, for the failure text.
     call: str
     happening: Happening
     vhost: str
-    # None is anywhere.
+    # None means anywhere.
     place: str | None
     matcher: Matcher
-    # None is any.
+    # None means any.
     reason: object = None
     # The queue a dead letter arrived in.
     to: str | None = None
-    # None is at least once.
+    # None means at least once.
     times: int | None = None
 
 
 class Occurrence:
-    """One thing that happened, and the message it happened to."""
+    """One event that counts, and the message it happened to."""
 
     __slots__ = ("arrivals", "event", "is_void", "is_wanted", "message", "place", "place_kind")
 
     def __init__(self, event: Event, message: MessageView, place_kind: str, place: str) -> None:
         self.event = event
         self.message = message
-        # "queue" or "exchange", and its name, as the question asks for it.
+        # "queue" or "exchange", and its name, as in the question.
         self.place_kind = place_kind
         self.place = place
-        # Whether it is what the question means, as far as its own event can tell.
+        # Whether the event itself matches the question. Later events may still change the answer.
         self.is_wanted = False
-        # An expired copy that was dead-lettered after all.
+        # Whether an expired copy was dead-lettered after all.
         self.is_void = False
         # The queues a dead letter arrived in, with the message as it arrived.
         self.arrivals: dict[str, Message] = {}
 
     @property
     def reason(self) -> object:
-        """Why it happened, where a reason is known."""
+        """The reason of the event, None if it has none."""
         return reason_of(self.event)
 
 
 def reason_of(event: Event) -> object:
-    """Why something happened; why a copy ended, in the words of x-death: rejected, expired, maxlen."""
+    """Return the reason of an event, in the words of x-death where a copy ended: rejected, expired, maxlen."""
     if event.kind == events.EXPIRED:
         return "expired"
     reason = event.get("reason")
-    is_given_up = event.kind == events.DROPPED and reason == events.NO_ROUTE and event.copy is not None
-    return "rejected" if is_given_up else reason
+    is_rejected = event.kind == events.DROPPED and reason == events.NO_ROUTE and event.copy is not None
+    return "rejected" if is_rejected else reason
 
 
 class Search:
-    """Everything of the kind a question asks for, sorted into what it means and what it does not."""
+    """All events of the kind a question asks for, divided into those that match and those that do not."""
 
     __slots__ = ("_by_copy", "_deliveries", "_earlier", "_occurrences", "_test", "last_seen", "question")
 
     def __init__(self, question: Question) -> None:
         self.question: Final = question
-        # The newest event it was fed.
+        # The latest event fed.
         self.last_seen: RawEvent | None = None
         self._occurrences: list[Occurrence] = []
-        # The test in which they occurred, None before the first, and those of the tests before it.
+        # The current test, None before the first, and the occurrences of earlier tests.
         self._test: str | None = None
         self._earlier: Final[list[tuple[str | None, list[Occurrence]]]] = []
         # The latest occurrence, and the latest delivery, of a copy.
@@ -127,7 +127,7 @@ class Search:
         self._deliveries: Final[dict[object, Event]] = {}
 
     def feed(self, new_events: Iterable[RawEvent]) -> None:
-        """Look at the events that came since the last time, in order."""
+        """Take the events since the last call, in order."""
         kinds = self.question.happening.kinds
         sequel = self.question.happening.sequel
         for raw in new_events:
@@ -143,35 +143,35 @@ class Search:
             self.last_seen = raw
 
     def found(self) -> list[Occurrence]:
-        """What the question means, in order."""
+        """Return the occurrences that match the question, in order."""
         return [occurrence for occurrence in self._occurrences if self._is_found(occurrence)]
 
     @property
     def has_seen_start(self) -> bool:
-        """Whether the test began within what it was fed."""
+        """Whether the events fed include the beginning of the test."""
         return self._test is not None
 
     def found_earlier(self) -> dict[str | None, int]:
-        """How often the same occurred in tests before this one, by test; None is before the first."""
+        """Return how often a match occurred in each earlier test; the key None is the time before the first test."""
         counts: dict[str | None, int] = {}
         for test, occurrences in self._earlier:
             counts[test] = counts.get(test, 0) + sum(map(self._is_found, occurrences))
         return {test: count for test, count in counts.items() if count}
 
     def near_misses(self) -> list[Occurrence]:
-        """What it does not mean, nearest first."""
+        """Return the occurrences that do not match, closest first."""
         others = [one for one in self._occurrences if not one.is_void and not self._is_found(one)]
         return sorted(others, key=self._distance)
 
     def view(self, occurrence: Occurrence) -> MessageView:
-        """The message to hand to the test: a dead letter as it arrived, where it arrived."""
+        """Return the message that the test gets: for a dead letter, the message as it arrived."""
         arrivals, to = occurrence.arrivals, self.question.to
         if not arrivals:
             return occurrence.message
         return MessageView(arrivals[to] if to in arrivals else next(iter(arrivals.values())))
 
     def why_not(self, occurrence: Occurrence) -> list[str]:
-        """What differs from what was asked for, a sentence each."""
+        """Return a sentence for each difference from the question."""
         question = self.question
         differences = []
         if not self._is_at_place(occurrence):

@@ -1,7 +1,7 @@
-"""The state of a broker: what is under way, who holds it, and why the broker is not idle.
+"""The state of a broker as text: its queues, its connections, who holds which messages, and why it is not idle.
 
-A broker is idle when no work is pending, no output waits, no consumer holds a message and none could take one. All of
-this is pure functions over a node; the caller holds the broker's lock.
+A broker is idle if no work is pending, no output is unsent, no consumer holds a message and none could take one. These
+are pure functions of a node. The caller holds the broker's lock.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ if TYPE_CHECKING:
     from leveret.core.protocol.delivery import Delivery
 
 
-# Names one holder of messages of one queue: connection and channel number, consumer tag (None: basic.get), queue.
+# The holder of messages of a queue: connection and channel number, consumer tag (None: basic.get), vhost and queue.
 _Group = tuple[int, int, str | None, str, str]
 
 _SHOWN: Final = 50
 
 
 def why_not_idle(node: Node) -> list[str]:
-    """What keeps the broker from being idle, a sentence each; empty when it is."""
-    reasons = [f"{count_text(len(node.work), 'piece')} of work to do"] if node.work else []
+    """Return a text for each reason why the broker is not idle; empty if it is idle."""
+    reasons = [f"{count_text(len(node.work), 'task')} pending"] if node.work else []
     deadline = node.next_deadline()
-    reasons += ["a deadline is due"] if deadline is not None and deadline <= node.now else []
+    reasons += ["a timer is due"] if deadline is not None and deadline <= node.now else []
     reasons += [_held_text(group, node) for group in _groups(holdings(node))]
     for queue in _queues(node):
         takers = [consumer.tag for consumer in queue.consumers if queue.can_deliver_to(consumer)]
         if takers:
-            reasons.append(f"{len(queue.ready)} ready on {_queue_text(queue)} that {takers[0]} could take")
+            reasons.append(f"{len(queue.ready)} ready on {_queue_text(queue)}, which {takers[0]} can take")
     reasons += [
-        f"output for {client_text(connection)} waits to be sent"
-        for connection in connections(node)
-        if connection.is_dirty
+        f"unsent output for {client_text(connection)}" for connection in connections(node) if connection.is_dirty
     ]
     return reasons
 
 
 def describe(node: Node) -> str:
-    """The broker's state: its queues, who is connected, and who holds what since when."""
+    """Return the broker's state as text: its queues, its connections, and who holds which messages for how long."""
     parts = [_queue_table(node), _connection_list(node)]
     held = [_held_text(group, node) for group in _groups(all_holdings(node))]
     if held:
@@ -91,7 +89,7 @@ def _state_text(is_reading_paused: bool) -> str:
 
 
 def _groups(held: Iterable[Holding]) -> list[list[Holding]]:
-    """The deliveries under way, those of one queue with one consumer together."""
+    """Return the deliveries in groups, one for each queue and holder."""
     groups: dict[_Group, list[Holding]] = {}
     for holding in held:
         delivery = holding.delivery
@@ -106,9 +104,9 @@ def _held_text(group: Sequence[Holding], node: Node) -> str:
     first = min(group, key=lambda holding: holding.delivery.delivered_at)
     delivery = first.delivery
     tag = None if delivery.consumer is None else delivery.consumer.tag
-    since = span_text(node.now - delivery.delivered_at)
+    age = span_text(node.now - delivery.delivered_at)
     holder = holder_text(tag, client_text(first.connection))
-    return f"{len(group)} unacked on {_queue_text(delivery.queue)} held by {holder} since {since}"
+    return f"{len(group)} unacked on {_queue_text(delivery.queue)} held by {holder} for {age}"
 
 
 def _queues(node: Node) -> Iterable[StoredQueue]:
@@ -128,7 +126,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 class Holding(NamedTuple):
-    """A delivery and where it lies."""
+    """A delivery with its connection and channel."""
 
     connection: Connection
     channel: Channel
@@ -136,22 +134,22 @@ class Holding(NamedTuple):
 
 
 def connections(node: Node) -> list[Connection]:
-    """The open connections of clients, oldest first."""
+    """Return the open connections of clients, oldest first."""
     return [peer for peer in peers(node) if peer.is_client]
 
 
 def peers(node: Node) -> list[Connection]:
-    """The same with the peers that the test plays itself."""
+    """Return the open connections, including those of peers that the test plays itself, oldest first."""
     return cast("list[Connection]", list(node.connections.values()))
 
 
 def holdings(node: Node) -> Iterator[Holding]:
-    """Every delivery that is under way: somebody has it and is to settle it, other than the test by its own hand."""
+    """Yield every delivery that the broker waits for: not those that the test itself has to settle."""
     return (holding for holding in all_holdings(node) if holding.connection.is_waited_for)
 
 
 def all_holdings(node: Node) -> Iterator[Holding]:
-    """Every delivery that nobody has settled, with what lies in the test's own hands."""
+    """Yield every unsettled delivery, including those that the test itself holds."""
     for peer in peers(node):
         for channel in peer.channels.values():
             for delivery in unsettled(channel):
@@ -159,13 +157,13 @@ def all_holdings(node: Node) -> Iterator[Holding]:
 
 
 def unsettled(channel: Channel) -> list[Delivery]:
-    """What a channel holds; with what it has settled in a transaction that is not committed."""
+    """Return the deliveries a channel holds, including those it has settled in an uncommitted transaction."""
     held_back = [] if channel.transaction is None else channel.transaction.deliveries
     return [*held_back, *channel.unacked.values()]
 
 
 def connection_name(node: Node, number: int) -> str:
-    """What a client calls its connection; its number when it has gone."""
+    """Return the client's name for a connection; its number if it is closed or has no name."""
     for connection in peers(node):
         if connection.number == number:
             return client_text(connection)
@@ -173,10 +171,10 @@ def connection_name(node: Node, number: int) -> str:
 
 
 def client_text(connection: Connection) -> str:
-    """What a client calls its connection; its number when it has no name."""
+    """Return the client's name for its connection; its number if it has no name."""
     return connection.client_name or f"connection {connection.number}"
 
 
 def holder_text(consumer_tag: str | None, connection: str) -> str:
-    """Who holds a message, in words."""
+    """Return the holder of a message as text: "ctag1 of worker", "a basic.get of worker"."""
     return f"{consumer_tag} of {connection}" if consumer_tag is not None else f"a basic.get of {connection}"

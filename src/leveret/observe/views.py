@@ -1,9 +1,9 @@
-"""Views: what a test may see of queues, exchanges, consumers, channels and connections.
+"""The views: what a test can read of queues, exchanges, bindings, consumers, channels and connections.
 
-A view is a frozen picture taken at one moment; what the broker does afterwards does not change it. Every view prints
-itself in one line that reads well in a failing assert. Instants are microseconds of the broker's clock.
+A view is a frozen snapshot. What the broker does afterwards does not change it. Its `repr` is a single line that reads
+well in a failing assert. Instants are in microseconds of the broker's clock.
 
-The functions here look at the model and never touch it; whoever calls them holds the broker's lock.
+The functions here read the model and never change it. The caller holds the broker's lock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BindingView(Hinting):
-    """This way from an exchange to a queue or to another exchange."""
+    """A frozen view of a binding from an exchange to a queue or another exchange."""
 
     _called = "a BindingView"
 
@@ -41,7 +41,7 @@ class BindingView(Hinting):
 
     @classmethod
     def of(cls, binding: Binding) -> BindingView:
-        """A picture of this binding."""
+        """Return the view of a binding."""
         return cls(
             source=binding.source_name,
             destination_kind=binding.destination_kind,
@@ -58,7 +58,7 @@ class BindingView(Hinting):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumerView(Hinting):
-    """This subscription of a channel to a queue."""
+    """A frozen view of a consumer: the subscription of a channel to a queue."""
 
     _called = "a ConsumerView"
 
@@ -69,9 +69,9 @@ class ConsumerView(Hinting):
     channel: int
     no_ack: bool
     exclusive: bool
-    # False for one that waits behind a single active consumer.
+    # False if it waits behind the single active consumer.
     active: bool
-    # 0 is unlimited.
+    # 0 means unlimited.
     prefetch_count: int
     unacked_count: int
     priority: int
@@ -79,7 +79,7 @@ class ConsumerView(Hinting):
 
     @classmethod
     def of(cls, consumer: Consumer, node: Node) -> ConsumerView:
-        """A picture of this consumer."""
+        """Return the view of a consumer."""
         return cls(
             tag=consumer.tag,
             queue=consumer.queue.name,
@@ -103,7 +103,7 @@ class ConsumerView(Hinting):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueueView(Hinting):
-    """This queue: what waits in it, what is handed out, and who consumes."""
+    """A frozen view of a queue: its ready and unacked messages, its consumers and bindings."""
 
     _called = "a QueueView"
 
@@ -114,17 +114,17 @@ class QueueView(Hinting):
     exclusive: bool
     auto_delete: bool
     arguments: dict[str, object]
-    # Next one first.
+    # The next to be delivered first.
     ready: tuple[MessageView, ...]
-    # By holder, each in order of delivery.
+    # Grouped by channel, in order of delivery.
     unacked: tuple[MessageView, ...]
     consumers: tuple[ConsumerView, ...]
-    # Those that lead here; the one from the default exchange is not among them.
+    # The bindings to this queue, without the implicit one from the default exchange.
     bindings: tuple[BindingView, ...]
 
     @classmethod
     def of(cls, queue: StoredQueue, node: Node) -> QueueView:
-        """A picture of this queue."""
+        """Return the view of a queue."""
         incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
         held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
         return cls(
@@ -148,7 +148,7 @@ class QueueView(Hinting):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExchangeView(Hinting):
-    """This exchange and where it leads."""
+    """A frozen view of an exchange and its bindings."""
 
     _called = "an ExchangeView"
 
@@ -159,12 +159,12 @@ class ExchangeView(Hinting):
     auto_delete: bool
     internal: bool
     arguments: dict[str, object]
-    # Those that lead from here.
+    # The bindings from this exchange.
     bindings: tuple[BindingView, ...]
 
     @classmethod
     def of(cls, exchange: Exchange, vhost_name: str) -> ExchangeView:
-        """A picture of this exchange."""
+        """Return the view of an exchange."""
         return cls(
             name=exchange.name,
             vhost=vhost_name,
@@ -182,7 +182,7 @@ class ExchangeView(Hinting):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChannelView(Hinting):
-    """This channel of a connection."""
+    """A frozen view of a channel."""
 
     _called = "a ChannelView"
 
@@ -197,7 +197,7 @@ class ChannelView(Hinting):
 
     @classmethod
     def of(cls, channel: Channel, connection: Connection, node: Node) -> ChannelView:
-        """A picture of this channel."""
+        """Return the view of a channel."""
         return cls(
             number=channel.number,
             connection=client_text(connection),
@@ -216,12 +216,12 @@ class ChannelView(Hinting):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConnectionView(Hinting):
-    """This connection of a client."""
+    """A frozen view of a client's connection."""
 
     _called = "a ConnectionView"
 
     number: int
-    # The client's own name for it, or its product.
+    # The client's own name for the connection, or its product.
     name: str
     user: str
     vhost: str
@@ -232,7 +232,7 @@ class ConnectionView(Hinting):
 
     @classmethod
     def of(cls, connection: Connection, node: Node) -> ConnectionView:
-        """A picture of this connection."""
+        """Return the view of a connection."""
         return cls(
             number=connection.number,
             name=client_text(connection),

@@ -1,4 +1,4 @@
-"""Numbers, spans of time and made-up values in words."""
+"""Texts of numbers and spans of time, and the pattern of generated values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 def span_text(span_us: int) -> str:
-    """A span of time in words: "350 ms", "2.1 s", "3 min 20 s"."""
+    """Return a span of time as text: "350 ms", "2.1 s", "3 min 20 s"."""
     if span_us < 1_000_000:
         return f"{max(0, span_us) // 1000} ms"
     if span_us < 60_000_000:
@@ -24,5 +24,5 @@ MADE_UP: Final = re.compile(
 
 
 def count_text(count: int, noun: str) -> str:
-    """A number of things, in words: "1 consumer", "2 consumers"."""
+    """Return a number of things as text: "1 consumer", "2 consumers"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,5 +1,5 @@
-"""Strict checks: would production have lost it? What a test did not look at is judged when it ends.
+"""The strict checks: at the end of a test they report what production would have lost unseen.
 
-`table` says which checks there are, `ledger` follows the trace and notes what each of them means, `telling` puts it
-into words, and `judge` keeps all of it for one broker.
+`table` lists the checks and their levels. `trace_checks` finds losses and errors in the trace; `leftovers` and
+`unused_faults` look at the end of the test. `texts` puts findings into words, and `judge` runs all of it for a broker.
 """

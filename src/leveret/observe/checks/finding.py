@@ -1,4 +1,4 @@
-"""A finding: one thing that a strict check means, where it happened, and what a test may allow it by."""
+"""A finding of a strict check: what happened and where, and the allowance that covers it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = ("queue", "exchange", "routing_key", "client", "vhost")
 
 
 class Finding:
-    """One thing."""
+    """A finding of a strict check."""
 
     __slots__ = (
         "check",
@@ -43,22 +43,22 @@ class Finding:
     ) -> None:
         self.check = check
         self.vhost = vhost
-        # What happened, without the message it happened to.
+        # What happened, without the message.
         self.text = text
         self.queue = queue
         self.exchange = exchange
         self.routing_key = routing_key
-        # The client's own name for its connection; None is the test itself.
+        # The client's name for its connection. None is the test itself.
         self.client = client
         self.message = message
-        # How many this one stands for.
+        # How many messages or other things this finding stands for.
         self.count = count
-        # What a client was told, where it is about a refusal.
+        # The text sent to the client, if the finding is about a refusal.
         self.refusal = refusal
 
 
 class Allowance:
-    """What a test allows: a check, and the places where; no place is everywhere."""
+    """What a test allows: a check and where. Without places the check is allowed everywhere."""
 
     __slots__ = ("check", "places")
 
@@ -67,7 +67,7 @@ class Allowance:
         self.places = places
 
     def covers(self, finding: Finding) -> bool:
-        """Whether this finding is allowed."""
+        """Return whether this allowance covers a finding."""
         return self.check == finding.check and all(
             _fits(name, expected, getattr(finding, name)) for name, expected in self.places.items()
         )
@@ -83,6 +83,6 @@ def _fits(name: str, expected: object, actual: object) -> bool:
 
 
 def refusal_text(event: Event) -> str:
-    """Whom a refusal met, and its first line."""
+    """Return which client got a refusal, and the first line of its text."""
     channel = "" if event.chan is None else f", channel {event.chan}"
     return f"{event.client} (connection {event.conn}{channel}): {event.text.partition(chr(10))[0]}"

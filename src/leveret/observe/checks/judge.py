@@ -1,8 +1,8 @@
-"""The judge of one broker: it keeps what strict checks have found, and says it once.
+"""The judge of a broker: it collects the findings of the strict checks and reports each once.
 
-It reads the trace when a test allows something, when it stops allowing it, when it checks and when it ends: what
-happened in between is judged by what was allowed then. What is merely there, as an open connection, and what did not
-happen, as a fault, is looked at when the test ends, and was allowed if its beginning was.
+The judge reads the trace when a test begins to allow something, stops allowing it, checks, and ends. It judges each
+event by the allowances at the time of the event. At the end of the test it looks for leftovers, such as open
+connections, and for faults that never happened. A leftover is allowed if it was allowed when it began.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
-from leveret.observe.checks.ledger import Ledger
-from leveret.observe.checks.remains import Remains
+from leveret.observe.checks.leftovers import Leftovers
 from leveret.observe.checks.table import CHECKS, Levels
-from leveret.observe.checks.telling import Publishers, blind_text, group_text, incomplete_text
-from leveret.observe.checks.unused import Planned, Unused, unused_finding
+from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
+from leveret.observe.checks.trace_checks import TraceChecks
+from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Verdict:
-    """What there is to say."""
+    """The texts to report: errors and warnings."""
 
     __slots__ = ("errors", "warnings")
 
@@ -36,9 +36,10 @@ class Verdict:
         self.warnings: list[str] = []
 
     def speak(self, place: tuple[str, int] | None = None) -> None:
-        """Warn, then raise CheckFailedError; a warning that is an error by the user's own filter is raised with it.
+        """Issue the warnings, then raise CheckFailedError if there are errors.
 
-        A warning is about `place`, a file and a line, where that is known better than by who calls.
+        If the user's filter turns a warning into an error, it raises too. `place`, a file and a line, is where the
+        warnings point to; by default they point to the caller.
         """
         __tracebackhide__ = True
         failures: list[Exception] = []
@@ -59,53 +60,53 @@ class Verdict:
 
 
 class Judge:
-    """This judges one broker."""
+    """The strict checks of a broker and what they have found."""
 
     def __init__(self, source: Source, levels: Levels, planned: Callable[[], Sequence[Planned]]) -> None:
-        """It asks that broker for its trace and its state, and `planned` for the faults that the test has added."""
+        """`source` has the broker's trace and state. `planned` returns the faults that the test has added."""
         self._source: Final = source
         self._planned: Final = planned
         self._levels: Final = levels
         self._last_seen: RawEvent | None = None
         self._has_gap = False
         self._is_over = False
-        self._is_blind_told = False
+        self._is_blindness_reported = False
         self._found: list[Finding] = []
         self._allowances: list[Allowance] = []
-        # What assertions have returned: the test knows of it.
+        # What assertions have returned. The test expects these, so the checks do not report them.
         self._known_messages: Final[dict[int, None]] = {}
         self._known_refusals: Final[dict[str, None]] = {}
-        self._ledger = Ledger(source.node)
-        self._remains = Remains()
-        self._unused = Unused(planned)
+        self._trace_checks = TraceChecks(source.node)
+        self._leftovers = Leftovers()
+        self._unused_faults = UnusedFaults(planned)
 
     def begin_anew(self) -> None:
-        """The broker has forgotten everything; what was found stays found."""
+        """Start again after the broker was reset, and keep the findings."""
         self._last_seen = None
-        self._ledger = Ledger(self._source.node)
-        self._remains = Remains()
-        self._unused = Unused(self._planned)
+        self._trace_checks = TraceChecks(self._source.node)
+        self._leftovers = Leftovers()
+        self._unused_faults = UnusedFaults(self._planned)
 
     def allow(self, allowance: Allowance) -> None:
-        """Allow something from here on."""
+        """Begin to allow something."""
         self.catch_up()
         self._allowances.append(allowance)
 
     def disallow(self, allowance: Allowance) -> None:
-        """Allow it no longer."""
+        """Stop allowing it."""
         self.catch_up()
         self._allowances = [one for one in self._allowances if one is not allowance]
 
     def knows_messages(self, message_ids: Iterable[int]) -> None:
-        """An assertion was about these: they are not lost unseen."""
+        """Do not report these messages: an assertion has returned them."""
         self._known_messages.update(dict.fromkeys(message_ids))
 
     def knows_refusals(self, texts: Iterable[str]) -> None:
-        """An assertion was about these refusals."""
+        """Do not report these refusals: an assertion has returned them."""
         self._known_refusals.update(dict.fromkeys(texts))
 
     def catch_up(self) -> None:
-        """Read what has happened since the last time, with the barrier before it."""
+        """Pass the barrier and read the new events. Call it without the lock."""
         if self._is_over:
             return
         self._source.sync()
@@ -113,32 +114,32 @@ class Judge:
             self._read()
 
     def read_on(self) -> None:
-        """The same for who stands behind the barrier, with the lock."""
+        """Read the new events. The caller has passed the barrier and holds the lock."""
         if not self._is_over:
             self._read()
 
     def end(self) -> None:
-        """The broker is going to stop: what that does to clients is not their doing, and is not read."""
+        """Judge the end before the broker stops, and ignore what stopping it does to clients."""
         self.look_at_the_end()
         self._is_over = True
 
     def resume(self) -> None:
-        """The broker has started, perhaps again."""
+        """Judge again from here on, after the broker has started."""
         if self._is_over:
             self._is_over = False
             self._last_seen = next(iter(self._source.recorder.raw()[-1:]), None)
 
     def look_at_the_end(self) -> None:
-        """Read on, and look at what is left: the test ends here."""
+        """Read the new events and look for leftovers, as at the end of the test."""
         if self._is_over:
             return
         self._source.sync()
         with self._source.lock:
             self._read()
-            self._note(self._remains.left(self._source.node, is_on=self._levels.is_on))
+            self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
 
     def refuse_unused(self, fault: Planned) -> None:
-        """A fault never happened and its block is left: say so at that line, unless it is allowed."""
+        """Report a fault that never happened when its `with` block ends, unless it is allowed."""
         __tracebackhide__ = True
         self.catch_up()
         finding, verdict = unused_finding(fault), Verdict()
@@ -148,8 +149,8 @@ class Judge:
         verdict.speak()
 
     def verdict(self) -> Verdict:
-        """What was found and not said yet; it is said by that."""
-        self._note(self._unused.left())
+        """Return the findings that were not reported yet, and count them as reported."""
+        self._note(self._unused_faults.left())
         found, self._found = self._found, []
         verdict = Verdict()
         groups: dict[str, list[Finding]] = {}
@@ -161,7 +162,7 @@ class Judge:
         for name in CHECKS:
             if name in groups:
                 self._add(verdict, name, groups[name], publishers)
-        verdict.warnings += self._excuses()
+        verdict.warnings += self._gap_texts()
         return verdict
 
     def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: Publishers) -> None:
@@ -169,13 +170,13 @@ class Judge:
         (verdict.errors if self._levels.of(name) == "error" else verdict.warnings).append(text)
 
     def forget(self) -> None:
-        """Say nothing of what was found so far: the test has failed anyway."""
-        self._unused.left()
+        """Drop the findings so far, because the test has failed anyway."""
+        self._unused_faults.left()
         self._found = []
         self._has_gap = False
 
     def _read(self) -> None:
-        self._unused.feed(self._allowances)
+        self._unused_faults.feed(self._allowances)
         recorder = self._source.recorder
         if not recorder.is_on:
             return
@@ -184,8 +185,8 @@ class Judge:
             self._has_gap = True
         if new:
             self._last_seen = new[-1]
-            self._remains.feed(new, self._allowances)
-            self._note(self._ledger.feed(new, self._source.node))
+            self._leftovers.feed(new, self._allowances)
+            self._note(self._trace_checks.feed(new, self._source.node))
 
     def _note(self, findings: Iterable[Finding]) -> None:
         self._found += [finding for finding in findings if self._is_wanted(finding)]
@@ -198,22 +199,22 @@ class Judge:
             return finding.message.id in self._known_messages
         return finding.refusal in self._known_refusals
 
-    def _excuses(self) -> list[str]:
-        """What is said about what could not be looked at."""
+    def _gap_texts(self) -> list[str]:
+        """Return a text for each reason why checks could not see everything."""
         texts = []
         if self._has_gap:
             self._has_gap = False
             names = [name for name, check in CHECKS.items() if check.needs_trace and self._levels.is_on(name)]
             texts += [incomplete_text(names, self._source.recorder.size)] if names else []
-        if not self._source.recorder.is_on and not self._is_blind_told:
-            self._is_blind_told = True
+        if not self._source.recorder.is_on and not self._is_blindness_reported:
+            self._is_blindness_reported = True
             names = [name for name in self._levels.asked_for if CHECKS[name].needs_trace]
             texts += [blind_text(names)] if names else []
         return texts
 
 
 def _stack_level() -> int:
-    """How far up the first line stands that is not leveret's, as `warnings.warn` in the caller counts."""
+    """Return the `stacklevel`, for `warnings.warn` in the caller, of the first frame outside leveret."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
         level, frame = level + 1, frame.f_back

@@ -1,7 +1,7 @@
-"""The strict checks: a row each, with the level each has unless a test asks for another, and how levels are written.
+"""The table of strict checks with their default levels, and the syntax of levels.
 
-A level is "error" (the test fails at its end), "warning" (a LeveretWarning) or "off". Levels are written as
-"unroutable=error"; a name alone means error, a level alone is meant for every check, and what comes later wins.
+A level is "error" (the test fails at its end), "warning" (a LeveretWarning) or "off". Write "unroutable=error" to set a
+level. A check alone means error, a level alone applies to every check, and later words win over earlier ones.
 """
 
 from __future__ import annotations
@@ -35,42 +35,49 @@ LEVELS: Final[tuple[CheckLevel, ...]] = get_args(CheckLevel)
 
 
 class Check(NamedTuple):
-    """One row."""
+    """A row of the table."""
 
     name: CheckName
     level: CheckLevel
-    # What it says of so many findings: "{count} reached no queue".
+    # What the report says after the count: "2 messages ..."
     text: str
     # What is counted: "message", "connection".
     noun: str
-    # Whether it asks the trace; otherwise it looks at what is there in the end.
+    # Whether it reads the trace. Otherwise it looks at the state when the test ends.
     needs_trace: bool = True
-    # How to say, where it is done, that it is meant.
-    way_out: str | None = None
+    # The keyword that allows it in the call itself.
+    allowed_by: str | None = None
 
 
 _ROWS: Final = (
-    Check("unroutable", "warning", "published without mandatory reached no queue: lost", "message"),
-    Check("rejected_into_nothing", "warning", "rejected without another queue to go to: lost", "message"),
-    Check("expired_into_nothing", "warning", "expired without another queue to go to: lost", "message"),
-    Check("overflowed_into_nothing", "warning", "pushed out of a full queue without another to go to: lost", "message"),
+    Check("unroutable", "warning", "lost: published without mandatory and routed to no queue", "message"),
+    Check("rejected_into_nothing", "warning", "lost: rejected with no dead-letter queue to go to", "message"),
+    Check("expired_into_nothing", "warning", "lost: expired with no dead-letter queue to go to", "message"),
     Check(
-        "auto_ack_lost", "warning", "acknowledged automatically before the connection broke: handled or not", "message"
+        "overflowed_into_nothing",
+        "warning",
+        "lost: pushed out of a full queue with no dead-letter queue to go to",
+        "message",
     ),
-    Check("redeclared_differently", "warning", "refused because what is there was declared otherwise", "declaration"),
-    Check("unseen_channel_error", "warning", "that no call of this process was there to hear of", "error"),
-    Check("unacked_at_end", "warning", "delivered and not settled when the test ended", "message", needs_trace=False),
+    Check(
+        "auto_ack_lost", "warning", "perhaps lost: acknowledged automatically before the connection broke", "message"
+    ),
+    Check(
+        "redeclared_differently", "warning", "refused: the queue or exchange exists with other settings", "declaration"
+    ),
+    Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
+    Check("unacked_at_end", "warning", "still unacked when the test ended", "message", needs_trace=False),
     Check("left_ready", "off", "still ready when the test ended", "message", needs_trace=False),
-    Check("unlimited_prefetch", "off", "with manual ack and without a prefetch limit", "consumer"),
-    Check("connection_not_closed", "off", "open when the test ended", "connection", needs_trace=False),
-    Check("channel_not_closed", "off", "open when the test ended", "channel", needs_trace=False),
+    Check("unlimited_prefetch", "off", "with manual acks and no prefetch limit", "consumer"),
+    Check("connection_not_closed", "off", "still open when the test ended", "connection", needs_trace=False),
+    Check("channel_not_closed", "off", "still open when the test ended", "channel", needs_trace=False),
     Check(
         "unused_fault",
         "error",
-        "that the test asked for did not happen",
+        "that the test added did not happen",
         "fault",
         needs_trace=False,
-        way_out="optional=True",
+        allowed_by="optional=True",
     ),
 )
 CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
@@ -82,7 +89,7 @@ class Levels:
     __slots__ = ("_asked", "_levels")
 
     def __init__(self, wanted: Wanted = ()) -> None:
-        """The defaults, and what is wanted otherwise; ValueError for a check or a level that does not exist."""
+        """Change the default levels to those wanted. Raises ValueError if a check or a level is unknown."""
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
         for name, level in _pairs(wanted):
@@ -91,28 +98,28 @@ class Levels:
                 self._asked[one] = None
 
     def of(self, name: str) -> CheckLevel:
-        """The level of this check."""
+        """Return the level of this check."""
         return self._levels[name]
 
     def is_on(self, name: str) -> bool:
-        """Whether anybody wants to hear of it."""
+        """Return whether the level of this check is not "off"."""
         return self._levels[name] != "off"
 
     @property
     def asked_for(self) -> list[str]:
-        """The checks that are on because somebody said so."""
+        """The checks that the user has turned on, rather than the defaults."""
         return [name for name in self._asked if self.is_on(name)]
 
 
 def known_check(name: str) -> str:
-    """The name of a check; ValueError for one that does not exist, with the nearest that does."""
+    """Return the name of a check. Raises ValueError if it is unknown, with the closest known name."""
     if name not in CHECKS:
         raise ValueError(unknown("check", name, CHECKS))
     return name
 
 
 def _pairs(wanted: Wanted) -> list[tuple[str | None, CheckLevel]]:
-    """Names and levels in order; None names every check."""
+    """Return names and levels in order. The name None means every check."""
     if isinstance(wanted, Mapping):
         return [(None if name == "all" else known_check(name), _level(level)) for name, level in wanted.items()]
     words = wanted.replace(",", " ").split() if isinstance(wanted, str) else wanted

@@ -1,7 +1,7 @@
-"""Faults that a test asked for and that never happened: it did not test what it meant to.
+"""The check for faults that a test added but that never happened, so that it did not test what it intended to.
 
-A fault that is added while the test allows it need not happen, as one that is added with `optional=True`. What was told
-once is not told again.
+A fault need not happen if it was added with `optional=True` or while the test allowed this check. Each fault is
+reported once.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ CHECK: Final = "unused_fault"
 
 
 class Planned(Protocol):
-    """What this knows of a fault: the rule of `leveret.faults`."""
+    """What this check knows of a fault: a rule of `leveret.faults`."""
 
-    # Whether it need not happen.
+    # Whether the fault need not happen.
     optional: bool
-    # Whether the test has been told.
+    # Whether the check has reported it.
     is_reported: bool
 
     @property
     def is_unused(self) -> bool:
-        """Whether it should have happened and has not."""
+        """Whether the fault is required and has not happened."""
 
     @property
     def places(self) -> Mapping[str, object]:
-        """Whose it was to be: the queue, the client."""
+        """The places the fault is limited to: the queue, the client."""
 
     def complaint(self) -> str:
-        """What is wrong when it never happened."""
+        """Return the text for a fault that never happened."""
 
 
-class Unused:
-    """This looks at the faults of one broker."""
+class UnusedFaults:
+    """The unused faults of a broker."""
 
     def __init__(self, planned: Callable[[], Sequence[Planned]]) -> None:
-        """`planned` are all faults that were added, oldest first."""
+        """`planned` returns all faults that the test has added, oldest first."""
         self._planned: Final = planned
         self._seen_count = 0
 
     def feed(self, allowances: Iterable[Allowance]) -> None:
-        """Let what was added under these allowances be optional."""
+        """Make the new faults that these allowances cover optional."""
         planned = self._planned()
         for fault in planned[self._seen_count :]:
             finding = unused_finding(fault)
@@ -52,7 +52,7 @@ class Unused:
         self._seen_count = len(planned)
 
     def left(self) -> list[Finding]:
-        """What never happened and was not told."""
+        """Return a finding for each fault that never happened and was not reported yet."""
         unused = [fault for fault in self._planned() if fault.is_unused and not fault.is_reported]
         for fault in unused:
             fault.is_reported = True
@@ -60,7 +60,7 @@ class Unused:
 
 
 def unused_finding(fault: Planned) -> Finding:
-    """What there is to say about one."""
+    """Return the finding for a fault that never happened."""
     queue, client = (fault.places.get(name) for name in ("queue", "client"))
     return Finding(
         CHECK,

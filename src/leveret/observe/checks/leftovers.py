@@ -1,7 +1,7 @@
-"""What is left when a test ends: open connections and channels, deliveries that nobody settled, and ready messages.
+"""The leftovers of a test: open connections and channels, unsettled deliveries, and ready messages.
 
-That is read off the node. What was begun while the test allowed it is remembered, so that it may stay; what was told
-once is not told again.
+The state of the node shows them when the test ends. A leftover that began while the test allowed it is not reported.
+Each leftover is reported once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
     from leveret.trace.events import RawEvent
 
-# A check, then the numbers of connection, channel and delivery, or of a copy, as far as there are any.
+# A check, then the numbers of connection, channel and delivery or copy, or None.
 _Key = tuple[str, int | None, int | None, int | None]
 
 _BEGINNINGS: Final = {
@@ -36,15 +36,15 @@ _CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
 _CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
 
 
-class Remains:
-    """What may stay, and what was told."""
+class Leftovers:
+    """The leftovers that are allowed or reported already."""
 
     def __init__(self) -> None:
         self._clients: Final[dict[int, str]] = {}
         self._known: Final[dict[_Key, None]] = {}
 
     def feed(self, raw_events: Iterable[RawEvent], allowances: Sequence[Allowance]) -> None:
-        """Remember what has begun under these allowances."""
+        """Remember what has begun and is covered by these allowances."""
         wanted = {allowance.check for allowance in allowances} & set(_BEGINNINGS.values())
         for raw in raw_events:
             if raw[0] == events.CONN_OPEN:
@@ -70,7 +70,10 @@ class Remains:
             self._known[check, connection, channel, cast("int | None", number)] = None
 
     def left(self, node: Node, *, is_on: Callable[[str], bool]) -> list[Finding]:
-        """What is there now and was not told. Ready messages, which may be many, are looked at if that check is on."""
+        """Return a finding for each leftover that is neither allowed nor reported yet.
+
+        Ready messages may be many, so they are read only if their check is on.
+        """
         found = []
         for key, finding in chain(_left(node), _ready(node) if is_on("left_ready") else ()):
             if key not in self._known:
@@ -97,10 +100,10 @@ def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
 
 
 def _ready(node: Node) -> Iterator[tuple[_Key, Finding]]:
-    """What waits in queues; a stream keeps its messages, read or not."""
+    """Yield the messages ready in queues. A stream keeps its messages anyway, so it does not count."""
     queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values() if queue.type_name != "stream"]
     for queue in queues:
-        why = "" if len(queue.consumers) else "nobody consumes from it"
+        why = "" if len(queue.consumers) else "the queue has no consumers"
         for entry in queue.ready:
             message = entry.message
             yield (
@@ -122,14 +125,14 @@ def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tupl
     for delivery in unsettled(channel):
         tag = None if delivery.consumer is None else delivery.consumer.tag
         client = client_text(connection)
-        since = span_text(node.now - delivery.delivered_at)
+        age = span_text(node.now - delivery.delivered_at)
         message = delivery.entry.message
         yield (
             ("unacked_at_end", connection.number, channel.number, delivery.tag),
             Finding(
                 "unacked_at_end",
                 connection.vhost_name,
-                f"held by {holder_text(tag, client)} since {since}",
+                f"held by {holder_text(tag, client)} for {age}",
                 delivery.queue.name,
                 message.exchange,
                 message.routing_key,

@@ -1,8 +1,7 @@
-"""The ledger: it reads the trace as it grows and notes what the strict checks mean.
+"""The strict checks that read the trace as it grows.
 
-It is fed behind the barrier, when no work is left to do, so whatever is going to happen to a dying message has
-happened by the end of a feeding: what has not arrived anywhere by then is lost. It keeps no messages but those it
-tells of.
+The judge feeds them after the barrier, when no work is pending. By then a dying message has arrived in its next queue,
+or it is lost. The checks keep only the messages that they report.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ if TYPE_CHECKING:
     from leveret.core.model.stored_queue import StoredQueue
     from leveret.trace.events import RawEvent
 
-# What becomes of a message for a reason, as a check.
+# The check that reports a lost message, by the reason of the loss.
 _LOST_BY: Final = {
     "rejected": "rejected_into_nothing",
-    # Of a copy: what its consumer gave up had nowhere to go.
+    # The reason of a copy that its consumer rejected without a dead-letter target.
     events.NO_ROUTE: "rejected_into_nothing",
     "delivery_limit": "rejected_into_nothing",
     "expired": "expired_into_nothing",
     "maxlen": "overflowed_into_nothing",
 }
 _NO_ACK: Final = "no_ack"
-# Refusals of what nobody ever waits for: acks, and deliveries held too long.
-_NEVER_ANSWERED: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
-# Of what somebody may wait for or not: publishes, which are answered in confirm mode alone.
-_SELDOM_ANSWERED: Final = (
+# Refusals that no client waits for: of acks, and of deliveries held too long.
+_WITHOUT_REPLY: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
+# Refusals of publishes, which a client waits for only in confirm mode.
+_REPLY_IN_CONFIRM_MODE: Final = (
     "no exchange '",
     "cannot publish to internal exchange",
     "message size",
@@ -44,24 +43,24 @@ _SELDOM_ANSWERED: Final = (
     "user_id property",
 )
 _INEQUIVALENT: Final = "inequivalent arg"
-# Connections closed by an operator, which here is the test.
+# The reply code of a connection closed by an operator, here by the test.
 _FORCED: Final = 320
-# Queues that go with their connection: what was in them was meant for it alone.
-_OF_ONE_CONNECTION: Final = ("exclusive", "auto_delete")
-# Where Celery tells of itself whether or not anybody listens.
-_TALKATIVE: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
-_OF_A_REQUESTER: Final = "amq.rabbitmq.reply-to."
+# Reasons of a queue deleted with its connection. Its messages were for that connection only.
+_WITH_CONNECTION: Final = ("exclusive", "auto_delete")
+# The exchanges of Celery's events and control replies, to which it publishes even without a listener.
+_CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
+_DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
 _SHOWN_KEYS: Final = 3
 
 
-class Ledger:
-    """What one broker's trace has told so far."""
+class TraceChecks:
+    """The checks of a broker's trace, and what they know of the events so far."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._findings: list[Finding] = []
         self._clients: Final[dict[int, str]] = {}
-        # By copy: what expired and what was dead-lettered, until it is seen to arrive; who settled it.
+        # By copy: the events of copies that expired or were dead-lettered, until they arrive; and who settled them.
         self._expired: Final[dict[object, Event]] = {}
         self._dying: Final[dict[object, Event]] = {}
         self._settled: Final[dict[object, Event]] = {}
@@ -71,16 +70,16 @@ class Ledger:
         self._last_delivered_copy: object = None
         # Channels with one prefetch limit for all their consumers.
         self._limited: Final[dict[tuple[int | None, int | None], None]] = {}
-        self._told: Final[dict[str, Callable[[Event], None]]] = {
+        self._handlers: Final[dict[str, Callable[[Event], None]]] = {
             events.CONN_OPEN: self._connection_opened,
             events.CONN_CLOSE: self._connection_closed,
             events.REFUSED: self._refused,
             events.QOS: self._limits_set,
-            events.CONSUME: self._consumer_came,
+            events.CONSUME: self._consumer_added,
             events.DELIVERED: self._delivered,
             events.ACKED: self._acked,
-            events.REJECTED: self._given_up,
-            events.NACKED: self._given_up,
+            events.REJECTED: self._rejected,
+            events.NACKED: self._rejected,
             events.EXPIRED: self._copy_expired,
             events.DROPPED: self._dropped,
             events.DEAD_LETTERED: self._dead_lettered,
@@ -89,13 +88,13 @@ class Ledger:
         }
 
     def feed(self, raw_events: Iterable[RawEvent], node: Node) -> list[Finding]:
-        """Read on; what is found in what is new."""
+        """Read the new events and return the findings in them."""
         self._node = node
-        told = self._told
+        handlers = self._handlers
         for raw in raw_events:
-            tell = told.get(cast("str", raw[0]))
-            if tell is not None:
-                tell(Event(raw))
+            handle = handlers.get(cast("str", raw[0]))
+            if handle is not None:
+                handle(Event(raw))
         self._conclude()
         found, self._findings = self._findings, []
         return found
@@ -104,11 +103,15 @@ class Ledger:
         for copy, event in list(self._expired.items()):
             if not self._is_kept(event):
                 del self._expired[copy]
-                self._lose(event, "expired", self._why_no_letter(event))
+                self._lose(event, "expired", self._why_not_dead_lettered(event))
         for copy, event in list(self._dying.items()):
             if not self._is_kept(event) and not self._is_delayed(event):
                 del self._dying[copy]
-                self._lose(event, cast("str", event.reason), f"its dead letter reached no queue by {event.exchange!r}")
+                self._lose(
+                    event,
+                    cast("str", event.reason),
+                    f"its dead letter reached no queue through exchange {event.exchange!r}",
+                )
         self._findings += self._auto_ack_lost
         self._auto_ack_lost = []
         self._settled.clear()
@@ -133,18 +136,18 @@ class Ledger:
             )
 
     def _queue_deleted(self, event: Event) -> None:
-        if event.reason in _OF_ONE_CONNECTION:
+        if event.reason in _WITH_CONNECTION:
             self._auto_ack_lost = [finding for finding in self._auto_ack_lost if finding.queue != event.queue]
 
     def _refused(self, event: Event) -> None:
-        # Before a connection is open a client waits for nothing but the answer.
+        # Until its connection is open, a client waits for the answer and so hears of any error.
         if event.conn not in self._clients or event.code == _FORCED:
             return
         text = refusal_text(event)
         if _INEQUIVALENT in event.text:
             line = "" if event.caller is None else f", at {event.caller}"
             self._find("redeclared_differently", event, text + line, client=event.client, refusal=text)
-        elif _is_unheard(event):
+        elif _is_missed_by_client(event):
             line = "" if event.opener is None else f", on the connection opened at {event.opener}"
             self._find("unseen_channel_error", event, text + line, client=event.client, refusal=text)
 
@@ -152,7 +155,7 @@ class Ledger:
         if event.is_global and event.count:
             self._limited[event.conn, event.chan] = None
 
-    def _consumer_came(self, event: Event) -> None:
+    def _consumer_added(self, event: Event) -> None:
         is_limited = event.prefetch_count or event.no_ack or (event.conn, event.chan) in self._limited
         if event.conn is not None and not is_limited:
             text = f"{event.consumer} of {self._client(event.conn)} on {event.queue!r}"
@@ -163,15 +166,15 @@ class Ledger:
         self._last_delivered_copy = event.copy
 
     def _acked(self, event: Event) -> None:
-        # What was fetched by basic.get is an answer that somebody waits for.
+        # A message from basic.get does not count: the client waits for that answer.
         is_automatic = event.reason == _NO_ACK and event.copy == self._last_delivered_copy
         queue = cast("str", event.queue)
-        # A direct reply can only be had so.
-        if is_automatic and event.conn is not None and not queue.startswith(_OF_A_REQUESTER):
+        # Direct replies do not count: they can only be consumed with automatic acks.
+        if is_automatic and event.conn is not None and not queue.startswith(_DIRECT_REPLY_PREFIX):
             counts = self._auto_acked.setdefault(event.conn, {})
             counts[queue] = counts.get(queue, 0) + 1
 
-    def _given_up(self, event: Event) -> None:
+    def _rejected(self, event: Event) -> None:
         self._settled[event.copy] = event
 
     def _copy_expired(self, event: Event) -> None:
@@ -180,11 +183,11 @@ class Ledger:
     def _dropped(self, event: Event) -> None:
         if event.copy is None and event.reason == events.NO_ROUTE:
             message = cast("Message", event.message)
-            if message.exchange not in _TALKATIVE:
+            if message.exchange not in _CELERY_EXCHANGES:
                 bound = self._bindings_text(event, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
         elif event.copy is not None and event.reason in _LOST_BY:
-            self._lose(event, event.reason, self._why_no_letter(event))
+            self._lose(event, event.reason, self._why_not_dead_lettered(event))
 
     def _dead_lettered(self, event: Event) -> None:
         self._expired.pop(event.copy, None)
@@ -218,7 +221,7 @@ class Ledger:
         self._findings.append(Finding(check, event.vhost, text, queue, exchange, key, client, message, 1, refusal))
 
     def _is_kept(self, event: Event) -> bool:
-        """Whether the queue keeps a dying message until somebody takes it (dead-lettering at least once)."""
+        """Return whether the queue keeps a dying message until its targets have it (at-least-once dead-lettering)."""
         return event.copy in getattr(self._queue(event), "dying", ())
 
     def _is_delayed(self, event: Event) -> bool:
@@ -226,21 +229,21 @@ class Ledger:
         exchange = None if vhost is None else vhost.exchanges.get(event.exchange)
         return exchange is not None and exchange.can_delay
 
-    def _why_no_letter(self, event: Event) -> str:
+    def _why_not_dead_lettered(self, event: Event) -> str:
         queue = self._queue(event)
         if queue is None:
             return ""
         name = queue.settings.dead_letter_exchange
         if name is None:
             return "the queue has no dead-letter exchange"
-        return "" if name in queue.vhost.exchanges else f"its dead-letter exchange {name!r} is not there"
+        return "" if name in queue.vhost.exchanges else f"its dead-letter exchange {name!r} does not exist"
 
     def _queue(self, event: Event) -> StoredQueue | None:
         vhost = self._node.vhosts.get(event.vhost)
         return None if vhost is None else vhost.queues.get(cast("str", event.queue))
 
     def _bindings_text(self, event: Event, message: Message) -> str:
-        """Which keys would have led somewhere, nearest first."""
+        """Return the keys that would have reached a queue, closest first."""
         vhost = self._node.vhosts.get(event.vhost)
         exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
         if vhost is None or exchange is None:
@@ -248,17 +251,17 @@ class Ledger:
         is_default = exchange is vhost.default_exchange
         keys = list(vhost.queues if is_default else {one.routing_key: None for one in exchange.bindings.values()})
         if not keys:
-            return "there is no queue" if is_default else "nothing is bound to the exchange"
+            return "the virtual host has no queues" if is_default else "the exchange has no bindings"
         shown = list(dict.fromkeys([*nearest(message.routing_key, keys), *keys]))[:_SHOWN_KEYS]
         names = ", ".join(map(repr, shown)) + (", ..." if len(keys) > _SHOWN_KEYS else "")
-        return f"there are the queues {names}" if is_default else f"bound to the exchange are {names}"
+        return f"existing queues: {names}" if is_default else f"binding keys of the exchange: {names}"
 
     def _client(self, number: int | None) -> str:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")
 
 
-def _is_unheard(event: Event) -> bool:
-    """Whether no call of a client was there to hear of a refusal, as far as can be told."""
-    if any(text in event.text for text in _NEVER_ANSWERED):
+def _is_missed_by_client(event: Event) -> bool:
+    """Return whether no call of a client was waiting for the answer, as far as the broker can know."""
+    if any(text in event.text for text in _WITHOUT_REPLY):
         return True
-    return event.caller is None and any(text in event.text for text in _SELDOM_ANSWERED)
+    return event.caller is None and any(text in event.text for text in _REPLY_IN_CONFIRM_MODE)

@@ -1,4 +1,4 @@
-"""What strict checks say: what happened, to which messages, by whom, at which line; and how to allow it."""
+"""The texts of the strict checks: what happened to which messages, who published them, and how to allow it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTED: Final = 5
 
 
 class Publishers:
-    """Who published each message of a trace, and the line of the test that did."""
+    """The publisher of each message in a trace: a client, or the test and its line."""
 
     def __init__(self, raw_events: Iterable[RawEvent]) -> None:
         self._texts: dict[int, str] = {}
@@ -35,12 +35,12 @@ class Publishers:
                 caller = Event(raw).caller
 
     def of(self, message_id: int) -> str:
-        """Who published it."""
-        return self._texts.get(message_id, "somebody, before the trace begins")
+        """Return the publisher of a message as text."""
+        return self._texts.get(message_id, "an unknown publisher before the trace begins")
 
 
 def group_text(check_name: str, findings: Sequence[Finding], publishers: Publishers) -> str:
-    """What one check found, all of it in one text."""
+    """Return one text for all findings of a check."""
     check = CHECKS[check_name]
     count = sum(finding.count for finding in findings)
     lines = [f"{check_name}: {count_text(count, check.noun)} {check.text}"]
@@ -52,20 +52,20 @@ def group_text(check_name: str, findings: Sequence[Finding], publishers: Publish
         lines.append(f"  {line}" + (f" (x{times})" if times > 1 else ""))
     if len(listed) > _LISTED:
         lines.append(f"  ... and {len(listed) - _LISTED} more")
-    return "\n".join([*lines, f"  {_way_out(findings[0])}"])
+    return "\n".join([*lines, f"  {_how_to_allow(findings[0])}"])
 
 
 def incomplete_text(names: Sequence[str], size: int) -> str:
-    """What is said when the trace was too short."""
+    """Return the text for a trace that has dropped events before the checks read them."""
     return (
-        f"{', '.join(names)}: not everything could be checked, for the trace holds the last {size} events and older "
-        "ones are gone; check earlier (broker.check()), or begin with broker.events.clear()"
+        f"{', '.join(names)}: checked only in part, because the trace holds only the last {size} events and has "
+        "dropped older ones; call broker.check() earlier, or broker.events.clear() at the beginning"
     )
 
 
 def blind_text(names: Sequence[str]) -> str:
-    """What is said when there is no trace though a check was asked for."""
-    return f"{', '.join(names)}: cannot be checked without a trace; use record='ring'"
+    """Return the text for checks that need a trace, on a broker that records none."""
+    return f"{', '.join(names)}: cannot be checked without a trace; use Broker(record='ring')"
 
 
 def _line(finding: Finding, publishers: Publishers) -> str:
@@ -85,10 +85,10 @@ def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -
     return f"{name} (connection {event.conn}, channel {event.chan})"
 
 
-def _way_out(finding: Finding) -> str:
+def _how_to_allow(finding: Finding) -> str:
     name = finding.check
-    way_out = CHECKS[name].way_out
-    first = "" if way_out is None else f"{way_out}, "
+    in_call = CHECKS[name].allowed_by
+    first = "" if in_call is None else f"{in_call}, "
     place = next(
         (
             f", {keyword}={value!r}"
@@ -102,6 +102,6 @@ def _way_out(finding: Finding) -> str:
         "",
     )
     return (
-        f'if that is meant: {first}broker.allow("{name}"{place}), @pytest.mark.leveret(checks="{name}=off"), '
+        f'if you expect this: {first}broker.allow("{name}"{place}), @pytest.mark.leveret(checks="{name}=off"), '
         f"or leveret_checks = {name}=off in the ini file"
     )
