@@ -32,9 +32,9 @@ RAISED = {"exploring.md": ExplorationFailedError, "stateful.md": AssertionError}
 # Messages that a page quotes. They must be in the code in the same words.
 QUOTED = {
     "checks.md": (
-        "published without mandatory reached no queue: lost",
-        "bound to the exchange are",
-        "if that is meant: ",
+        "lost: published without mandatory and routed to no queue",
+        "binding keys of the exchange: ",
+        "if you expect this: ",
     ),
     "exploring.md": (
         "Unlike the run without a fault:",
@@ -48,7 +48,7 @@ QUOTED = {
         "leveret: upgrade report",
         "passes on both, but: ",
         "passes only on ",
-        " was refused: ",
+        "errors sent to clients:",
         "Two ways out:",
         "declare the queue with durable=True (or exclusive=True)",
     ),

@@ -63,7 +63,7 @@ _ROWS: Final = (
         "auto_ack_lost", "warning", "perhaps lost: acknowledged automatically before the connection broke", "message"
     ),
     Check(
-        "redeclared_differently", "warning", "refused: the queue or exchange exists with other settings", "declaration"
+        "redeclared_differently", "warning", "refused: the queue or exchange exists with other arguments", "declaration"
     ),
     Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
     Check("unacked_at_end", "warning", "still unacked when the test ended", "message", needs_trace=False),
