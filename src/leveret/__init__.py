@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.exploration.kinds import FaultKind
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
-    from leveret.observe.checks.facade import Allowed
+    from leveret.observe.checks.checked_assertions import Allowed
     from leveret.observe.checks.table import CheckLevel, CheckName
     from leveret.observe.keywords import (
         Alarm,
@@ -130,7 +130,7 @@ _HOMES = {
         *("Alarm", "AssertionOptions", "BasicProperties", "DeadLetterReason", "DropReason", "FaultOptions"),
         *("QueueAssertionOptions", "RequeueReason"),
     ),
-    "observe.checks.facade": ("Allowed",),
+    "observe.checks.checked_assertions": ("Allowed",),
     "observe.checks.table": ("CheckLevel", "CheckName"),
     "observe.message_view": ("DeathView", "MessageView"),
     "observe.views": (*("BindingView", "ChannelView", "ConnectionView", "ConsumerView", "ExchangeView", "QueueView"),),
@@ -165,7 +165,7 @@ if not TYPE_CHECKING:
 
 
 def _hint(name: str) -> str:
-    """Return what the user may have meant: a name of the package, or one of a broker, which is a fixture."""
+    """Return a hint at the closest name: one of the package, or one of a broker, which a test gets as a fixture."""
     if name.startswith("_"):
         return ""
     from leveret.broker import Broker

@@ -1,7 +1,7 @@
 """The broker: the handle a test holds.
 
-It opens a port for clients and lets the test look in, act, assert, wait, and move time. What only looks or acts needs
-no client and never waits for one; whatever waits ends after a limit and says what it waited for.
+It opens a port for clients and lets the test look, act, assert, wait, and move time. Looking and acting need no client
+and never wait for one. A wait ends after a time limit, and its error says what it waited for.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_port, checked_seed, checked_users
-from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown_keyword
-from leveret.observe.checks.facade import CheckedAssertions
+from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown, unknown_keyword
+from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import Levels, Wanted
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_queue, find_vhost
@@ -46,14 +46,15 @@ if TYPE_CHECKING:
     from leveret.trace.writer import TraceOptions
 
 _PERMIT: Final = "deprecated_features.permit."
-# What RabbitMQ ships and leaves off, under its names.
+# The plugins that RabbitMQ ships and leaves off, by its names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
 
 class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
-    """This is an AMQP 0-9-1 broker inside this process, empty when it starts.
+    """An AMQP 0-9-1 broker inside this process, empty when it starts.
 
-    Used as a context manager, plain or async, it starts, stops, and raises what went wrong inside it.
+    Use it as a context manager, plain or async. It starts at the beginning of the block and stops at the end. Then it
+    raises errors inside the broker and the findings of the strict checks.
     """
 
     _called = "a Broker"
@@ -81,22 +82,24 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         tls_port: int = 0,
         **unknown: Unpack[NoKeywords],
     ) -> None:
-        """Make a broker; `start` opens its port.
+        """Make a broker. `start` opens its port.
 
-        `rabbitmq` is the version it behaves as, `permit` names deprecated features to allow that the version denies,
-        `checks` are levels of strict checks ("unroutable=error"), `port` 0 takes a free one, `users` adds users by name
-        and password who may do everything on "/". `plugins` names plugins of RabbitMQ that are off unless enabled,
-        `settings` are lines of its rabbitmq.conf that clients notice ({"channel_max": 100}). With `tls` there is a
-        second port that speaks TLS: with the server's context given, or with certificates made for the test (True; see
-        `tls`).
-
-        `trace_dir` is a directory: everything that happens is written there, to one file for all brokers of the process
-        (see docs/recording.md). `trace_bodies` writes bodies too, and `trace_redact` names further headers whose values
-        are not written.
+        - `rabbitmq` is the version it behaves as.
+        - `port` 0 takes a free port.
+        - `permit` names deprecated features to allow although the version denies them.
+        - `checks` sets levels of strict checks: "unroutable=error".
+        - `users` adds users with full permissions on "/", as a mapping of name to password.
+        - `plugins` names plugins of RabbitMQ to enable.
+        - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
+        - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
+          makes its own certificates (see `tls`).
+        - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
+          there (see docs/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers whose
+          values are left out.
         """
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
-        # What clients have to trust and may show, where the broker made its own certificates.
+        # The certificates for clients, if the broker made its own.
         self._certificates: Authority | None = None
         if tls is True:
             from leveret.server.tls import Authority
@@ -105,7 +108,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             tls = self._certificates.server_context()
         for name in sorted(set(plugins) - PLUGINS):
             raise BrokerError(f"unknown plugin {name!r}{expected(name, PLUGINS)}")
-        # One text may name several; taken for an iterable it would be letters.
+        # A string may name several features. It is split here because iterating over it would yield letters.
         features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
         configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
@@ -121,7 +124,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             levels=Levels(checks),
         )
         super().__init__(self._engine)
-        # Made when it is needed, which in many a test is never.
+        # Made on first use, because many tests never use it.
         self._the_clock: Clock | None = None
         self.host = host
         self._wanted_port = checked_port("port", port)
@@ -130,9 +133,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._tls_port: int | None = None
 
     def start(self) -> Self:
-        """Open the port; OSError when it cannot be had, ValueError for a directory no trace can be written to."""
+        """Open the port. Raises OSError if it is not free, and ValueError if the trace directory is not writable."""
         if self._engine.loop.is_running:
-            raise BrokerError(f"this broker runs already, on port {self._port}")
+            raise BrokerError(f"this broker is already running on port {self._port}; call stop() first")
         if self._engine.tls is None:
             (self._port,) = (port for _, port in self._engine.start(self.host, self._wanted_port))
         else:
@@ -142,7 +145,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         return self
 
     def stop(self) -> None:
-        """Close every connection and the port. What is left can still be looked at; stopping twice is fine."""
+        """Close every connection and the port. The test can still look at the state. A second call does nothing."""
         loop = self._engine.loop
         if loop.is_running and not loop.is_abandoned:
             self._judge.end()
@@ -155,10 +158,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
-            # Somebody has lost patience, and wants to know what it waited for.
+            # The user has interrupted a wait and wants to know what it waited for.
             sys.stderr.write(f"{self._engine.report()}\n")
         elif isinstance(error, Exception):
-            # A test without our fixture has no other place for it.
+            # Without the pytest fixture, the error is the only place for the report.
             self._add_report(error)
         self.stop()
         if error is None:
@@ -180,7 +183,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
-        # At the end of the process the loop's thread is frozen already, and its sockets go with the process.
+        # At the end of the process the loop's thread is frozen already, and the process closes its sockets.
         if engine is not None and not sys.is_finalizing():
             engine.stop()
 
@@ -190,54 +193,57 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def rabbitmq(self) -> RabbitMQVersion:
-        """The RabbitMQ version it behaves as, "4.3"."""
+        """The RabbitMQ version that the broker behaves as: "4.3"."""
         return self._engine.compat.version
 
     @property
     def port(self) -> int:
         """The port clients connect to."""
         if self._port is None:
-            raise BrokerError("this broker was not started: use it in a with statement, or call start()")
+            raise BrokerError("this broker was not started; use it in a with statement, or call start()")
         return self._port
 
     @property
     def tls(self) -> TlsEndpoint:
         """The second port, which speaks TLS: its `port`, its `url`, and the `certificates` made for it."""
         if self._tls_port is None:
-            raise BrokerError("this broker has no TLS port: start it with tls=True or with a server's SSLContext")
+            raise BrokerError("this broker has no TLS port; start it with tls=True or with a server's SSLContext")
         from leveret.server.tls import TlsEndpoint
 
         return TlsEndpoint(self._tls_port, self.url_for(tls=True), self._certificates)
 
     @property
     def url(self) -> str:
-        """Where guest finds the virtual host "/"."""
+        """The URL of the virtual host "/" for the user guest."""
         return self.url_for()
 
     def url_for(self, vhost: str = "/", user: str = "guest", password: str | None = None, *, tls: bool = False) -> str:
-        """Where that user finds that virtual host; the password is the user's own unless given."""
+        """Return the URL of a virtual host for a user, with the user's own password unless you give one.
+
+        Raises BrokerError if the user does not exist.
+        """
         if password is None:
             known = self._engine.node.access.users.get(user)
             if known is None:
-                raise BrokerError(f"there is no user {user!r}")
+                raise BrokerError(f"user {user!r} does not exist; add it with users= or broker.admin.add_user()")
             password = known.password or ""
         from urllib.parse import quote
 
         host = f"[{self.host}]" if ":" in self.host else self.host
-        # Without a path a client takes "/"; not all take a lone slash for it.
+        # Without a path every client takes "/". With a lone slash not all of them do.
         path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
         scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
         return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}{path}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
-        """A queue as it is now; NotDeclaredError, a LookupError, for one that is not there."""
+        """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
         from leveret.observe.views import QueueView
 
         with self._engine.looking() as node:
             return QueueView.of(find_queue(node, vhost, name), node)
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
-        """An exchange as it is now; NotDeclaredError, a LookupError, for one that is not there."""
+        """Return the frozen view of an exchange. Raises NotDeclaredError, a LookupError, if it does not exist."""
         from leveret.observe.views import ExchangeView
 
         with self._engine.looking() as node:
@@ -250,7 +256,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def queues(self) -> list[QueueView]:
-        """Every queue of every virtual host."""
+        """The queues of all virtual hosts."""
         from leveret.observe.views import QueueView
 
         with self._engine.looking() as node:
@@ -258,7 +264,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def exchanges(self) -> list[ExchangeView]:
-        """Every exchange of every virtual host, those every broker has among them."""
+        """The exchanges of all virtual hosts, including the predeclared ones."""
         from leveret.observe.views import ExchangeView
 
         with self._engine.looking() as node:
@@ -279,32 +285,32 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def consumers(self) -> list[ConsumerView]:
-        """Everyone who consumes."""
+        """The consumers of all connections."""
         return [consumer for one in self.connections for channel in one.channels for consumer in channel.consumers]
 
     @property
     def events(self) -> Recorder:
-        """Everything that was recorded: `broker.events.query("delivered", queue="orders")`."""
+        """The recorded events: `broker.events.query("delivered", queue="orders")`."""
         self.sync()
         return self._engine.recorder
 
     @property
     def faults(self) -> FaultPlan:
-        """What should go wrong: `broker.faults.reset_peer(on="basic.ack")`, see docs/faults.md."""
+        """The faults that the test adds: `broker.faults.reset_peer(on="basic.ack")`, see docs/faults.md."""
         plan = self._engine.faults
         plan.on_unused = self._judge.refuse_unused
         return plan
 
     @property
     def admin(self) -> Admin:
-        """What an operator does with rabbitmqctl, by the same names: `broker.admin.add_user("shop", "secret")`."""
+        """The commands of rabbitmqctl, by the same names: `broker.admin.add_user("shop", "secret")`."""
         from leveret.admin.admin import Admin
 
         return Admin(self._engine)
 
     @property
     def clock(self) -> Clock:
-        """The hands of its clock: `broker.clock.advance(minutes=5)`, see docs/time.md."""
+        """The clock, which the test can move: `broker.clock.advance(minutes=5)`, see docs/time.md."""
         if self._the_clock is None:
             from leveret.time.clock import Clock
 
@@ -317,15 +323,15 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def aio(self) -> Aio:
-        """The awaitable twins of what waits, for use on a running event loop."""
+        """The awaitable versions of all methods that wait, for use on a running event loop."""
         from leveret.time.aio import Aio
 
         return Aio(self, self.clock)
 
     def sync(self) -> None:
-        """The barrier: what clients had sent is handled, what is due is done, and output was offered.
+        """Handle what clients have sent, do the work that is due, and offer the output to the clients.
 
-        Views and assertions begin with it by themselves. It waits for no client.
+        Views and assertions do this first. It does not wait for a client to do anything.
         """
         self._engine.sync()
 
@@ -333,11 +339,11 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         return self._engine.report()
 
     def check(self) -> None:
-        """Raise what went wrong inside leveret itself, or in the test's own answers, then what strict checks find.
+        """Raise what has gone wrong, as the end of a `with` block does.
 
-        Time that leapt without end, and nobody who waited was told of, comes first.
-
-        They judge as if the test ended here, and say each thing once. Leaving a `with` does all this too.
+        It raises, in this order: EndlessTimeError if time moved on without end and no wait has raised it yet; errors
+        inside leveret and in the test's answering code; findings of the strict checks. The checks judge as if the test
+        ended here, and report each finding once.
         """
         __tracebackhide__ = True
         self._engine.raise_time_error()
@@ -346,7 +352,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         if len(errors) == 1:
             raise errors[0]
         if errors:
-            raise BaseExceptionGroup("errors inside leveret and of its answers", errors)
+            raise BaseExceptionGroup("errors inside leveret and in the test's answers", errors)
         loop = self._engine.loop
         if loop.is_abandoned:
             return
@@ -355,16 +361,16 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._judge.verdict().speak()
 
     def reset(self) -> None:
-        """Close every connection and forget everything; the port stays."""
+        """Close every connection and forget all state. The port stays open."""
         self._engine.reset(self._judge.read_on)
         self._judge.begin_anew()
 
     def restart(self) -> None:
-        """Stop and start as RabbitMQ would, on the same port: what is durable stays, connections are closed."""
+        """Restart as RabbitMQ does, on the same port: keep what is durable, and close all connections."""
         self._engine.restart()
 
 
-# What `Broker` takes.
+# The keywords of `Broker`.
 KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
 
 
@@ -375,25 +381,23 @@ def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iter
 
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:
-    """What lines of rabbitmq.conf set, deny and permit; raises BrokerError for one that leveret does not have."""
+    """Return what lines of rabbitmq.conf set, deny and permit. Raises BrokerError if a line is unknown or invalid."""
     if not lines:
         return NodeSettings(), set(), set()
     features = {name: value for name, value in lines.items() if name.startswith(_PERMIT)}
     denied = {name.removeprefix(_PERMIT) for name, value in features.items() if value is False}
     permitted = {name.removeprefix(_PERMIT) for name, value in features.items() if value is True}
     others = {name: value for name, value in lines.items() if name not in features}
-    odd = [name for name, value in features.items() if not isinstance(value, bool)]
-    if odd:
-        raise BrokerError(f"{odd[0]} is True or False, not {features[odd[0]]!r}")
+    invalid = [name for name, value in features.items() if not isinstance(value, bool)]
+    if invalid:
+        raise BrokerError(f"{invalid[0]} must be True or False, not {features[invalid[0]]!r}")
     if denied - DENIABLE:
-        known, strange = ", ".join(sorted(DENIABLE)), ", ".join(sorted(denied - DENIABLE))
-        raise BrokerError(f"leveret denies {known} on request, not {strange}")
+        known, refused = ", ".join(sorted(DENIABLE)), sorted(denied - DENIABLE)[0]
+        raise BrokerError(f"{_PERMIT}{refused} cannot be False; leveret can deny only {known}")
     try:
         return NodeSettings.of(others), denied, permitted
     except ValueError as error:
         raise BrokerError(str(error)) from None
     except KeyError as error:
         name = str(error.args[0])
-        raise BrokerError(
-            f"leveret does not have the setting {name!r}{expected(name, node_settings.names())}"
-        ) from None
+        raise BrokerError(unknown("setting", name, node_settings.names())) from None

@@ -15,7 +15,7 @@ PATIENCE = 5
 
 
 def read_close(connection: pika.BlockingConnection) -> None:
-    """Raises what the broker closed the connection with; whoever writes first sees only the reset behind it."""
+    """Read, so that pika raises the error that closed the connection. A write would raise only the reset after it."""
     connection.process_data_events(PATIENCE)
 
 

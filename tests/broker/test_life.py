@@ -1,4 +1,4 @@
-"""Starting, stopping, resetting, and what a broker must not leave behind or get into."""
+"""Starting, stopping and resetting a broker, what it leaves behind, and how it answers mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leveret import Broker, BrokerError
 from leveret.observe.message_view import MessageView
 
 
-def test_a_broker_is_there_for_the_length_of_a_with() -> None:
+def test_a_broker_runs_inside_its_with_block() -> None:
     with Broker() as broker:
         address = (broker.host, broker.port)
         pika.BlockingConnection(pika.URLParameters(broker.url)).close()
@@ -30,7 +30,7 @@ def test_a_broker_is_there_for_the_length_of_a_with() -> None:
         socket.create_connection(address)
 
 
-def test_a_broker_is_there_for_the_length_of_an_async_with() -> None:
+def test_a_broker_runs_inside_its_async_with_block() -> None:
     async def use() -> None:
         async with Broker() as broker:
             broker.publish("amq.topic", "a.b", b"x")
@@ -39,7 +39,7 @@ def test_a_broker_is_there_for_the_length_of_an_async_with() -> None:
     asyncio.run(use())
 
 
-def test_what_a_stopped_broker_held_can_still_be_looked_at() -> None:
+def test_a_stopped_broker_still_shows_its_state() -> None:
     with Broker() as broker:
         broker.declare_queue("orders")
         broker.publish("", "orders", b"x")
@@ -57,7 +57,7 @@ def test_a_broker_can_be_set_up_before_it_starts() -> None:
 
 
 @pytest.mark.parametrize("version", ["4.3", "4.0", "3.13"])
-def test_a_broker_tells_the_version_it_behaves_as(version: str) -> None:
+def test_a_broker_has_the_version_it_behaves_as(version: str) -> None:
     assert Broker(rabbitmq=version).rabbitmq == version
 
 
@@ -66,9 +66,9 @@ def test_a_broker_that_was_not_started_has_no_port() -> None:
         _ = Broker().url
 
 
-def test_starting_twice_is_a_mistake_and_stopping_twice_is_not() -> None:
+def test_starting_twice_is_an_error_and_stopping_twice_is_not() -> None:
     broker = Broker().start()
-    with pytest.raises(BrokerError, match="runs already"):
+    with pytest.raises(BrokerError, match="is already running on port"):
         broker.start()
     broker.stop()
     broker.stop()
@@ -94,7 +94,7 @@ def test_a_stopped_broker_can_start_again() -> None:
         pika.BlockingConnection(pika.URLParameters(broker.url)).close()
 
 
-def test_a_stopping_broker_tells_its_clients(read_close) -> None:
+def test_a_stopping_broker_closes_its_connections(read_close) -> None:
     with Broker() as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         broker.stop()
@@ -103,7 +103,7 @@ def test_a_stopping_broker_tells_its_clients(read_close) -> None:
             read_close(connection)
 
 
-def test_a_broker_listens_where_it_is_told() -> None:
+def test_a_broker_listens_on_the_given_host_and_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -183,7 +183,7 @@ def test_an_error_inside_leveret_reaches_the_test() -> None:
         broker.__exit__(None, None, None)
 
 
-def test_a_broker_nobody_holds_stops_by_itself() -> None:
+def test_a_broker_without_references_stops_by_itself() -> None:
     broker = Broker().start()
     address = (broker.host, broker.port)
     del broker
@@ -247,7 +247,7 @@ def _path() -> dict[str, str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_told_whose_broker_it_is(broker: Broker, channel) -> None:
+def test_a_forked_child_gets_an_error_about_its_parents_broker(broker: Broker, channel) -> None:
     answer, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -350,13 +350,17 @@ def _published(broker: Broker) -> MessageView:
         ),
         (lambda broker: broker.events.query(que="q"), TypeError, "unknown field 'que'; did you mean 'queue'"),
         (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
-        (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is no reply code; give its number"),
+        (lambda broker: broker.assert_refused("404"), TypeError, "code='404' is not a reply code; pass its number"),
         (
             lambda broker: broker.assert_acked("q", timout=1),
             TypeError,
             "timout",
         ),
-        (lambda broker: broker.assert_dead_lettered("q", to=["a"]), TypeError, "takes the name of one queue"),
+        (
+            lambda broker: broker.assert_dead_lettered("q", to=["a"]),
+            TypeError,
+            "to=['a'] is not the name of a queue; pass one name",
+        ),
         (lambda broker: broker.clock.advance("10"), TypeError, "advance() takes seconds as a number, not '10'"),
         (lambda broker: broker.clock.advance(minuts=3), TypeError, "no keyword 'minuts'; did you mean 'minutes'?"),
         (
@@ -396,7 +400,7 @@ def _published(broker: Broker) -> MessageView:
         (lambda broker: Broker(rabbitmq=4.0), ValueError, "rabbitmq=4.0 is a number; write the version as a string"),
     ],
 )
-def test_a_slip_of_the_pen_is_answered_with_the_nearest_name(broker: Broker, mistake, error, text) -> None:
+def test_a_misspelt_name_is_answered_with_the_closest_one(broker: Broker, mistake, error, text) -> None:
     with pytest.raises(error, match=re.escape(text)):
         mistake(broker)
 
@@ -408,7 +412,7 @@ def test_a_port_in_use_is_named(broker: Broker) -> None:
     assert failure.value.errno == errno.EADDRINUSE
 
 
-def test_a_twin_that_was_not_awaited_is_named_as_it_was_called(broker: Broker) -> None:
+def test_an_awaitable_that_was_not_awaited_is_named_after_its_method(broker: Broker) -> None:
     twins = [broker.aio.wait_idle(), broker.aio.assert_acked("orders"), broker.aio.clock.advance(30)]
 
     names = [twin.__qualname__ for twin in twins]

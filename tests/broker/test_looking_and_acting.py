@@ -1,4 +1,4 @@
-"""What a test can see and do without a client, and how mistakes are said."""
+"""What a test can see and do without a client, and the errors for mistakes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_mandatory_message_without_a_queue_is_an_error_and_returned(broker: Br
     broker.assert_returned("amq.direct", routing_key="nowhere")
 
 
-def test_copies_go_where_cc_and_bcc_say(broker: Broker) -> None:
+def test_copies_go_to_the_keys_of_cc_and_bcc(broker: Broker) -> None:
     for name in ("first", "second", "third"):
         broker.declare_queue(name)
     broker.publish("", "first", headers={"CC": ["second"], "BCC": ["third"]})
@@ -72,12 +72,12 @@ def test_copies_go_where_cc_and_bcc_say(broker: Broker) -> None:
         (lambda broker: broker.publish("amq.rabbitmq.trace", "x"), r"ACCESS_REFUSED - cannot publish to internal"),
     ],
 )
-def test_what_rabbitmq_refuses_is_raised_where_it_was_asked(broker: Broker, act, text: str) -> None:
+def test_a_refusal_of_rabbitmq_raises_at_the_call(broker: Broker, act, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
         act(broker)
 
 
-def test_a_missing_queue_is_named_with_its_nearest(broker: Broker) -> None:
+def test_a_missing_queue_is_named_with_the_closest_one(broker: Broker) -> None:
     broker.declare_queue("orders.work")
 
     with pytest.raises(
@@ -90,7 +90,7 @@ def test_a_missing_queue_is_named_with_its_nearest(broker: Broker) -> None:
         broker.publish("", "x", vhost="stage")
 
 
-def test_topology_is_made_and_taken_back(broker: Broker) -> None:
+def test_topology_is_declared_and_deleted(broker: Broker) -> None:
     broker.declare_exchange("in", "fanout")
     broker.declare_exchange("out", "fanout")
     broker.bind_exchange("out", "in")
@@ -119,7 +119,7 @@ def test_views_begin_with_the_barrier(broker: Broker, channel) -> None:
         assert len(broker.queue("orders").ready) == count
 
 
-def test_clients_are_seen(broker: Broker, channel) -> None:
+def test_views_show_clients(broker: Broker, channel) -> None:
     broker.declare_queue("orders")
     channel.basic_qos(prefetch_count=3)
     channel.basic_consume("orders", lambda *_: None, consumer_tag="me")
@@ -133,7 +133,7 @@ def test_clients_are_seen(broker: Broker, channel) -> None:
     assert (consumer.tag, consumer.queue, consumer.prefetch_count) == ("me", "orders", 3)
 
 
-def test_who_may_do_what_is_the_operators_say(broker: Broker) -> None:
+def test_the_test_sets_permissions_as_an_operator(broker: Broker) -> None:
     broker.admin.add_user("shop", "secret")
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
         pika.BlockingConnection(pika.URLParameters(broker.url_for(user="shop")))
@@ -167,7 +167,7 @@ def test_a_deleted_user_and_a_deleted_virtual_host_lose_their_connections(broker
         read_close(of_vhost)
 
 
-def test_an_operators_mistake_is_said(broker: Broker) -> None:
+def test_an_invalid_operator_command_raises(broker: Broker) -> None:
     with pytest.raises(BrokerError, match="unknown user 'shop'; expected one of guest"):
         broker.admin.set_permissions("shop")
     with pytest.raises(BrokerError, match="user 'guest' already"):
@@ -209,7 +209,7 @@ def test_an_operator_closes_connections(broker: Broker) -> None:
             connection.channel()
 
 
-def test_an_alarm_blocks_who_publishes(broker: Broker, channel) -> None:
+def test_an_alarm_blocks_publishers(broker: Broker, channel) -> None:
     broker.declare_queue("orders")
     broker.admin.set_alarm("memory")
     channel.basic_publish("", "orders", b"x")

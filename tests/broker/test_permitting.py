@@ -1,4 +1,4 @@
-"""Deprecated features: permitted by name, and named where one was denied."""
+"""Deprecated features: permitting them by name, and the error that names a denied one."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from leveret import Broker, RefusedError
     "permit",
     ["transient_nonexcl_queues", "global_qos, transient_nonexcl_queues", ["transient_nonexcl_queues"]],
 )
-def test_features_are_permitted_by_a_text_or_by_several(permit) -> None:
+def test_features_are_permitted_by_a_string_or_a_list(permit) -> None:
     with Broker(permit=permit) as broker:
         assert broker.declare_queue("orders", durable=False).durable is False
 
 
-def test_a_feature_nobody_knows_is_refused_with_the_nearest() -> None:
+def test_an_unknown_feature_is_refused_with_the_closest() -> None:
     with pytest.raises(ValueError, match=r"'transient_queues'; did you mean 'transient_nonexcl_queues'\?$"):
         Broker(permit={"transient_queues"})
 
 
-def test_a_feature_nobody_knows_is_refused_on_a_version_that_denies_nothing() -> None:
+def test_an_unknown_feature_is_refused_on_a_version_that_denies_nothing() -> None:
     with pytest.raises(ValueError, match=r"unknown deprecated feature 'x'; expected one of .*, global_qos$"):
         Broker(rabbitmq="3.10", permit="x")
 
 
-def test_the_command_line_refuses_a_feature_and_a_version_nobody_knows_in_a_line() -> None:
+def test_the_command_line_refuses_an_unknown_feature_or_version_in_a_line() -> None:
     def said(*options: str) -> str:
         command = [sys.executable, "-m", "leveret", "serve", "--port", "0", *options]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=30)

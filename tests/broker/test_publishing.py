@@ -1,4 +1,4 @@
-"""What the test publishes itself: the same rules as for a client, and mistakes raised at its own line."""
+"""Messages that the test publishes: the same rules as for a client, and errors at its own line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def refused_to_client(broker: Broker, exchange: str, key: str, body: bytes, prop
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_what_a_client_is_refused_the_test_is_refused(version: str, name: str) -> None:
+def test_the_test_is_refused_what_a_client_is_refused(version: str, name: str) -> None:
     exchange, key, body, properties = {**REFUSED, **REFUSED_BY_3_10}[name]
     with Broker(rabbitmq=version, settings={"max_message_size": LIMIT}) as broker:
         broker.declare_queue("q")
@@ -153,7 +153,7 @@ WRONG_CALLS = [
 
 
 @pytest.mark.parametrize(("given", "named", "error", "said"), WRONG_CALLS)
-def test_a_call_that_cannot_be_published_is_named_and_leaves_nothing(
+def test_an_invalid_publish_names_its_value_and_publishes_nothing(
     broker: Broker, given: tuple, named: dict, error: type[Exception], said: list[str]
 ) -> None:
     broker.declare_queue("q")
@@ -168,7 +168,7 @@ def test_a_call_that_cannot_be_published_is_named_and_leaves_nothing(
     assert not broker.queue("q").ready
 
 
-def test_octets_that_are_not_text_may_be_published_as_they_were_seen(broker: Broker) -> None:
+def test_bytes_that_are_not_text_can_be_published_again(broker: Broker) -> None:
     broker.declare_queue("a\udcff")
     broker.publish("", "a\udcff", b"a", message_id="\udcff", headers={"\udcff": "\udcff"})
 

@@ -1,4 +1,4 @@
-"""Moving time: what is due happens at its own instant, and clients live through it."""
+"""Moving time: each deadline happens at its own instant, and clients react in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def declare_with_retry(broker: Broker) -> None:
     )
 
 
-def test_a_message_expires_when_its_time_has_come(broker: Broker) -> None:
+def test_a_message_expires_at_its_deadline(broker: Broker) -> None:
     broker.declare_queue("orders", arguments={"x-message-ttl": 30_000})
     broker.publish("", "orders", b"x")
 
@@ -47,7 +47,7 @@ def test_held_time_stands_still(broker: Broker) -> None:
     assert broker.clock.now >= now + 3_660
 
 
-def test_a_worker_lives_through_its_retries(broker: Broker, work) -> None:
+def test_a_worker_goes_through_its_retries(broker: Broker, work) -> None:
     declare_with_retry(broker)
     seen = []
 
@@ -66,7 +66,7 @@ def test_a_worker_lives_through_its_retries(broker: Broker, work) -> None:
     assert {after - before for before, after in pairwise(seen)} == {RETRY_MS * 1000}
 
 
-def test_time_goes_on_though_a_client_does_not_react(broker: Broker, work) -> None:
+def test_time_advances_although_a_client_does_not_react(broker: Broker, work) -> None:
     broker.declare_queue("late", arguments={"x-message-ttl": 1_000, "x-dead-letter-exchange": "amq.fanout"})
     broker.declare_queue("orders")
     broker.bind_queue("orders", "amq.fanout")
@@ -85,7 +85,7 @@ def test_liveness_stays_on_real_time(broker: Broker, channel) -> None:
     channel.queue_declare("orders", durable=True)
 
 
-def test_silence_counts_when_it_is_asked_for(broker: Broker, channel) -> None:
+def test_heartbeats_follow_held_time_on_request(broker: Broker, channel) -> None:
     broker.clock.advance(hours=1, heartbeats=True)
 
     assert broker.connections == []

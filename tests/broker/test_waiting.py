@@ -1,4 +1,4 @@
-"""Waiting for clients: until idle, until something happened, and with a limit that says why."""
+"""Waiting for clients: until the broker is idle, until something happens, and errors when the time is up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_broker_without_clients_is_idle(broker: Broker) -> None:
     broker.wait_idle(timeout=0)
 
 
-def test_why_it_is_not_idle_is_said(broker: Broker, work) -> None:
+def test_wait_idle_says_why_the_broker_is_not_idle(broker: Broker, work) -> None:
     broker.declare_queue("orders")
     work("orders", lambda channel, body: "keep")
     broker.publish("", "orders", b"x")
@@ -43,7 +43,7 @@ def test_why_it_is_not_idle_is_said(broker: Broker, work) -> None:
         broker.wait_idle(timeout=0.05)
 
 
-def test_what_happens_on_other_threads_is_waited_for(broker: Broker, work) -> None:
+def test_an_assertion_waits_for_other_threads(broker: Broker, work) -> None:
     broker.declare_queue("orders")
     broker.declare_queue("invoices")
 
@@ -75,10 +75,10 @@ def test_a_worker_that_still_has_to_declare_its_queue_is_waited_for(broker: Brok
     worker.join(5)
 
 
-def test_a_worker_that_does_not_come_is_not_waited_for_in_silence(broker: Broker) -> None:
+def test_wait_for_consumer_shows_the_state_when_it_times_out(broker: Broker) -> None:
     broker.declare_queue("orders")
 
-    with pytest.raises(WaitTimeoutError, match=r"(?s)nobody consumes from 'orders' after 0\.01 s.*orders  0      0"):
+    with pytest.raises(WaitTimeoutError, match=r"(?s)'orders' has no consumers after 0\.01 s.*orders  0      0"):
         broker.wait_for_consumer("orders", timeout=0.01)
 
 
@@ -95,14 +95,14 @@ async def test_a_coroutine_waits_for_a_worker_on_its_own_event_loop(broker: Brok
         await consuming
 
 
-def test_what_does_not_happen_shows_the_state_of_the_broker(broker: Broker) -> None:
+def test_an_assertion_that_times_out_shows_the_state(broker: Broker) -> None:
     broker.declare_queue("orders")
 
     with pytest.raises(AssertionError, match=r"(?s)acked.*connections: none"):
         broker.assert_acked("orders", timeout=0.01)
 
 
-def test_advance_on_an_event_loop_names_the_awaitable_form(broker: Broker) -> None:
+def test_a_blocking_wait_on_an_event_loop_names_its_awaitable_version(broker: Broker) -> None:
     broker.declare_queue("orders")
 
     async def block() -> None:
@@ -116,7 +116,7 @@ def test_advance_on_an_event_loop_names_the_awaitable_form(broker: Broker) -> No
     asyncio.run(block())
 
 
-def test_what_does_not_wait_works_on_an_event_loop(broker: Broker) -> None:
+def test_methods_that_do_not_wait_work_on_an_event_loop(broker: Broker) -> None:
     async def act() -> None:
         broker.declare_queue("orders")
         broker.publish("", "orders", b"x")
@@ -127,7 +127,7 @@ def test_what_does_not_wait_works_on_an_event_loop(broker: Broker) -> None:
     asyncio.run(act())
 
 
-def test_twins_wait_beside_the_client_on_one_event_loop(broker: Broker) -> None:
+def test_awaitables_wait_beside_the_client_on_one_event_loop(broker: Broker) -> None:
     aio_pika = pytest.importorskip("aio_pika")
 
     async def consume() -> None:
@@ -150,7 +150,7 @@ def test_twins_wait_beside_the_client_on_one_event_loop(broker: Broker) -> None:
     asyncio.run(consume())
 
 
-def test_a_twin_fails_as_the_blocking_form_does(broker: Broker) -> None:
+def test_an_awaitable_fails_as_its_blocking_version_does(broker: Broker) -> None:
     broker.declare_queue("orders")
 
     async def wait() -> None:
@@ -158,11 +158,11 @@ def test_a_twin_fails_as_the_blocking_form_does(broker: Broker) -> None:
             await broker.aio.assert_acked("orders", timeout=0.01)
 
     asyncio.run(wait())
-    with pytest.raises(AttributeError, match=r"broker\.aio has nothing that is called 'publish'"):
+    with pytest.raises(AttributeError, match=r"broker\.aio has no attribute 'publish'"):
         _ = broker.aio.publish
 
 
-def test_a_cancelled_twin_does_not_hold_up_the_event_loop(broker: Broker, work) -> None:
+def test_a_cancelled_awaitable_does_not_block_the_event_loop(broker: Broker, work) -> None:
     broker.declare_queue("orders")
     work("orders", lambda channel, body: "keep")
     broker.publish("", "orders")
@@ -175,7 +175,7 @@ def test_a_cancelled_twin_does_not_hold_up_the_event_loop(broker: Broker, work) 
     broker.sync()
 
 
-def test_twins_wait_under_trio(broker: Broker) -> None:
+def test_awaitables_wait_under_trio(broker: Broker) -> None:
     trio = pytest.importorskip("trio")
     broker.declare_queue("orders")
 
@@ -195,7 +195,7 @@ def test_an_interrupted_wait_leaves_the_broker_usable(broker: Broker, work) -> N
     work("orders", lambda channel, body: "keep")
     broker.publish("", "orders")
     broker.assert_delivered("orders", timeout=5)
-    # Whoever started this run in the background may have had it ignore the signal.
+    # A run in the background may have been started with the signal ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))

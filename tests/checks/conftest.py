@@ -1,4 +1,4 @@
-"""A broker whose strict checks are asked by the tests, and a client of it."""
+"""A broker with strict checks, and a client of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def connect() -> Iterator[Callable[..., pika.BlockingConnection]]:
 
 @pytest.fixture
 def found() -> Callable[[Broker], dict[str, str]]:
-    """What the checks say now, by the name of the check."""
+    """Return a function that returns the warnings of a broker's checks, by the name of the check."""
 
     def ask(broker: Broker) -> dict[str, str]:
         with warnings.catch_warnings(record=True) as caught:

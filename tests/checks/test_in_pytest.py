@@ -1,4 +1,4 @@
-"""Strict checks in a suite of a user's: levels from every place, and who is judged."""
+"""Strict checks in a user's test suite: where levels come from, and which tests are judged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_loss_is_a_warning_of_the_test_it_happened_in(run):
     result.stdout.fnmatch_lines(["*::test_it", "*LeveretWarning: unroutable: 1 message *"])
 
 
-def test_a_warning_stands_at_the_line_of_the_test(run):
+def test_a_warning_points_to_the_line_of_the_test(run):
     result = run("""
         def test_of_its_own(leveret):
             leveret.publish("amq.direct", "nobody", b"x")
@@ -51,7 +51,7 @@ def test_the_environment_and_the_ini_file_set_levels(run, suite, monkeypatch):
     run(LOSS).assert_outcomes(passed=1, warnings=0)
 
 
-def test_markers_add_to_what_is_said_for_all_and_the_closest_wins(run, suite):
+def test_markers_add_to_the_levels_for_all_and_the_closest_wins(run, suite):
     suite.makeini("[pytest]\nleveret_checks = error, overflowed_into_nothing=off, left_ready=off")
     result = run("""
         import pytest
@@ -78,7 +78,7 @@ def test_markers_add_to_what_is_said_for_all_and_the_closest_wins(run, suite):
     )
 
 
-def test_make_leveret_adds_to_it_too(run):
+def test_make_leveret_adds_levels_too(run):
     result = run("""
         def test_it(make_leveret):
             make_leveret(checks="unroutable=error").publish("amq.topic", "nowhere")
@@ -94,14 +94,14 @@ def test_a_test_that_fails_is_not_judged(run):
 
 
 @pytest.mark.parametrize("text", ["unroutabel=error", "unroutable=loud"])
-def test_a_slip_of_the_pen_ends_the_run(run, text):
+def test_a_misspelt_check_ends_the_run(run, text):
     result = run(LOSS, f"--leveret-checks={text}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--leveret-checks: *"])
 
 
-def test_a_slip_of_the_pen_in_a_marker_fails_its_test(run):
+def test_a_misspelt_check_in_a_marker_fails_its_test(run):
     result = run("""
         import pytest
 
@@ -133,7 +133,7 @@ def test_each_test_is_judged_by_what_happened_in_it_on_the_broker_of_the_run(run
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_loses*", "*CheckFailedError: unroutable: 1 message *"])
 
 
-def test_what_is_left_on_the_broker_of_the_run_is_judged_at_its_end(run):
+def test_leftovers_on_the_broker_of_the_run_are_judged_at_its_end(run):
     result = run(
         """
         from client import connect

@@ -1,4 +1,4 @@
-"""How checks are switched, allowed and raised."""
+"""How checks are switched on and off, allowed and raised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_name_alone_means_error_and_a_level_alone_means_all():
         broker.publish("amq.topic", "nowhere")
 
 
-def test_what_comes_later_wins():
+def test_later_levels_win():
     with Broker(checks={"all": "error", "unroutable": "off"}) as broker:
         broker.publish("amq.topic", "nowhere")
 
@@ -31,7 +31,7 @@ def test_what_comes_later_wins():
         ("unroutable=loud", "unknown level of a check 'loud'; expected one of error, warning, off"),
     ],
 )
-def test_a_slip_of_the_pen_is_refused(checks, text):
+def test_a_misspelt_check_or_level_is_refused(checks, text):
     with pytest.raises(ValueError, match=text.replace("?", r"\?")):
         Broker(checks=checks)
 
@@ -42,14 +42,14 @@ def fail_after_a_loss():
         raise ZeroDivisionError
 
 
-def test_nothing_is_said_when_the_test_fails_by_itself():
+def test_nothing_is_reported_if_the_test_fails_anyway():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ZeroDivisionError):
             fail_after_a_loss()
 
 
-def test_a_warning_that_the_user_takes_for_an_error_is_one():
+def test_a_warning_that_a_filter_makes_an_error_is_raised():
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeveretWarning)
         with pytest.raises(LeveretWarning, match="unroutable"), Broker() as broker:
@@ -72,7 +72,7 @@ def test_several_failures_are_raised_together():
     assert "overflowed_into_nothing: 1 message" in str(failed.value)
 
 
-def test_what_is_allowed_in_a_block_is_not_told(broker, found):
+def test_a_finding_allowed_in_a_block_is_not_reported(broker, found):
     with broker.allow("unroutable", exchange="orders", routing_key="payment.*"):
         broker.publish("orders", "payment.made")
     broker.publish("orders", "payment.lost")
@@ -83,14 +83,14 @@ def test_what_is_allowed_in_a_block_is_not_told(broker, found):
     assert "payment.made" not in text
 
 
-def test_what_is_allowed_in_one_place_is_told_in_another(broker, found):
+def test_a_finding_allowed_in_one_place_is_reported_in_another(broker, found):
     with broker.allow("unroutable", exchange="amq.topic"):
         broker.publish("orders", "payment.made")
 
     assert "payment.made" in found(broker)["unroutable"]
 
 
-def test_without_a_block_it_is_allowed_to_the_end(broker, found):
+def test_without_a_block_an_allowance_lasts_to_the_end(broker, found):
     broker.publish("orders", "payment.before")
     broker.allow("unroutable")
     broker.publish("orders", "payment.after")
@@ -113,14 +113,14 @@ def test_a_connection_opened_while_it_was_allowed_may_stay(broker, connect, foun
     assert "channel_not_closed" not in texts
 
 
-def test_allowing_what_nobody_checks_names_the_nearest(broker):
+def test_allowing_an_unknown_check_names_the_closest(broker):
     with pytest.raises(ValueError, match="did you mean 'unroutable'"):
         broker.allow("unroutabel")
     with pytest.raises(TypeError, match="did you mean 'exchange'"):
         broker.allow("unroutable", exchang="orders")
 
 
-def test_a_trace_that_is_too_short_is_told_instead_of_nothing(broker, found):
+def test_a_trace_that_is_too_short_is_reported(broker, found):
     recorder = broker._engine.recorder
     with broker._engine.lock:
         for number in range(recorder.size + 1):
@@ -132,13 +132,13 @@ def test_a_trace_that_is_too_short_is_told_instead_of_nothing(broker, found):
     assert "checked only in part, because the trace holds only the last 100000 events" in text
 
 
-def test_without_a_trace_only_what_was_asked_for_is_missed(found):
+def test_without_a_trace_only_the_checks_asked_for_are_reported_missing(found):
     with Broker(record="off") as silent, Broker(record="off", checks="unroutable=warning") as asked:
         assert found(silent) == {}
         assert "cannot be checked without a trace" in found(asked)["unroutable"]
 
 
-def test_what_happened_before_a_reset_is_judged_all_the_same(broker, found):
+def test_events_before_a_reset_are_judged(broker, found):
     broker.publish("orders", "payment.made")
     broker.reset()
 

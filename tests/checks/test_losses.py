@@ -1,11 +1,11 @@
-"""Messages that production would have lost."""
+"""The checks of lost messages."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def test_a_message_without_a_queue_is_told_with_its_line_and_the_bindings_there_are(broker, found):
+def test_a_message_without_a_queue_is_reported_with_its_line_and_the_bindings(broker, found):
     broker.publish("orders", "odrer.created", b"a book")
 
     text = found(broker)["unroutable"]
@@ -37,14 +37,14 @@ def test_a_mandatory_message_that_came_back_is_not_lost(broker, connect, found):
     assert "unroutable" not in found(broker)
 
 
-def test_what_celery_tells_of_itself_is_nobodys_loss(broker, found):
+def test_events_of_celery_without_a_listener_are_not_reported(broker, found):
     broker.declare_exchange("celeryev", "topic")
     broker.publish("celeryev", "worker.heartbeat")
 
     assert found(broker) == {}
 
 
-def test_a_rejected_message_without_a_dead_letter_exchange_is_told_with_who_rejected_it(broker, connect, found):
+def test_a_rejected_message_without_a_dead_letter_exchange_is_reported_with_its_consumer(broker, connect, found):
     channel = connect(broker, "worker").channel()
     broker.publish("", "orders.work", b"poison")
     channel.basic_reject(channel.basic_get("orders.work")[0].delivery_tag, requeue=False)
@@ -82,7 +82,7 @@ def test_a_dead_letter_that_arrives_is_no_loss(broker, found):
     assert list(found(broker)) == ["left_ready"]
 
 
-def test_a_dead_letter_that_is_delayed_is_still_on_its_way(broker, found):
+def test_a_delayed_dead_letter_is_not_lost(broker, found):
     broker.declare_exchange("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
     broker.bind_queue("orders.work", "later")
     broker.declare_queue("short", arguments={"x-dead-letter-exchange": "later", "x-message-ttl": 1000})
@@ -92,7 +92,7 @@ def test_a_dead_letter_that_is_delayed_is_still_on_its_way(broker, found):
     assert found(broker) == {}
 
 
-def test_a_full_queue_that_drops_its_oldest_is_told(broker, found):
+def test_a_full_queue_that_drops_its_oldest_is_reported(broker, found):
     broker.declare_queue("last", arguments={"x-max-length": 1})
     broker.publish("", "last", b"1")
     broker.publish("", "last", b"2")
@@ -100,7 +100,7 @@ def test_a_full_queue_that_drops_its_oldest_is_told(broker, found):
     assert "in queue 'last': '' 'last' '1'" in found(broker)["overflowed_into_nothing"]
 
 
-def test_what_an_assertion_has_returned_is_no_news(broker, found):
+def test_a_message_that_an_assertion_has_returned_is_not_reported(broker, found):
     broker.publish("orders", "payment.made")
 
     broker.assert_dropped("orders", reason="no route")
@@ -108,7 +108,7 @@ def test_what_an_assertion_has_returned_is_no_news(broker, found):
     assert found(broker) == {}
 
 
-def test_each_thing_is_said_once(broker, found):
+def test_each_finding_is_reported_once(broker, found):
     broker.publish("orders", "payment.made")
     found(broker)
     broker.publish("orders", "payment.lost")

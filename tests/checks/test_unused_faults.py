@@ -1,4 +1,4 @@
-"""Faults that were asked for and never happened."""
+"""The check of faults that were added and never happened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from leveret import Broker, CheckFailedError, LeveretWarning
 
 
-def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
+def test_a_fault_that_never_fired_is_reported_with_every_way_to_allow_it(broker, found):
     broker.faults.reset_peer(on="basic.ack", queue="orders.work")
 
     assert found(broker)["unused_fault"].splitlines() == [
@@ -21,19 +21,19 @@ def test_a_fault_that_never_fired_is_told_with_every_way_out(broker, found):
     assert found(broker) == {}
 
 
-def test_it_fails_a_test_that_says_nothing_about_it():
+def test_an_unused_fault_fails_the_test_by_default():
     with pytest.raises(CheckFailedError, match=r"reset_peer on basic\.ack"), Broker() as broker:
         broker.faults.reset_peer(on="basic.ack")
 
 
-def test_all_that_never_fired_are_told_together(broker, found):
+def test_all_unused_faults_are_reported_together(broker, found):
     broker.faults.reset_peer(on="basic.ack")
     broker.faults.nack_publishes()
 
     assert "2 faults that the test added did not happen" in found(broker)["unused_fault"]
 
 
-def test_one_that_happened_or_is_optional_is_fine(broker, connect, found):
+def test_a_fault_that_fired_or_is_optional_is_not_reported(broker, connect, found):
     broker.faults.reset_peer(on="basic.ack", optional=True)
     with connect(broker).channel() as channel:
         broker.faults.drop()
@@ -42,7 +42,7 @@ def test_one_that_happened_or_is_optional_is_fine(broker, connect, found):
     assert "unused_fault" not in found(broker)
 
 
-def test_one_that_is_added_while_it_is_allowed_is_optional(broker, found):
+def test_a_fault_added_while_the_check_is_allowed_is_optional(broker, found):
     with broker.allow("unused_fault", queue="orders.work"):
         broker.faults.cancel_consumers(on="basic.ack", queue="orders.work")
         broker.faults.nack_publishes()
@@ -59,7 +59,7 @@ def leave_block(broker):
         broker.publish("orders", "payment.made")
 
 
-def test_leaving_its_block_says_so_at_once_and_of_this_one_alone():
+def test_leaving_the_block_of_an_unused_fault_reports_it_alone_and_at_once():
     with Broker() as broker:
         broker.declare_exchange("orders")
         with pytest.raises(CheckFailedError, match=r"reset_peer on basic\.ack") as failed:
@@ -73,7 +73,7 @@ def test_leaving_its_block_says_so_at_once_and_of_this_one_alone():
 
 
 @pytest.mark.parametrize(("level", "count"), [("off", 0), ("warning", 1)])
-def test_its_level_is_that_of_every_check(level, count):
+def test_the_level_of_unused_fault_is_set_like_any_other(level, count):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with Broker(checks=f"unused_fault={level}") as broker, broker.faults.reset_peer(on="basic.ack"):

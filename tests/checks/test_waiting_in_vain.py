@@ -1,4 +1,4 @@
-"""What is shown when something did not happen in time, and when somebody has lost patience."""
+"""The state that a timeout or an interrupted test shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stuck(broker, connect):
         (lambda broker: broker.assert_refused(404, timeout=0.01), AssertionError),
     ],
 )
-def test_whatever_waits_in_vain_shows_queues_holders_events_and_the_seed(stuck, wait, error):
+def test_a_timeout_shows_queues_holders_events_and_the_seed(stuck, wait, error):
     with pytest.raises(error) as raised:
         wait(stuck)
 
@@ -45,7 +45,7 @@ def test_whatever_waits_in_vain_shows_queues_holders_events_and_the_seed(stuck, 
     assert text.count("connections:") == 1
 
 
-def test_an_assertion_that_does_not_wait_shows_only_its_own_matter(stuck):
+def test_an_assertion_that_does_not_wait_does_not_show_the_state(stuck):
     with pytest.raises(AssertionError) as raised:
         stuck.assert_acked("orders.work")
 
@@ -57,7 +57,7 @@ class Debugger(bdb.Bdb):
         """Follow nothing."""
 
 
-def test_a_debugger_is_seen_and_a_tracer_of_coverage_is_none():
+def test_a_debugger_is_detected_and_a_coverage_tracer_is_not_one():
     previous = sys.gettrace()
     try:
         sys.settrace(Debugger().trace_dispatch)
@@ -71,7 +71,7 @@ def test_a_debugger_is_seen_and_a_tracer_of_coverage_is_none():
     assert not mistaken
 
 
-def test_a_wait_goes_on_while_somebody_debugs(broker):
+def test_a_wait_does_not_time_out_in_a_debugger(broker):
     enough = threading.Event()
     outcome = []
 
@@ -96,7 +96,7 @@ def interrupt():
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_block_shows_what_there_was(capsys):
+def test_an_interrupted_block_shows_the_state(capsys):
     with pytest.raises(KeyboardInterrupt):
         interrupt()
 

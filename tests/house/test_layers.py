@@ -29,7 +29,7 @@ OWN_FOR_SOME = (
     *(
         "observe.checks.judge",
         "observe.state",
-        "observe.inquiry",
+        "observe.evaluation",
         "observe.matching",
         "observe.report",
         "observe.views",

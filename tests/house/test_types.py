@@ -26,7 +26,7 @@ from leveret.core.compat import VERSIONS, RabbitMQVersion
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.engine.elsewhere import Twins
 from leveret.exploration import KINDS, WORDS, explore
-from leveret.observe import inquiry, keywords, matching
+from leveret.observe import evaluation, keywords, matching
 from leveret.observe.checks.finding import PLACES
 from leveret.observe.checks.table import CHECKS, CheckName
 from leveret.trace import events
@@ -84,7 +84,7 @@ def test_reasons_are_those_an_assertion_accepts() -> None:
         "assert_dropped": set(get_args(keywords.DropReason)),
     }
 
-    assert written == {call: set(reasons) for call, reasons in inquiry._REASONS.items()}
+    assert written == {call: set(reasons) for call, reasons in evaluation._REASONS.items()}
 
 
 def test_keywords_are_those_their_calls_accept() -> None:

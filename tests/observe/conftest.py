@@ -1,4 +1,4 @@
-"""Messages to look at, and a small world in which things happen: a real node, connections without sockets."""
+"""Views of messages, and a small world: a real node with connections that have no sockets."""
 
 import random
 from contextlib import nullcontext
@@ -37,7 +37,7 @@ SECOND = 1_000_000
 
 
 class Client:
-    """A client and its one channel; its methods come without their bytes."""
+    """A client with one channel. It calls the handlers of methods directly, without bytes."""
 
     def __init__(self, world, name):
         self.world = world
@@ -68,12 +68,12 @@ class Client:
 
     def publish(self, exchange, routing_key, properties, body, *, mandatory=False):
         method = BasicPublish(exchange, routing_key, mandatory, False)
-        # Octets that only have to differ as those of the method would.
+        # Bytes that only have to differ where those of the method differ.
         octets = f"{exchange} {routing_key} {mandatory}".encode()
         handlers.basic.publish(self.channel, method, Content(properties.encode(), body, octets))
 
     def confirm(self):
-        """Ask to be told what becomes of publishes."""
+        """Switch the channel to confirm mode."""
         handlers.confirm.select(self.channel, ConfirmSelect(True))
 
     def get(self, queue_name):
@@ -156,7 +156,7 @@ class World:
 
 @pytest.fixture
 def world():
-    """A broker in which everything is recorded, with an exchange `orders` and a queue `orders.work` bound to it."""
+    """A world that records all events, with an exchange `orders` and a queue `orders.work` bound to it."""
     world = World(Recorder())
     world.exchange("orders")
     world.queue("orders.work", exchange="orders")
@@ -165,7 +165,7 @@ def world():
 
 @pytest.fixture
 def make_world():
-    """Make such a world around another recorder."""
+    """Return a function that makes such a world with another recorder."""
 
     def make(recorder):
         world = World(recorder)
@@ -178,7 +178,7 @@ def make_world():
 
 @pytest.fixture
 def view():
-    """Make a view of a message from Python values."""
+    """Return a function that makes the view of a message from Python values."""
 
     def make(body=b"", *, exchange="orders", routing_key="order.created", redelivered=False, **properties):
         decoded = Properties.from_python(properties)

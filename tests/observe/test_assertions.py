@@ -1,4 +1,4 @@
-"""The assertions: what counts, what they return, and when they refuse to answer."""
+"""The assertions: what counts, what they return, and when they raise other errors."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_times_is_exact_and_returns_all(world, assertions):
             assertions.assert_published("orders", times=times)
 
 
-def test_a_message_to_another_exchange_is_not_meant(world, assertions):
+def test_a_message_to_another_exchange_does_not_match(world, assertions):
     world.exchange("billing")
     world.publish("billing", "order.created")
 
@@ -51,7 +51,7 @@ def test_a_publish_to_the_default_exchange_is_found(world, assertions):
     assert assertions.assert_published("", routing_key="orders.work").exchange == ""
 
 
-def test_not_published_fails_when_it_was(world, assertions):
+def test_assert_not_published_fails_if_it_was_published(world, assertions):
     world.publish("orders", "order.created")
 
     assertions.assert_not_published("orders", routing_key="order.updated")
@@ -59,7 +59,7 @@ def test_not_published_fails_when_it_was(world, assertions):
         assertions.assert_not_published("orders", routing_key="order.created")
 
 
-def test_a_delivery_is_found_with_who_got_it(world, assertions, worker):
+def test_a_delivery_is_found_with_its_consumer(world, assertions, worker):
     world.publish("orders", "order.created")
 
     message = assertions.assert_delivered("orders.work", redelivered=False)
@@ -75,7 +75,7 @@ def test_a_basic_get_is_a_delivery(world, assertions):
     assertions.assert_delivered("orders.work", times=1)
 
 
-def test_a_redelivery_is_told_from_the_first(world, assertions, worker):
+def test_a_redelivery_is_distinguished_from_the_first_delivery(world, assertions, worker):
     world.publish("orders", "order.created")
     worker.requeue(1)
 
@@ -122,7 +122,7 @@ def test_a_returned_message_is_found(world, assertions):
 
 @pytest.fixture
 def publisher(world):
-    """One in confirm mode; `full` takes nothing."""
+    """A publisher in confirm mode. The queue of the exchange `full` refuses every message."""
     world.exchange("full")
     world.queue("full.work", exchange="full", x_max_length=0, x_overflow="reject-publish")
     client = world.client("shop")
@@ -130,7 +130,7 @@ def publisher(world):
     return client
 
 
-def test_what_the_broker_took_is_confirmed_and_what_it_refused_is_nacked(world, assertions, publisher):
+def test_an_accepted_publish_is_confirmed_and_a_refused_one_is_nacked(world, assertions, publisher):
     world.publish("orders", "order.created", b"1", by=publisher)
     world.publish("full", "order.created", b"2", by=publisher)
 
@@ -139,7 +139,7 @@ def test_what_the_broker_took_is_confirmed_and_what_it_refused_is_nacked(world, 
     assert [message.body for message in assertions.assert_nacked(times=1)] == [b"2"]
 
 
-def test_what_a_consumer_nacks_is_nothing_that_the_broker_nacked(world, assertions, worker):
+def test_a_nack_of_a_consumer_is_not_a_nack_of_the_broker(world, assertions, worker):
     world.publish("orders", "order.created", b"1", by=world.client("shop"))
     worker.requeue(1)
 
@@ -157,7 +157,7 @@ def graves(world):
     return client
 
 
-def test_a_dead_letter_is_found_by_what_it_was_and_returned_as_it_arrived(world, assertions, graves):
+def test_a_dead_letter_is_matched_before_it_died_and_returned_as_it_arrived(world, assertions, graves):
     world.publish("orders", "order.doomed", b'{"id": 7}')
     graves.reject(1)
 
@@ -169,7 +169,7 @@ def test_a_dead_letter_is_found_by_what_it_was_and_returned_as_it_arrived(world,
     assert letter.deaths[0].queue == "doomed"
 
 
-def test_a_dead_letter_in_another_queue_is_not_the_one(world, assertions, graves):
+def test_a_dead_letter_in_another_queue_does_not_match(world, assertions, graves):
     world.publish("orders", "order.doomed")
     graves.reject(1)
 
@@ -228,7 +228,7 @@ def test_an_empty_queue_has_nothing_ready_and_nothing_unacked(world, assertions,
 
 
 @pytest.mark.parametrize("name", ["assert_delivered", "assert_acked", "assert_requeued", "assert_dead_lettered"])
-def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
+def test_a_queue_that_never_existed_is_an_error(assertions, name):
     with pytest.raises(
         NotDeclaredError, match=r"queue 'orders.wrok' was never declared .* did you mean 'orders.work'\?"
     ):
@@ -238,7 +238,7 @@ def test_a_queue_nobody_ever_used_is_an_error(assertions, name):
 @pytest.mark.parametrize(
     "name", ["assert_published", "assert_not_published", "assert_returned", "assert_confirmed", "assert_nacked"]
 )
-def test_an_exchange_nobody_ever_used_is_an_error(assertions, name):
+def test_an_exchange_that_never_existed_is_an_error(assertions, name):
     with pytest.raises(NotDeclaredError, match=r"exchange 'order' was never declared .* did you mean 'orders'\?"):
         getattr(assertions, name)("order")
 
@@ -248,7 +248,7 @@ def test_the_queue_a_dead_letter_should_arrive_in_has_to_exist(assertions):
         assertions.assert_dead_lettered("orders.work", to="orders.dead")
 
 
-def test_a_place_where_nothing_can_be_dropped_is_an_error(assertions):
+def test_assert_dropped_with_an_unknown_name_is_an_error(assertions):
     with pytest.raises(NotDeclaredError, match="queue or exchange 'nowhere' was never declared"):
         assertions.assert_dropped("nowhere")
 
@@ -268,7 +268,7 @@ def test_a_queue_that_was_deleted_is_still_known(world, assertions, worker):
         assertions.assert_requeued("orders.work")
 
 
-def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
+def test_assert_empty_of_a_missing_queue_is_an_error(assertions):
     with pytest.raises(
         NotDeclaredError, match=r"queue 'orders' does not exist in vhost '/'; did you mean 'orders.work'"
     ):
@@ -276,7 +276,7 @@ def test_emptiness_is_only_told_of_a_queue_that_exists(assertions):
 
 
 @pytest.mark.parametrize("name", ["assert_acked", "assert_empty"])
-def test_a_name_that_did_not_come_is_said_to_have_been_waited_for(assertions, name):
+def test_the_error_for_an_unknown_name_says_how_long_it_waited(assertions, name):
     with pytest.raises(
         NotDeclaredError,
         match=r"\(waited 0\.5 s\); expected one of orders.work",
@@ -296,7 +296,7 @@ def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
         world.assertions.assert_not_published("orders")
 
 
-def test_emptiness_needs_no_trace(make_world):
+def test_assert_empty_needs_no_trace(make_world):
     make_world(Recorder(level="off")).assertions.assert_empty("orders.work")
 
 
@@ -308,7 +308,7 @@ def forgetful(make_world):
     return world
 
 
-def test_nothing_is_concluded_from_a_part_of_the_trace(forgetful):
+def test_an_incomplete_trace_is_an_error(forgetful):
     for question in (
         lambda: forgetful.assertions.assert_not_published("orders", body="0"),
         lambda: forgetful.assertions.assert_published("orders", body="0"),
@@ -321,7 +321,7 @@ def test_nothing_is_concluded_from_a_part_of_the_trace(forgetful):
             question()
 
 
-def test_what_the_rest_of_the_trace_proves_is_proved(forgetful):
+def test_an_incomplete_trace_that_holds_the_answer_is_enough(forgetful):
     assert forgetful.assertions.assert_published("orders", body="9").body == b"9"
     with pytest.raises(AssertionError):
         forgetful.assertions.assert_not_published("orders", body="9")
@@ -333,7 +333,7 @@ def test_a_cleared_trace_is_complete_again(forgetful):
     forgetful.assertions.assert_not_published("orders")
 
 
-def test_within_waits_until_it_happens(world, assertions, worker):
+def test_timeout_waits_until_it_happens(world, assertions, worker):
     world.publish("orders", "order.created")
     world.to_come = [lambda: None, lambda: worker.ack(1), pytest.fail]
 
@@ -342,7 +342,7 @@ def test_within_waits_until_it_happens(world, assertions, worker):
     assert world.waited == 5
 
 
-def test_within_waits_for_a_queue_that_is_not_there_yet(world, assertions):
+def test_timeout_waits_for_a_queue_that_does_not_exist_yet(world, assertions):
     client = world.client()
     world.to_come = [
         lambda: world.queue("late", exchange="orders"),
@@ -353,25 +353,25 @@ def test_within_waits_for_a_queue_that_is_not_there_yet(world, assertions):
     assertions.assert_delivered("late", timeout=5)
 
 
-def test_within_and_times_waits_for_so_many(world, assertions):
+def test_timeout_and_times_wait_for_exactly_that_many(world, assertions):
     world.to_come = [lambda: world.publish("orders", "order.created")] * 2
 
     assert len(assertions.assert_published("orders", times=2, timeout=5)) == 2
 
 
-def test_time_out_is_an_ordinary_failure(assertions):
+def test_a_timeout_is_an_ordinary_failure(assertions):
     with pytest.raises(AssertionError, match="expected at least 1 acked, saw none within 500 ms"):
         assertions.assert_acked("orders.work", timeout=0.5)
 
 
-def test_not_published_within_fails_as_soon_as_it_is(world, assertions):
+def test_assert_not_published_with_a_timeout_fails_at_once_if_it_is_published(world, assertions):
     world.to_come = [lambda: world.publish("orders", "order.created"), pytest.fail]
 
     with pytest.raises(AssertionError, match="expected none published, saw 1 within 5 s"):
         assertions.assert_not_published("orders", timeout=5)
 
 
-def test_emptiness_can_be_waited_for(world, assertions, worker):
+def test_assert_empty_can_wait(world, assertions, worker):
     world.publish("orders", "order.created")
     world.to_come = [lambda: worker.ack(1), pytest.fail]
 

@@ -1,4 +1,4 @@
-"""Looking at what other threads do must not disturb them."""
+"""Reading the frames of other threads must not disturb them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leveret.observe.callers import standing_line, waiting_line
 
 @pytest.fixture
 def collecting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether garbage could be collected at each look."""
+    """Whether garbage collection was enabled each time the frames were read."""
     looks: list[bool] = []
     frames_of_threads = sys._current_frames
 
@@ -27,7 +27,7 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return looks
 
 
-def test_no_garbage_is_collected_while_frames_of_other_threads_are_looked_at(collecting: list[bool]) -> None:
+def test_no_garbage_is_collected_while_frames_of_other_threads_are_read(collecting: list[bool]) -> None:
     standing_line(threading.get_ident())
 
     assert collecting == [False]
@@ -42,7 +42,7 @@ def test_no_garbage_is_collected_while_threads_are_listed(collecting: list[bool]
     assert gc.isenabled()
 
 
-def test_who_had_switched_collection_off_finds_it_off(collecting: list[bool]) -> None:
+def test_disabled_garbage_collection_stays_disabled(collecting: list[bool]) -> None:
     gc.disable()
     try:
         standing_line(threading.get_ident())
@@ -54,7 +54,9 @@ def test_who_had_switched_collection_off_finds_it_off(collecting: list[bool]) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_forked_during_a_look_collects_garbage_and_can_look_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_forked_while_frames_are_read_collects_garbage_and_can_read_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     frames_of_threads = sys._current_frames
     children: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What a failing assertion says, as it is read."""
+"""The texts of failing assertions."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def failure(assertion, *args, **kwargs):
     return str(caught.value).splitlines()
 
 
-def test_a_missing_publish_shows_the_nearest_with_what_differs(shop):
+def test_a_missing_publish_shows_the_closest_with_its_differences(shop):
     lines = failure(shop.assertions.assert_published, "orders", routing_key="order.crated", json={"id": 7, "total": -1})
 
     assert lines[:4] == [
@@ -42,7 +42,7 @@ def test_a_missing_publish_shows_the_nearest_with_what_differs(shop):
     ]
 
 
-def test_a_missing_nack_tells_what_publishers_were_told_instead(world):
+def test_a_missing_nack_shows_how_publishers_were_answered_instead(world):
     shop, till = world.client("shop"), world.client("till")
     shop.confirm()
     world.exchange("full")
@@ -79,7 +79,7 @@ def test_a_missing_confirm_of_what_the_test_published_says_so(world):
     assert lines[-1] == "No message was confirmed."
 
 
-def test_what_would_have_counted_in_an_earlier_test_is_told_of_it(world):
+def test_a_match_in_an_earlier_test_is_shown(world):
     world.publish("orders", "order.created", b"0")
     for name, count in (("test_a", 2), ("test_b", 1), ("test_c", 0)):
         world.begin_test(name)
@@ -98,7 +98,7 @@ def test_what_would_have_counted_in_an_earlier_test_is_told_of_it(world):
     ]
 
 
-def test_a_missing_acknowledgement_tells_what_became_of_the_message_instead(shop):
+def test_a_missing_ack_shows_what_happened_to_the_message_instead(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1})
 
     assert lines == [
@@ -133,7 +133,7 @@ def test_a_long_list_is_cut(world):
     assert lines[-1] == "  ... and 5 more"
 
 
-def test_too_few_show_the_seen_and_the_nearest(shop):
+def test_too_few_show_those_seen_and_the_closest(shop):
     lines = failure(shop.assertions.assert_published, "orders", times=2, routing_key="order.created")
 
     assert lines[0].endswith("expected exactly 2 published, saw 1")
@@ -141,19 +141,19 @@ def test_too_few_show_the_seen_and_the_nearest(shop):
     assert lines[-2] == "Seen:"
 
 
-def test_a_message_that_was_never_published_is_said_to_be_none(shop):
+def test_a_message_that_was_never_published_is_reported(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 1})
 
     assert lines[1] == "No matching message was published."
 
 
-def test_nothing_at_all_is_said_to_be_nothing(world):
+def test_an_empty_trace_is_reported(world):
     lines = failure(world.assertions.assert_published, "orders")
 
     assert lines == ["assert_published('orders'): expected at least 1 published, saw none", "No message was published."]
 
 
-def test_a_publish_to_the_wrong_exchange_is_near(shop):
+def test_a_publish_to_the_wrong_exchange_is_among_the_closest(shop):
     shop.exchange("orders2")
 
     lines = failure(shop.assertions.assert_published, "orders2", routing_key="order.created")
@@ -180,14 +180,14 @@ def test_a_queue_that_is_not_empty_shows_its_messages(shop):
     ]
 
 
-def test_a_queue_that_is_not_empty_names_who_holds_a_message(shop):
+def test_a_queue_that_is_not_empty_names_the_holder_of_a_message(shop):
     lines = failure(shop.assertions.assert_empty, "orders.work")
 
     assert lines[0] == "assert_empty('orders.work'): 0 ready, 2 unacked"
     assert [line.endswith("held by ctag1 of pika>") for line in lines[1:]] == [True, True]
 
 
-def test_who_acted_is_named_after_its_connection_has_gone(shop):
+def test_a_client_is_named_after_its_connection_is_closed(shop):
     del shop.node.connections[1]
 
     lines = failure(shop.assertions.assert_not_published, "orders", json={"id": 7, "total": -1})

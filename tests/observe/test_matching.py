@@ -49,7 +49,7 @@ def test_every_criterion_has_to_match(view):
         ("a.*.b", "a..b", True),
     ],
 )
-def test_a_topic_pattern_fits_as_a_topic_exchange_would_say(pattern, routing_key, fits):
+def test_a_topic_pattern_matches_as_in_a_topic_exchange(pattern, routing_key, fits):
     assert topic_matches(pattern, routing_key) is fits
 
 
@@ -58,7 +58,7 @@ def test_a_routing_key_with_a_star_is_a_pattern(view):
     assert not matches(view(routing_key="invoice.created"), routing_key="order.*")
 
 
-def test_a_routing_key_that_is_itself_a_pattern_can_be_asked_for(view):
+def test_a_routing_key_that_looks_like_a_pattern_matches_itself(view):
     assert matches(view(routing_key="order.#"), routing_key="order.#")
 
 
@@ -128,7 +128,7 @@ def test_a_compiled_expression_is_searched_for(view):
     assert not matches(message, routing_key=re.compile("^created"))
 
 
-def test_any_object_with_equality_is_a_value(view):
+def test_any_object_with_its_own_equality_is_a_value(view):
     class Long:
         def __eq__(self, other):
             return len(other) > 3
@@ -185,7 +185,7 @@ def test_a_match_has_nothing_to_explain(view):
     assert Matcher({"exchange": "orders"}).distance(view()) == 0
 
 
-def test_a_slip_of_the_pen_is_nearer_than_something_else(view):
+def test_a_typo_is_closer_than_another_value(view):
     matcher = Matcher({"routing_key": "order.created"})
 
     assert 0 < matcher.distance(view(routing_key="order.craeted")) < matcher.distance(view(routing_key="x"))
@@ -209,6 +209,6 @@ def test_a_matcher_prints_as_its_keywords():
 
 
 @pytest.mark.parametrize("value", [lambda document: True, len, "".join, dict])
-def test_a_function_is_refused_with_what_to_give_instead(value):
+def test_a_function_is_refused_with_what_to_pass_instead(value):
     with pytest.raises(TypeError, match=r"json=.*: cannot compare a message with a function or a class; pass a value"):
         Matcher({"json": value})

@@ -1,4 +1,4 @@
-"""The last events in words."""
+"""The last events as text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from leveret.trace import events
 AT = 1_700_000_000_000_000
 
 
-def test_an_event_is_told_in_a_line():
+def test_an_event_takes_one_line():
     raw = (events.CHAN_OPEN, AT, "/", 3, 1)
 
     assert tail_lines([raw], 20) == ["22:13:20.000000 a client (connection 3, channel 1): chan_open"]
 
 
-def test_long_arguments_are_told_to_the_end():
+def test_long_arguments_are_wrapped():
     arguments = {f"x-argument-{number}": "a value of some length" for number in range(8)}
     raw = (events.QUEUE_DECLARE, AT, "/", 3, 1, "orders", arguments)
 
@@ -25,7 +25,7 @@ def test_long_arguments_are_told_to_the_end():
     assert "'x-argument-7': 'a value of some length'" in more[-1]
 
 
-def test_what_is_endless_is_cut():
+def test_very_long_arguments_are_cut():
     raw = (events.QUEUE_DECLARE, AT, "/", 3, 1, "orders", {"x-argument": "word " * 1000})
 
     lines = tail_lines([raw], 20)

@@ -12,7 +12,7 @@ def test_a_broker_without_anything_to_do_is_idle(world):
     assert why_not_idle(world.node) == []
 
 
-def test_a_held_message_is_named_with_its_holder_and_since_when(world):
+def test_a_held_message_is_reported_with_its_holder_and_for_how_long(world):
     client = world.client("pika")
     client.consume("orders.work", "ctag1")
     world.publish("orders", "a")
@@ -47,7 +47,7 @@ def test_output_that_was_not_sent_is_named(world):
     assert why_not_idle(world.node) == ["unsent output for pika"]
 
 
-def test_messages_of_other_holders_are_counted_apart(world):
+def test_messages_of_different_holders_are_counted_separately(world):
     first, second = world.client("first"), world.client("second")
     first.consume("orders.work", "ctag1", prefetch_count=1)
     second.consume("orders.work", "ctag1", prefetch_count=1)
@@ -82,13 +82,13 @@ def test_the_state_is_a_table_of_queues_connections_and_holders(world):
     ]
 
 
-def test_the_state_of_an_empty_broker_says_so(world):
+def test_the_state_of_an_empty_broker_has_no_queues_and_connections(world):
     world.vhost.delete_queue("orders.work")
 
     assert describe(world.node) == "queues: none\nconnections: none"
 
 
-def test_spans_are_told_in_fitting_units():
+def test_spans_have_fitting_units():
     assert [span_text(us) for us in (0, 350_000, 2_130_000, 200_000_000, 7_500_000_000)] == [
         "0 ms",
         "350 ms",

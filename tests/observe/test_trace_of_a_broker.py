@@ -1,4 +1,4 @@
-"""What a broker's core records: every event is laid out as its row says, and tells one story."""
+"""The events that a broker's core records: each has the fields of its row in the table of kinds."""
 
 from leveret.trace import events
 from leveret.trace.events import FIELDS

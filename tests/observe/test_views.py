@@ -1,4 +1,4 @@
-"""Views: frozen pictures that read well."""
+"""The views: frozen snapshots that print well."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def test_a_body_that_is_not_text_says_what_it_is(view):
         _ = view(b"\xff").text
 
 
-def test_a_message_prints_what_matters(view):
+def test_a_message_prints_its_essentials(view):
     message = view(b'{"id": 7}', correlation_id="c-1", headers={"tenant": "eu"}, redelivered=True)
 
     assert repr(message) == (
@@ -47,7 +47,7 @@ def test_a_view_cannot_be_changed(view):
         view().redelivered = True
 
 
-def test_a_queue_view_shows_what_is_ready_and_who_holds_what(world):
+def test_a_queue_view_shows_ready_messages_and_holders_of_unacked_ones(world):
     client = world.client("worker")
     client.consume("orders.work", "ctag1", prefetch_count=1)
     world.publish("orders", "first")
@@ -119,7 +119,7 @@ def test_a_dead_letter_shows_its_deaths(world):
     assert "headers={'tenant': 'eu'} died in 'doomed' (rejected) x1" in repr(letter)
 
 
-def test_an_exchange_view_shows_where_it_leads(world):
+def test_an_exchange_view_shows_its_bindings(world):
     exchange = ExchangeView.of(world.vhost.exchanges["orders"], "/")
 
     assert (exchange.name, exchange.type, exchange.vhost) == ("orders", "topic", "/")

@@ -167,7 +167,7 @@ def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
     )
 
 
-def test_each_way_out_that_is_named_is_one(run):
+def test_each_way_out_of_a_denied_feature_works(run):
     result = run(
         """
         import pytest

@@ -107,7 +107,7 @@ def test_seq_is_the_order_in_which_a_broker_did_things(recorded: Recorded) -> No
 
 
 @pytest.mark.parametrize("settle", ["basic_nack", "basic_reject"])
-def test_a_copy_that_is_given_up_and_taken_back_is_requeued(recorded: Recorded, settle) -> None:
+def test_a_copy_rejected_with_requeue_is_requeued(recorded: Recorded, settle) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.basic_publish("", "q", b"1")
@@ -119,7 +119,7 @@ def test_a_copy_that_is_given_up_and_taken_back_is_requeued(recorded: Recorded, 
 
 
 @pytest.mark.parametrize("settle", ["basic_nack", "basic_reject"])
-def test_a_copy_that_is_given_up_for_good_is_dead_lettered(recorded: Recorded, settle) -> None:
+def test_a_copy_rejected_without_requeue_is_dead_lettered(recorded: Recorded, settle) -> None:
     channel = recorded.channel()
     channel.queue_declare("dead", durable=True)
     channel.queue_declare("q", durable=True, arguments=DEAD)
@@ -132,9 +132,7 @@ def test_a_copy_that_is_given_up_for_good_is_dead_lettered(recorded: Recorded, s
 
 
 @pytest.mark.parametrize("arguments", [None, {"x-dead-letter-exchange": "missing"}])
-def test_a_copy_that_is_given_up_without_a_dead_letter_exchange_is_dropped_for_no_route(
-    recorded: Recorded, arguments
-) -> None:
+def test_a_rejected_copy_without_a_dead_letter_exchange_is_dropped_for_no_route(recorded: Recorded, arguments) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True, arguments=arguments)
     channel.basic_publish("", "q", b"1")
@@ -208,7 +206,7 @@ def test_dead_lettered_is_about_the_dying_copy_and_each_enqueued_behind_it_has_a
     assert [attrs(row)["properties"]["headers"]["x-first-death-queue"] for row in letters] == ["q", "q"]
 
 
-def test_a_message_in_a_stream_is_told_as_it_is_stored_there(recorded: Recorded) -> None:
+def test_a_message_in_a_stream_is_recorded_as_it_is_stored(recorded: Recorded) -> None:
     recorded.broker.declare_queue("q")
     recorded.broker.declare_queue("log", arguments={"x-queue-type": "stream"})
     for queue in ("q", "log"):
@@ -219,7 +217,7 @@ def test_a_message_in_a_stream_is_told_as_it_is_stored_there(recorded: Recorded)
     assert attrs(in_stream)["properties"] == {"delivery_mode": 1, "headers": {"n": 1, "x-stream-offset": 0}}
 
 
-def test_what_a_purge_forgets_is_told_once_for_each_copy(recorded: Recorded) -> None:
+def test_a_purge_is_recorded_once_for_each_copy(recorded: Recorded) -> None:
     recorded.broker.declare_queue("q")
     for body in (b"1", b"2"):
         recorded.broker.publish("", "q", body)
@@ -228,7 +226,7 @@ def test_what_a_purge_forgets_is_told_once_for_each_copy(recorded: Recorded) -> 
     assert [(row["copy"], row["reason"]) for row in recorded.rows("purged")] == [(1, "purged"), (2, "purged")]
 
 
-def test_what_goes_with_its_queue_is_told_before_the_queue(recorded: Recorded) -> None:
+def test_copies_deleted_with_their_queue_are_recorded_before_the_queue(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     for body in (b"1", b"2"):
@@ -241,7 +239,7 @@ def test_what_goes_with_its_queue_is_told_before_the_queue(recorded: Recorded) -
     assert told[2:] == [("queue_delete", None, None)]
 
 
-def test_the_end_of_a_channel_comes_before_what_it_gives_back(recorded: Recorded) -> None:
+def test_the_end_of_a_channel_comes_before_its_requeues(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     for body in (b"1", b"2"):
@@ -258,7 +256,7 @@ def test_the_end_of_a_channel_comes_before_what_it_gives_back(recorded: Recorded
     ]
 
 
-def test_a_refusal_ends_a_channel_alike(recorded: Recorded) -> None:
+def test_a_refusal_ends_a_channel_in_the_same_order(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.basic_publish("", "q", b"1")
@@ -272,7 +270,7 @@ def test_a_refusal_ends_a_channel_alike(recorded: Recorded) -> None:
     assert attrs(told[0])["code"] == 404
 
 
-def test_a_lost_connection_is_told_alone_and_gives_back_alike(recorded: Recorded) -> None:
+def test_a_lost_connection_is_recorded_without_its_channels_before_its_requeues(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.basic_publish("", "q", b"1")
@@ -303,7 +301,7 @@ def test_a_delivery_without_ack_is_followed_by_its_acked(recorded: Recorded, how
     assert recorded.row("acked")["tag"] == recorded.row(kind)["tag"]
 
 
-def test_an_ack_of_several_is_told_once_for_each_copy(recorded: Recorded) -> None:
+def test_an_ack_of_several_is_recorded_once_for_each_copy(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     for number in range(3):
@@ -341,7 +339,7 @@ def test_a_publish_has_its_number_in_confirm_mode_only(recorded: Recorded) -> No
     assert {(row["conn"], row["chan"]) for row in confirms} == {(1, 1)}
 
 
-def test_one_confirm_of_several_is_told_once_for_each_message(recorded: Recorded) -> None:
+def test_one_confirm_of_several_is_recorded_once_for_each_message(recorded: Recorded) -> None:
     async def publish_all() -> None:
         async with await aio_pika.connect(recorded.broker.url) as connection:
             channel = await connection.channel()
@@ -387,7 +385,7 @@ def test_a_publish_without_a_queue_is_dropped_for_no_route(recorded: Recorded) -
     assert not {"copy", "queue"} & set(row)
 
 
-def test_a_dead_letter_that_would_go_round_is_dropped_for_a_cycle(recorded: Recorded) -> None:
+def test_a_dead_letter_in_a_cycle_is_dropped(recorded: Recorded) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000}
     recorded.broker.declare_queue("q", arguments=arguments)
     recorded.broker.publish("", "q", b"1")
@@ -399,7 +397,7 @@ def test_a_dead_letter_that_would_go_round_is_dropped_for_a_cycle(recorded: Reco
     recorded.broker.assert_dropped("q", reason="cycle")
 
 
-def test_a_direct_reply_is_told_as_if_it_had_passed_through_a_queue(recorded: Recorded) -> None:
+def test_a_direct_reply_is_recorded_as_if_it_passed_through_a_queue(recorded: Recorded) -> None:
     requester, responder = recorded.channel(), recorded.channel()
     requester.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
     responder.queue_declare("requests", durable=True)
@@ -416,7 +414,7 @@ def test_a_direct_reply_is_told_as_if_it_had_passed_through_a_queue(recorded: Re
     assert (told[1]["conn"], told[2]["reason"]) == (1, "no_ack")
 
 
-def test_a_reply_to_nobody_is_dropped(recorded: Recorded) -> None:
+def test_a_reply_without_a_requester_is_dropped(recorded: Recorded) -> None:
     requester, responder = recorded.channel(), recorded.channel()
     tag = requester.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
     responder.queue_declare("requests", durable=True)
@@ -455,7 +453,7 @@ def test_qos_and_consume_say_what_was_asked_for_and_what_was_got(recorded: Recor
     assert consumers["eager"]["no_ack"] is True
 
 
-def test_topology_is_told_with_its_types_and_arguments(recorded: Recorded) -> None:
+def test_topology_is_recorded_with_its_types_and_arguments(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.exchange_declare("orders", "topic", durable=True)
     channel.exchange_declare("all", "fanout", durable=True)
@@ -476,7 +474,7 @@ def test_topology_is_told_with_its_types_and_arguments(recorded: Recorded) -> No
     assert recorded.row("unbind")["queue"] == "q"
 
 
-def test_a_message_is_told_by_its_hash_size_and_properties(recorded: Recorded) -> None:
+def test_a_message_is_recorded_by_its_hash_size_and_properties(recorded: Recorded) -> None:
     properties = pika.BasicProperties(
         content_type="text/plain", message_id="m-1", correlation_id="c-1", headers={"CC": ["q2"], "n": 1}
     )
@@ -502,7 +500,7 @@ def test_wall_is_real_time_whatever_the_test_does_to_the_broker_s(recorded: Reco
     assert after["wall"] - before["wall"] < 3600 * 1_000_000
 
 
-def test_a_fault_is_told_with_what_it_struck_on(recorded: Recorded) -> None:
+def test_a_fault_is_recorded_with_the_method_it_affected(recorded: Recorded) -> None:
     recorded.broker.declare_queue("q")
     recorded.broker.faults.nack_publishes()
     channel = recorded.channel()

@@ -35,7 +35,7 @@ def test_every_field_of_any_kind_has_a_type(name):
     assert name in Event.__annotations__
 
 
-def test_a_field_of_another_kind_is_refused_with_those_there_are():
+def test_a_field_of_another_kind_is_refused_with_the_known_ones():
     with pytest.raises(AttributeError, match="a 'delivered' event has no field 'reason'; it has vhost, conn, chan"):
         _ = Event(DELIVERED).reason
 
@@ -47,7 +47,7 @@ def test_get_answers_none_for_a_field_of_another_kind():
     assert event.get("reason") is None
 
 
-def test_an_event_prints_in_one_line_and_leaves_out_what_says_nothing():
+def test_an_event_prints_in_one_line_without_empty_fields():
     assert repr(Event(DELIVERED)) == (
         "01:01:01.000001 delivered conn=1 chan=2 queue='orders.work' "
         "message=#7 ('orders', 'order.created', '{\"id\": 7}') copy=9 consumer='ctag1' tag=4 count=0"

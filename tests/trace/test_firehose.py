@@ -47,7 +47,7 @@ def test_publishes_and_deliveries_come_in_order(version):
     assert [row["seq"] for row in rows] == list(range(1, 13))
 
 
-def test_a_publish_says_where_it_went():
+def test_a_publish_has_its_queues():
     row = of_firehose("rabbitmq-4.3")[0]
     attrs = json.loads(row.pop("attrs"))
 
@@ -76,7 +76,7 @@ def test_further_keys_stand_beside_the_first():
     assert json.loads(row["attrs"])["routing_keys"] == ["orders.log", "orders.dead"]
 
 
-def test_a_delivery_says_whether_it_was_the_first():
+def test_a_delivery_has_the_redelivered_flag():
     deliveries = [row for row in of_firehose("rabbitmq-4.3") if row.get("queue") == "orders.work"]
 
     assert [row["redelivered"] for row in deliveries] == [False, False, True, True]
@@ -160,7 +160,7 @@ def test_rows_make_a_trace_file(tmp_path):
     assert list(reader) == rows
 
 
-def test_the_firehose_of_a_leveret_is_read_alike(broker):
+def test_the_firehose_of_leveret_is_read_in_the_same_way(broker):
     broker.admin.trace_on()
     broker.declare_queue("orders")
     broker.declare_queue("firehose")

@@ -16,7 +16,7 @@ from leveret.trace.redaction import Redaction
 from leveret.trace.rows import Numbering, Rows
 
 WALL = 1_800_000_000_000_000
-# Names hold octets that are not UTF-8 as surrogates.
+# Names hold bytes that are not UTF-8 as surrogates.
 NAMES = st.sampled_from(["q", "orders", 'a"b\\c', "\udcff\n", " ", "", "späte", "\U0001f407"]) | st.text(max_size=3)
 NUMBERS = st.integers(0, 2**31 - 1)
 HEADERS = st.dictionaries(

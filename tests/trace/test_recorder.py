@@ -12,7 +12,7 @@ def closed(number):
     return (events.CONN_CLOSE, number, "/", number, None, None)
 
 
-def test_what_was_tapped_comes_back_in_order():
+def test_recorded_events_come_back_in_order():
     recorder = Recorder()
 
     recorder.tap(closed(1))
@@ -39,7 +39,7 @@ def test_a_full_recorder_is_still_complete():
     assert len(recorder) == 3
 
 
-def test_one_event_more_than_it_holds_drops_the_oldest_and_is_known():
+def test_one_event_too_many_drops_the_oldest_and_is_noticed():
     recorder = Recorder(size=3)
 
     for number in range(4):
@@ -77,7 +77,7 @@ def test_an_unknown_level_is_refused():
         Recorder(level="rings")
 
 
-def test_who_asks_for_the_level_full_is_told_how_to_have_it():
+def test_the_error_for_the_level_full_says_what_to_use():
     with pytest.raises(ValueError, match="to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"):
         Recorder(level="full")
 
@@ -112,7 +112,7 @@ def test_a_query_for_a_field_the_kind_does_not_have_is_refused():
         Recorder().query(events.CONN_CLOSE, queue="q")
 
 
-def test_what_came_after_the_last_event_seen_is_found():
+def test_events_after_the_last_one_seen_are_found():
     recorder = Recorder()
     seen = closed(1)
     recorder.tap(seen)
@@ -123,7 +123,7 @@ def test_what_came_after_the_last_event_seen_is_found():
     assert recorder.raw_after(None) == [closed(1), closed(2), closed(3)]
 
 
-def test_all_that_is_left_came_after_an_event_that_is_gone():
+def test_all_remaining_events_come_after_a_dropped_one():
     recorder = Recorder(size=2)
     seen = closed(1)
     recorder.tap(seen)
@@ -143,7 +143,7 @@ def test_the_tail_is_the_newest_events_oldest_first():
 
 
 class Packable:
-    """A message that can be told as plain data."""
+    """A message that can be stored as plain data."""
 
     def __init__(self, number):
         self.id = number
@@ -169,7 +169,7 @@ def tap_in_turns(recorder, numbers):
         recorder.turned(None)
 
 
-def test_the_many_are_kept_as_plain_data_and_come_back_with_messages():
+def test_older_events_are_kept_as_plain_data_and_come_back_with_messages():
     recorder = packing()
 
     tap_in_turns(recorder, range(MANY))

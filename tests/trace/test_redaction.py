@@ -21,7 +21,7 @@ from leveret.trace.redaction import REDACTED, Redaction
         "client_secret",
     ],
 )
-def test_what_is_secret_by_name_is_not_shown(name):
+def test_values_with_secret_names_are_redacted(name):
     assert Redaction().shown({name: "value"}) == {name: REDACTED}
 
 

@@ -52,7 +52,7 @@ def test_brokers_of_a_process_share_a_file(tmp_path):
     assert sorted(queues) == ["a", "b", "c"]
 
 
-def test_what_happened_is_in_the_file_when_its_broker_has_stopped(tmp_path):
+def test_the_file_is_complete_when_its_broker_has_stopped(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         path = broker.events.path
@@ -61,7 +61,7 @@ def test_what_happened_is_in_the_file_when_its_broker_has_stopped(tmp_path):
     close_files()
 
 
-def test_it_is_written_without_anybody_asking(tmp_path):
+def test_the_file_is_written_in_the_background(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         path = broker.events.path
@@ -135,7 +135,7 @@ def test_the_ring_answers_assertions_beside_a_file(tmp_path):
     close_files()
 
 
-def test_a_file_can_be_had_without_the_ring(tmp_path):
+def test_a_file_works_without_the_ring(tmp_path):
     with Broker(trace_dir=tmp_path, record="off") as broker:
         broker.declare_queue("q")
 
@@ -199,7 +199,7 @@ def test_a_file_as_trace_dir_is_refused(tmp_path):
         Broker(trace_dir=tmp_path / "traces")
 
 
-def test_a_directory_that_cannot_be_made_is_said_at_the_start(tmp_path):
+def test_a_directory_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
     tmp_path.joinpath("file").write_text("")
 
     with pytest.raises(ValueError, match="cannot write a file there: Not a directory"):
@@ -221,14 +221,14 @@ try:
     broker.stop()
     broker.check()
 except OSError as error:
-    print("told:", error.strerror)
+    print("raised:", error.strerror)
 """
 
 
-def test_a_disk_that_is_full_is_told_once_and_costs_no_whole_line(tmp_path):
+def test_a_full_disk_is_reported_once_and_costs_no_whole_line(tmp_path):
     process = run_apart(FULL_DISK, tmp_path)
 
-    assert process.communicate(timeout=60)[0] == "told: File too large\n"
+    assert process.communicate(timeout=60)[0] == "raised: File too large\n"
     (path,) = tmp_path.iterdir()
     reader = TraceReader(path)
     assert len(list(reader)) > 3

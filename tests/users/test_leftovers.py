@@ -1,4 +1,4 @@
-"""What a client leaves behind: messages that nobody acknowledged, connections and channels that nobody closed."""
+"""What a client leaves behind: unacknowledged messages, open connections and channels."""
 
 from __future__ import annotations
 

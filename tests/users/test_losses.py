@@ -1,4 +1,4 @@
-"""A message that disappears, and nobody says so."""
+"""A message that disappears without an error."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class RobustConsumer:
     """A robust connection of aio-pika, what its consumer of `work` gets, and when it was restored."""
 
     connection: aio_pika.abc.AbstractRobustConnection
-    # The connection knows its channels only weakly: one that nobody holds is not restored.
+    # The connection holds its channels by weak references, so keep the channel or it is not restored.
     channel: aio_pika.abc.AbstractChannel
     deliveries: asyncio.Queue = field(default_factory=asyncio.Queue)
     restored: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""A peer that says nothing more, and a connection that nobody has closed."""
+"""A peer that falls silent, and a connection that stays open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of reported cases names every test here, and each test it names is there and named for its report."""
+"""The page of reported cases names every test here, and each test it names exists and is named after its report."""
 
 from __future__ import annotations
 

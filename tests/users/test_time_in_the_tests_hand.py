@@ -34,10 +34,10 @@ def declare_delays(broker: Broker) -> None:
 
 
 def test_dramatiq_57_a_backoff_of_seven_days_passes_at_once_and_is_reported(leveret: Broker) -> None:
-    """dramatiq#57: a failed task is retried after up to seven days, so the test looks as if it hung, without a word.
+    """dramatiq#57: a failed task is retried after up to seven days, so a test seems to hang silently.
 
-    dramatiq's worker keeps such a message and counts the days by Python's clock. leveret says who holds what; the days
-    are moved by whoever moves Python's clock, here time-machine.
+    dramatiq's worker keeps such a message and counts the days by Python's clock. leveret
+    reports who holds which message. To pass the days, move Python's clock, here with time-machine.
     """
     dramatiq = pytest.importorskip("dramatiq")
     time_machine = pytest.importorskip("time_machine")
@@ -185,8 +185,8 @@ def test_taskbroker_309_delayed_tasks_all_become_due(leveret: Broker) -> None:
 @pytest.mark.asyncio
 @pytest.mark.leveret(rabbitmq="3.13", checks="unseen_channel_error=off")
 async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(leveret: Broker) -> None:
-    """aio-pika#288: a handler forgot to acknowledge; after 30 minutes RabbitMQ closed the channel, and what the
-    application did then nobody could try."""
+    """aio-pika#288: a handler forgot to acknowledge; after 30 minutes RabbitMQ closed the channel, and no
+    test could show how the application reacts."""
     async with await aio_pika.connect(leveret.url) as connection:
         channel = await connection.channel()
         queue = await channel.declare_queue("orders", durable=True)
@@ -212,7 +212,7 @@ async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(l
 
 @pytest.mark.asyncio
 async def test_aio_pika_288_a_message_held_for_half_an_hour_cancels_the_consumer_on_4_3(leveret: Broker) -> None:
-    """aio-pika#288, on RabbitMQ 4.3: quorum queues only, and a client that can be told loses just its consumer."""
+    """aio-pika#288, on RabbitMQ 4.3: quorum queues only; a client that accepts basic.cancel loses only its consumer."""
     async with await aio_pika.connect(leveret.url) as connection:
         channel = await connection.channel()
         queue = await channel.declare_queue("orders", durable=True, arguments={"x-queue-type": "quorum"})

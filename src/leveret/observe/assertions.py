@@ -1,13 +1,13 @@
-"""The assertions of a broker: what happened to which messages, told from the trace.
+"""The assertions of a broker about what happened to its messages.
 
-Each asserts, raises AssertionError with the nearest things that did happen, and returns what it matched: without
-`times` the first message, with `times=` a list of exactly so many. The first argument is the exchange for what a
-publisher does or hears of (published, returned, confirmed, nacked), else the queue. The keywords of `matching` say
-which messages are meant. `timeout=` seconds waits for code that runs elsewhere. On a broker that serves many tests what
-happened before the present one began does not count.
+An assertion returns what it matched: the first message, or with `times=` a list of exactly that many. Otherwise it
+raises AssertionError with the messages that come closest. The first argument is the exchange for assertions about
+publishers (published, returned, confirmed, nacked), and the queue for all others. The keywords of `matching` select the
+messages. With `timeout=`, in seconds, an assertion waits for code that runs elsewhere. On a broker that serves several
+tests, only events of the current test count.
 
-They read the trace and the model under the broker's lock and change neither. What answers them is imported with the
-first one.
+Assertions read the trace and the model under the broker's lock and change neither. The modules that evaluate them are
+imported with the first assertion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from leveret.core.model.node import Node
-    from leveret.observe.inquiry import Source
+    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import (
         AssertionOptions,
         DeadLetterReason,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Assertions:
-    """What a test can assert of one broker."""
+    """The assertions about the messages of a broker."""
 
     def __init__(self, source: Source) -> None:
         self._source: Final = source
@@ -48,15 +48,18 @@ class Assertions:
     def assert_published(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was published to this exchange; "" is the default one, and without a name any will do."""
+        """Assert that a matching message was published to this exchange, or to any exchange if none is given.
+
+        The default exchange is "".
+        """
         __tracebackhide__ = True
         return self._assert("assert_published", exchange, options, times=times)
 
     def assert_not_published(self, exchange: str | None = None, **options: Unpack[AssertionOptions]) -> None:
-        """No such message was published to this exchange, or without a name to any.
+        """Assert that no matching message was published to this exchange, or to any exchange if none is given.
 
-        With `timeout=`, nor is one in so many seconds. The exchange has to exist or to have existed: a misspelt name
-        must not make a test pass.
+        With `timeout=`, it waits that many seconds for one. Raises NotDeclaredError if the exchange has never existed,
+        so that a misspelt name does not make a test pass.
         """
         __tracebackhide__ = True
         self._assert("assert_not_published", exchange, options, times=0)
@@ -72,7 +75,7 @@ class Assertions:
     def assert_returned(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was published to this exchange as mandatory and came back."""
+        """Assert that a matching message was published to this exchange as mandatory and was returned."""
         __tracebackhide__ = True
         return self._assert("assert_returned", exchange, options, times=times)
 
@@ -87,7 +90,7 @@ class Assertions:
     def assert_confirmed(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was published to this exchange, and the broker told its publisher that it has it."""
+        """Assert that a matching message was published to this exchange and confirmed to its publisher."""
         __tracebackhide__ = True
         return self._assert("assert_confirmed", exchange, options, times=times)
 
@@ -102,9 +105,9 @@ class Assertions:
     def assert_nacked(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was published to this exchange, and the broker told its publisher that it does not have it.
+        """Assert that a matching message was published to this exchange and the broker nacked it to its publisher.
 
-        What a consumer nacks is another matter: assert_requeued, assert_dead_lettered or assert_dropped of its queue.
+        For a message that a consumer nacked, use assert_requeued, assert_dead_lettered or assert_dropped.
         """
         __tracebackhide__ = True
         return self._assert("assert_nacked", exchange, options, times=times)
@@ -120,7 +123,7 @@ class Assertions:
     def assert_delivered(
         self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was handed out from this queue, to a consumer or for a basic.get."""
+        """Assert that a matching message was delivered from this queue, to a consumer or by basic.get."""
         __tracebackhide__ = True
         return self._assert("assert_delivered", queue, options, times=times)
 
@@ -135,7 +138,7 @@ class Assertions:
     def assert_acked(
         self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message of this queue was acknowledged by a client; no_ack (automatic) does not count."""
+        """Assert that a client acknowledged a matching message of this queue; automatic acks (no_ack) do not count."""
         __tracebackhide__ = True
         return self._assert("assert_acked", queue, options, times=times)
 
@@ -165,7 +168,10 @@ class Assertions:
         reason: RequeueReason | Pattern[str] | None = None,
         **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
-        """Such a message went back to this queue; `reason` is nacked, rejected, recovered, channel_closed, ..."""
+        """Assert that a matching message was requeued to this queue.
+
+        `reason` is one of `RequeueReason`: nacked, rejected, recovered, channel_closed, ...
+        """
         __tracebackhide__ = True
         return self._assert("assert_requeued", queue, options, times=times, reason=reason)
 
@@ -198,14 +204,14 @@ class Assertions:
         reason: DeadLetterReason | Pattern[str] | None = None,
         **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
-        """Such a message died in this queue and was dead-lettered; returned as it arrived.
+        """Assert that a matching message of this queue was dead-lettered, and return it as it arrived.
 
-        The keywords say what it was like before it died. `to` names the queue it arrived in; `reason` is rejected,
-        expired, maxlen or delivery_limit.
+        The keywords match the message before it died. `to` is the queue it arrived in. `reason` is rejected, expired,
+        maxlen or delivery_limit.
         """
         __tracebackhide__ = True
         if to is not None and not isinstance(to, str):
-            raise TypeError(f"assert_dead_lettered(to={to!r}) takes the name of one queue")
+            raise TypeError(f"to={to!r} is not the name of a queue; pass one name as a string")
         return self._assert("assert_dead_lettered", queue, options, times=times, to=to, reason=reason)
 
     @overload
@@ -234,16 +240,16 @@ class Assertions:
         reason: DropReason | Pattern[str] | None = None,
         **options: Unpack[QueueAssertionOptions],
     ) -> MessageView | list[MessageView]:
-        """Such a message was lost for good: from this queue, or published to this exchange and routed nowhere.
+        """Assert that a matching message was lost: from this queue, or published to this exchange and routed nowhere.
 
-        `reason` is rejected, expired or maxlen for a queue without a dead-letter exchange, cycle for a queue that a
-        dead letter may not enter again, "no route" for an exchange.
+        `reason` is rejected, expired or maxlen if the queue has no dead-letter exchange, cycle if a dead letter may not
+        enter the queue again, and "no route" for an exchange.
         """
         __tracebackhide__ = True
         return self._assert("assert_dropped", queue_or_exchange, options, times=times, reason=reason)
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
-        """Nothing is ready in this queue and nothing unacked from it. Asks the queue, not the trace."""
+        """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
         from leveret.observe.failures import not_empty_text
         from leveret.observe.views import QueueView
@@ -267,9 +273,9 @@ class Assertions:
         reason: object = None,
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
-        from leveret.observe.inquiry import answer
+        from leveret.observe.evaluation import evaluate
 
-        return answer(self._source, call, place, options, times=times, to=to, reason=reason)
+        return evaluate(self._source, call, place, options, times=times, to=to, reason=reason)
 
 
 def _is_empty(node: Node, vhost: str, name: str) -> bool:

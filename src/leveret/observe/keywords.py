@@ -33,11 +33,11 @@ Alarm = Literal["memory", "disk"]
 
 
 class NoKeywords(TypedDict):
-    """No further keywords: those of a call that names the nearest right spelling itself."""
+    """No further keywords, for a call that raises for unknown ones with the closest spelling."""
 
 
 class BasicProperties(TypedDict, total=False):
-    """The basic properties of a message, without its headers: keywords of `publish` and `Reply`."""
+    """The basic properties of a message without its headers, as keywords of `publish` and `Reply`."""
 
     content_type: str | None
     content_encoding: str | None
@@ -55,7 +55,7 @@ class BasicProperties(TypedDict, total=False):
 
 
 class MessageCriteria(TypedDict, total=False):
-    """Which messages a test means; a value is compared by its own `__eq__` (see `observe.matching`)."""
+    """The criteria that select messages. The `__eq__` of each value decides (see `observe.matching`)."""
 
     routing_key: object
     body: object
@@ -78,26 +78,26 @@ class MessageCriteria(TypedDict, total=False):
 
 
 class AssertionOptions(MessageCriteria, total=False):
-    """Which messages an assertion means, in which virtual host, and how many seconds to wait for them."""
+    """The keywords of an assertion: criteria, the virtual host, and how many seconds to wait."""
 
     vhost: str
     timeout: float | None
 
 
 class QueueAssertionOptions(AssertionOptions, total=False):
-    """The same, where the first argument is a queue and the exchange is one more criterion."""
+    """The keywords of an assertion about a queue, with the exchange as one more criterion."""
 
     exchange: object
 
 
 class FaultCriteria(MessageCriteria, total=False):
-    """Which messages a fault strikes."""
+    """The criteria that select the messages a fault affects."""
 
     exchange: object
 
 
 class FaultOptions(FaultCriteria, total=False):
-    """When, how often and on whose messages a fault strikes: the keywords of `broker.faults.add`."""
+    """The keywords of `broker.faults.add`: when, how often and on whose messages a fault happens."""
 
     after: int
     times: int | None
@@ -112,7 +112,7 @@ class FaultOptions(FaultCriteria, total=False):
 
 
 class Places(TypedDict, total=False):
-    """Where `allow` allows what a strict check would find."""
+    """The places that limit what `allow` allows."""
 
     queue: object
     exchange: object

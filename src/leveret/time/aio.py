@@ -7,7 +7,7 @@ tests/house/test_types.py checks that the list is complete.
 from __future__ import annotations
 
 from leveret.engine.elsewhere import Twins, twin
-from leveret.observe.checks.facade import CheckedAssertions
+from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.hinting import Hinting
 from leveret.time.clock import Clock
 

@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """The broker, as the assertions need it."""
+    """What assertions need of a broker."""
 
     @property
     def recorder(self) -> Recorder:
-        """What happened."""
+        """The recorder of the trace."""
 
     @property
     def node(self) -> Node:
-        """What is."""
+        """The node, which holds the state."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """Held while either is read."""
+        """The lock to hold while reading either."""
 
     def sync(self) -> None:
-        """The barrier: what had arrived is handled and due work is done. Called without the lock."""
+        """Handle what has arrived and do the work that is due. Call it without the lock."""
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
-        """Ask the predicate, with the lock held, now and after whatever happens, until it is true or time is up.
+        """Pass the barrier, then wait until the predicate is true, for at most `timeout` seconds; return whether it is.
 
-        Returns its last answer. Begins with the barrier; called without the lock.
+        It holds the lock to call the predicate, first now and then after each event. Call it without the lock.
         """
 
     def wait_idle(self, timeout: float) -> None:
-        """Wait until nothing is in flight and nothing due; WaitTimeoutError says what is. Called without the lock."""
+        """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""
 
 
 # Keywords of the assertions that are not criteria. The hint for a misspelt keyword may suggest them.
 _OTHER_KEYWORDS: Final = ("times", "timeout", "vhost", "reason", "to")
 
 
-def answer(
+def evaluate(
     source: Source,
     call: str,
     place: str | None,
@@ -85,7 +85,7 @@ def answer(
         to=to,
         times=times,
     )
-    found = _Inquiry(source, question).answer(timeout)
+    found = _Evaluation(source, question).run(timeout)
     return found[0] if times is None else found
 
 
@@ -105,7 +105,7 @@ def _require_known_reason(call: str, reason: object) -> None:
         raise ValueError(f"{call}: {unknown('reason', reason, known)}")
 
 
-class _Inquiry:
+class _Evaluation:
     """The evaluation of one question."""
 
     def __init__(self, source: Source, question: Question) -> None:
@@ -113,7 +113,7 @@ class _Inquiry:
         self._question: Final = question
         self._search: Final = Search(question)
 
-    def answer(self, timeout: float | None) -> list[MessageView]:
+    def run(self, timeout: float | None) -> list[MessageView]:
         """Return the messages found; raise AssertionError if they are not what the question asks for."""
         __tracebackhide__ = True
         source, question = self._source, self._question

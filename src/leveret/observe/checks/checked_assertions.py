@@ -1,6 +1,7 @@
-"""The assertions and waits of a broker, with what a test says to its strict checks.
+"""The assertions and waits of a broker that inform its strict checks.
 
-It may allow what a check would find, and by asserting a refusal or a loss it says that it expects one.
+A test allows what a check would find with `allow`. The checks also do not report a refusal or a loss that the test
+asserts.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
-    from leveret.observe.inquiry import Source
+    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import AssertionOptions, Places
     from leveret.observe.message_view import MessageView
     from leveret.observe.views import ConsumerView
 
 
 class Allowed:
-    """This is what `allow` returns: what it allows ends with the `with` block, if there is one."""
+    """What `allow` returns. Used as a context manager, it ends the allowance with the block."""
 
     def __init__(self, judge: Judge, allowance: Allowance) -> None:
         self._judge = judge
@@ -43,19 +44,19 @@ class Allowed:
 
 
 class CheckedAssertions(Assertions):
-    """The assertions, of which the strict checks take note."""
+    """The assertions and waits of a broker, which inform its strict checks."""
 
     @property
     def _judge(self) -> Judge:
-        """Who keeps what the checks have found."""
+        """The judge, which collects the findings of the checks."""
         raise NotImplementedError
 
     def allow(self, check: CheckName, **places: Unpack[Places]) -> Allowed:
-        """Allow what a strict check would find, from here on, or inside a `with` block.
+        """Allow what a strict check would find, from here on or inside a `with` block.
 
-        `queue=`, `exchange=`, `routing_key=` (a topic pattern when it holds `*` or `#`), `client=` and `vhost=` say
-        where; without them it is allowed everywhere. What clients do is inside the block when it has reached the
-        broker before its end. ValueError for a check that does not exist.
+        `queue=`, `exchange=`, `routing_key=` (a topic pattern if it holds `*` or `#`), `client=` and `vhost=` limit the
+        allowance to a place. A client's action is inside the block if it reaches the broker before the block ends.
+        Raises ValueError if the check is unknown.
         """
         from leveret.observe.checks.finding import PLACES, Allowance
 
@@ -70,49 +71,54 @@ class CheckedAssertions(Assertions):
     def assert_refused(
         self, code: int | None = None, *, text: object = None, client: object = None, timeout: float | None = None
     ) -> Event:
-        """A client was refused something: with this reply code, a text that contains this, or by this name.
+        """Assert that the broker refused something to a client, and return the first matching refusal.
 
-        `text` may be a compiled regular expression. The strict checks say no more about the refusals it means.
-        Returns the first of them.
+        `code` is the reply code, `text` a part of the reply text or a compiled regular expression, and `client` the
+        name of the connection. The strict checks do not report the matching refusals.
         """
         __tracebackhide__ = True
         if code is not None and not isinstance(code, int):
-            raise TypeError(f"code={code!r} is no reply code; give its number, as in assert_refused(404)")
+            raise TypeError(f"code={code!r} is not a reply code; pass its number, as in assert_refused(404)")
         from leveret.observe.checks.finding import refusal_text
 
         source = self._source
         if not source.recorder.is_on:
             raise EventsMissingError(
-                "assert_refused() needs a trace and this broker keeps none; use Broker(record='ring')"
+                "assert_refused() needs a trace, but this broker records none; use Broker(record='ring')"
             )
 
         def found() -> list[Event]:
-            return [event for event in _refusals(source) if _is_meant(event, code, text, client)]
+            return [event for event in _refusals(source) if _is_match(event, code, text, client)]
 
         if timeout is None or not source.wait_until(lambda: bool(found()), timeout):
             source.sync()
         with source.lock:
-            meant, others = found(), _refusals(source)
-        if meant:
-            self._judge.knows_refusals(refusal_text(event) for event in meant)
-            return meant[0]
+            matching, others = found(), _refusals(source)
+        if matching:
+            self._judge.knows_refusals(refusal_text(event) for event in matching)
+            return matching[0]
         asked = [f"{name}={value!r}" for name, value in (("code", code), ("text", text), ("client", client)) if value]
-        seen = [f"  {refusal_text(event)}" for event in others] or ["  nobody was refused anything"]
+        seen = [f"  {refusal_text(event)}" for event in others] or ["  none"]
         with self._reporting(timeout):
-            raise AssertionError("\n".join([f"assert_refused({', '.join(asked)}): saw none; refused were:", *seen]))
+            raise AssertionError(
+                "\n".join(
+                    [f"assert_refused({', '.join(asked)}): expected at least 1 refusal, saw none; all refusals:", *seen]
+                )
+            )
 
     def wait_idle(self, timeout: float = 5) -> None:
-        """Wait until nothing is in flight: no consumer holds a message, none could take one, nothing is due.
+        """Wait until the broker is idle: no consumer holds a message, none can take one, and nothing is due.
 
-        WaitTimeoutError says what still was.
+        `timeout` is in seconds. Raises WaitTimeoutError with the reasons why it is not idle.
         """
         __tracebackhide__ = True
         self._source.wait_idle(timeout)
 
     def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
-        """Wait until somebody consumes from this queue, which need not be there yet, and return the first who does.
+        """Wait until this queue has a consumer, and return the first one.
 
-        What a worker declares for itself can be published to from then on. WaitTimeoutError shows who was there.
+        The queue need not exist yet: once a worker consumes, the test can publish to what the worker has declared.
+        `timeout` is in seconds. Raises WaitTimeoutError with the state of the broker.
         """
         __tracebackhide__ = True
         from leveret.observe.views import ConsumerView
@@ -128,17 +134,17 @@ class CheckedAssertions(Assertions):
 
         if source.wait_until(look, timeout):
             return found[0]
-        raise WaitTimeoutError(f"nobody consumes from {queue!r} after {timeout:g} s\n{self._report()}")
+        raise WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s\n{self._report()}")
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
-        """Nothing is ready in this queue and nothing unacked from it. Asks the queue, not the trace."""
+        """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
         with self._reporting(timeout):
             super().assert_empty(queue, timeout=timeout, vhost=vhost)
 
     @contextmanager
     def _reporting(self, timeout: float | None) -> Iterator[None]:
-        """Whatever waited in vain shows the state of the broker."""
+        """Add the state of the broker to the error if the assertion has waited."""
         __tracebackhide__ = True
         try:
             yield
@@ -174,13 +180,13 @@ class CheckedAssertions(Assertions):
 
 
 def _refusals(source: Source) -> list[Event]:
-    """What was refused since the test began."""
+    """Return the refusals since the test began."""
     raw_events = source.recorder.raw()
     began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
     return [Event(raw) for raw in raw_events[began:] if raw[0] == events.REFUSED]
 
 
-def _is_meant(event: Event, code: int | None, text: object, client: object) -> bool:
+def _is_match(event: Event, code: int | None, text: object, client: object) -> bool:
     from leveret.observe.matching import is_equal
 
     is_text = text is None or (text in event.text if isinstance(text, str) else is_equal(text, event.text))
