@@ -177,7 +177,7 @@ def test_an_invalid_operator_command_raises(broker: Broker) -> None:
     with pytest.raises(BrokerError, match="Validation failed"):
         broker.admin.set_policy("p", ".*", {"max-lenght": 1})
     with pytest.raises(BrokerError, match="unknown connection 'nobody'"):
-        broker.admin.close_connection("nobody")
+        broker.admin.close_connection("missing")
 
 
 def test_a_policy_applies_while_it_is_set(broker: Broker) -> None:

@@ -227,7 +227,8 @@ def test_a_missing_refusal_shows_all_refusals(broker, lonely_ack):
 
     with pytest.raises(
         AssertionError,
-        match=r"(?s)assert_refused\(code=404\): expected at least 1 refusal, saw none; all refusals:.*unknown delivery tag 7",
+        match=r"(?s)assert_refused\(code=404\): expected at least 1 refusal, saw none; all refusals:"
+        r".*unknown delivery tag 7",
     ):
         broker.assert_refused(404)
     with pytest.raises(AssertionError, match="saw none"):
