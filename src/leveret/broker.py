@@ -225,7 +225,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         if password is None:
             known = self._engine.node.access.users.get(user)
             if known is None:
-                raise BrokerError(f"user {user!r} does not exist; add it with users= or broker.admin.add_user()")
+                raise BrokerError(unknown("user", user, self._engine.node.access.users))
             password = known.password or ""
         from urllib.parse import quote
 

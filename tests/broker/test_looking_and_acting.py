@@ -176,7 +176,7 @@ def test_an_invalid_operator_command_raises(broker: Broker) -> None:
         broker.admin.set_permissions("guest", configure="(")
     with pytest.raises(BrokerError, match="Validation failed"):
         broker.admin.set_policy("p", ".*", {"max-lenght": 1})
-    with pytest.raises(BrokerError, match="unknown connection 'nobody'"):
+    with pytest.raises(BrokerError, match="unknown connection 'missing'"):
         broker.admin.close_connection("missing")
 
 

@@ -24,10 +24,10 @@ def test_a_loss_is_a_warning_of_the_test_it_happened_in(run):
 def test_a_warning_points_to_the_line_of_the_test(run):
     result = run("""
         def test_of_its_own(leveret):
-            leveret.publish("amq.direct", "nobody", b"x")
+            leveret.publish("amq.direct", "unbound", b"x")
 
         def test_of_many(leveret_session):
-            leveret_session.publish("amq.direct", "nobody", b"x")
+            leveret_session.publish("amq.direct", "unbound", b"x")
     """)
 
     result.assert_outcomes(passed=2, warnings=2)
