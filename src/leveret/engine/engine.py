@@ -1,6 +1,6 @@
 """The engine of a broker: a node, the loop that feeds it, and the lock around both.
 
-The facade reads and changes the node through it. Reading takes the barrier and then the lock. Changing takes the lock,
+`Broker` reads and changes the node through it. Reading takes the barrier and then the lock. Changing takes the lock,
 brings the node up to date, does the work that follows and wakes the loop to send. Every wait for a client has a limit,
 and refuses to begin on the thread of a running event loop, where that client may live.
 """
