@@ -59,7 +59,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     _called = "a Broker"
     _elsewhere: ClassVar[Mapping[str, str]] = {
-        "explore": "it is a function of the module: import leveret, and call leveret.explore(scenario)"
+        "explore": "it is a function of the module: import leveret, and call leveret.explore(scenario)",
+        "wait_for": 'wait with an assertion: assert_acked("orders", timeout=5), or with wait_idle()',
+        "assert_consumed": "use assert_delivered() or assert_acked()",
+        "create_queue": "use declare_queue()",
+        "create_exchange": "use declare_exchange()",
+        "trace": "the events are broker.events",
     }
 
     def __init__(

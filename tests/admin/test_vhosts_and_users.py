@@ -180,7 +180,7 @@ def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect
 @pytest.mark.parametrize(
     ("mistake", "text"),
     [
-        (lambda broker: broker.admin.delete_vhost("stag"), "no virtual host 'stag'; did you mean 'stage'"),
+        (lambda broker: broker.admin.delete_vhost("stag"), "virtual host 'stag' does not exist; did you mean 'stage'"),
         (
             lambda broker: broker.admin.add_vhost("x", default_queue_type="quorom"),
             "unknown queue type 'quorom'; did you mean",

@@ -164,7 +164,10 @@ class VhostsAndUsers:
     def set_permissions(
         self, user: str, vhost: str = "/", *, configure: str = ".*", write: str = ".*", read: str = ".*"
     ) -> None:
-        """Give a user access to a virtual host, with a regular expression of names for each of the three rights."""
+        """Give a user access to a virtual host, with a regular expression of names for each of the three rights.
+
+        A right that you leave out is granted for every name.
+        """
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
@@ -224,7 +227,9 @@ def _check_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
 
 def _check_patterns(**patterns: str) -> None:
     for right, pattern in patterns.items():
+        if not isinstance(pattern, str):
+            raise TypeError(f"{right}={pattern!r} must be a regular expression as text; '.*' allows every name")
         try:
             re.compile(pattern)
         except re.error as error:
-            raise BrokerError(f"{right}={pattern!r} is not a regular expression: {error}") from None
+            raise BrokerError(f"{right}={pattern!r} is not a regular expression: {error}; '.*' allows all") from None

@@ -21,6 +21,7 @@ from leveret.core.model.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.reading import accept
 from leveret.engine.dice import SeededDice
+from leveret.engine.options import checked_timeout
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
@@ -431,7 +432,8 @@ def _nothing() -> None:
 
 
 def _limit(timeout: float) -> int:
-    return _REAL.now() + round(timeout * 1_000_000)
+    __tracebackhide__ = True
+    return _REAL.now() + round(checked_timeout(timeout) * 1_000_000)
 
 
 def refuse_to_starve_clients() -> None:

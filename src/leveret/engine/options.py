@@ -11,6 +11,16 @@ from typing import Final
 _PORT_MAX: Final = 65535
 
 
+def checked_timeout(timeout: object) -> float:
+    """Return a timeout in seconds. Raises TypeError unless it is a number, ValueError if it is negative."""
+    __tracebackhide__ = True
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"timeout={timeout!r} must be a number of seconds, as in timeout=5")
+    if not timeout >= 0:
+        raise ValueError(f"timeout={timeout!r} must be 0 or more seconds")
+    return timeout
+
+
 def checked_port(name: str, port: object) -> int:
     """Return a port to listen on, 0 for a free one. Raises ValueError for anything else."""
     if not isinstance(port, int) or not 0 <= port <= _PORT_MAX:

@@ -39,6 +39,12 @@ class NamedFaults:
         """Add a rule for the fault `do`."""
         raise NotImplementedError
 
+    def _add_at(self, on: str, fault: Fault, options: FaultOptions) -> Rule:
+        """Add a rule for a fault that always acts at the same point."""
+        if "on" in options:
+            raise TypeError(f"{fault.name}() takes no on=: it always acts on {on}")
+        return self.add(on=on, do=fault, **options)
+
     def close_channel(
         self,
         code: int = 406,
@@ -102,15 +108,15 @@ class NamedFaults:
 
     def nack_publishes(self, **options: Unpack[FaultOptions]) -> Rule:
         """Nack publishes and discard the messages, on channels in confirm mode."""
-        return self.add(on="basic.publish", do=NackPublish(), **options)
+        return self._add_at("basic.publish", NackPublish(), options)
 
     def withhold_confirms(self, **options: Unpack[FaultOptions]) -> Rule:
         """Accept messages and never confirm them."""
-        return self.add(on="basic.publish", do=WithholdConfirm(), **options)
+        return self._add_at("basic.publish", WithholdConfirm(), options)
 
     def delay_confirms(self, *, seconds: float, **options: Unpack[FaultOptions]) -> Rule:
         """Accept messages and confirm them `seconds` later on the broker's clock."""
-        return self.add(on="basic.publish", do=DelayConfirm(seconds), **options)
+        return self._add_at("basic.publish", DelayConfirm(seconds), options)
 
     def cancel_consumers(self, *, on: str | None = None, **options: Unpack[FaultOptions]) -> Rule:
         """Cancel consumers, as RabbitMQ does when their queue is deleted. The queue stays."""
@@ -128,19 +134,19 @@ class NamedFaults:
 
     def duplicate(self, **options: Unpack[FaultOptions]) -> Rule:
         """Deliver messages twice, each time with its own delivery tag."""
-        return self.add(on="basic.deliver", do=Duplicate(), **options)
+        return self._add_at("basic.deliver", Duplicate(), options)
 
     def redeliver(self, **options: Unpack[FaultOptions]) -> Rule:
         """Deliver messages twice, the second time flagged as redelivered."""
-        return self.add(on="basic.deliver", do=Redeliver(), **options)
+        return self._add_at("basic.deliver", Redeliver(), options)
 
     def reorder(self, window: int = 3, *, seconds: float = 0.1, **options: Unpack[FaultOptions]) -> Rule:
         """Collect `window` deliveries of a consumer, for at most `seconds`, and send them in another order."""
-        return self.add(on="basic.deliver", do=Reorder(window, seconds), **options)
+        return self._add_at("basic.deliver", Reorder(window, seconds), options)
 
     def expire(self, **options: Unpack[FaultOptions]) -> Rule:
         """Expire messages as soon as they are enqueued."""
-        return self.add(on="enqueued", do=Expire(), **options)
+        return self._add_at("enqueued", Expire(), options)
 
     def blackhole(
         self, direction: Direction = "both", *, on: str | None = None, **options: Unpack[FaultOptions]

@@ -5,12 +5,12 @@ It reads the trace and the model under the broker's lock and changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.errors import EventsMissingError, unknown
-from leveret.observe.matching import Matcher
+from leveret.errors import EventsMissingError, unknown, unknown_keyword
+from leveret.observe.matching import KEYWORDS, Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import require_known
 from leveret.observe.searching import HAPPENINGS, Question, Search
@@ -50,8 +50,13 @@ class Source(Protocol):
         """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""
 
 
-# Keywords of the assertions that are not criteria. The hint for a misspelt keyword may suggest them.
-_OTHER_KEYWORDS: Final = ("times", "timeout", "vhost", "reason", "to")
+# The keywords that only some assertions take, and what people write for those that all take.
+_OWN_KEYWORDS: Final = {
+    "assert_requeued": ("reason",),
+    "assert_dead_lettered": ("reason", "to"),
+    "assert_dropped": ("reason",),
+}
+_OTHER_WORDS: Final = {"within": "timeout", "wait": "timeout", "count": "times", "key": "routing_key"}
 
 
 def evaluate(
@@ -70,9 +75,12 @@ def evaluate(
     """
     __tracebackhide__ = True
     _require_known_reason(call, reason)
+    _require_known_keywords(call, options)
+    if times is not None and (isinstance(times, bool) or not isinstance(times, int)):
+        raise TypeError(f"{call}(): times={times!r} must be a whole number")
     timeout, vhost = options.get("timeout"), options.get("vhost", "/")
     criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
-    matcher = Matcher(criteria, also_known=_OTHER_KEYWORDS)
+    matcher = Matcher(criteria)
     happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
     asked = {"to": to, "reason": reason, "times": None if call == "assert_not_published" else times}
     question = Question(
@@ -103,6 +111,19 @@ def _require_known_reason(call: str, reason: object) -> None:
     known = _REASONS.get(call, ())
     if isinstance(reason, str) and known and reason not in known:
         raise ValueError(f"{call}: {unknown('reason', reason, known)}")
+
+
+def _require_known_keywords(call: str, options: Iterable[str]) -> None:
+    __tracebackhide__ = True
+    known = ("timeout", "times", *_OWN_KEYWORDS.get(call, ()), *KEYWORDS, "vhost")
+    for word in options:
+        others = [other for other, own in _OWN_KEYWORDS.items() if word in own]
+        if others and word not in known:
+            raise TypeError(f"{call}() has no keyword {word!r}; {', '.join(others)} take it")
+        if word in _OTHER_WORDS:
+            raise TypeError(f"{call}() has no keyword {word!r}; did you mean {_OTHER_WORDS[word]!r}?")
+        if word not in known:
+            raise unknown_keyword(f"{call}()", word, known)
 
 
 class _Evaluation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leveret.errors import did_you_mean
 
@@ -20,6 +21,14 @@ class Hinting:
     _called: ClassVar[str]
     # Names that exist somewhere else, and where.
     _elsewhere: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        # Python names a call with a wrong argument by its qualified name: that of the class which the user knows.
+        for base in cls.__mro__:
+            for name, value in vars(base).items():
+                if isinstance(value, FunctionType) and not name.startswith("_") and base.__module__ != __name__:
+                    value.__qualname__ = f"{cls.__name__}.{name}"
 
     # Hidden from type checkers, which would take any attribute for known.
     if not TYPE_CHECKING:

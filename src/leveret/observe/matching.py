@@ -174,8 +174,8 @@ class Matcher:
     def __init__(self, criteria: Mapping[str, object], *, also_known: Sequence[str] = ()) -> None:
         """Compile the keywords.
 
-        `also_known` are the other keywords of the call, so that the hint for a misspelt `times` is not `type`. Raises
-        TypeError if a keyword is unknown, or if a value is a function or a class: no message equals one.
+        `also_known` are further keywords of the call, for the hint. Raises TypeError if a keyword is unknown,
+        or if a value is a function or a class: no message equals one.
         """
         for keyword in criteria:
             if keyword not in _CRITERIA:

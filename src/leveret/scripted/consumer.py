@@ -18,6 +18,7 @@ from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, Basic
 from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
+from leveret.engine.options import checked_timeout
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
@@ -137,6 +138,7 @@ class ScriptedConsumer:
         BrokerError if the consumer was cancelled or closed.
         """
         __tracebackhide__ = True
+        timeout = checked_timeout(timeout)
         self._engine.sync()
         if not self._has_more() and timeout > 0:
             if is_in_event_loop():

@@ -8,8 +8,9 @@ wall clock, unless asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Unpack
 
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
@@ -44,6 +45,7 @@ class Clock(Hinting):
     """The type of `broker.clock`."""
 
     _called = "a broker's clock"
+    _elsewhere: ClassVar[Mapping[str, str]] = {"freeze": "use hold()"}
 
     def __init__(self, engine: Engine) -> None:
         """Create the clock of that engine."""

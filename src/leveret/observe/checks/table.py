@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple, get_args
 
-from leveret.errors import unknown
+from leveret.errors import nearest, unknown
 
 CheckLevel = Literal["error", "warning", "off"]
 # Every check, for type checkers, in the order of the table.
@@ -130,7 +130,11 @@ def _pair(word: str) -> tuple[str | None, CheckLevel]:
     name, equals, level = word.partition("=")
     if equals:
         return None if name == "all" else known_check(name), _level(level)
-    return (None, _level(name)) if name in LEVELS else (known_check(name), "error")
+    if name in LEVELS:
+        return None, _level(name)
+    if name not in CHECKS and nearest(name, LEVELS):
+        raise ValueError(unknown("level of a check", name, LEVELS))
+    return known_check(name), "error"
 
 
 def _level(word: str) -> CheckLevel:
