@@ -155,7 +155,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
     for broker in stopped:
         from leveret.engine.harness import Harness
 
-        Harness(broker).settle()
+        Harness(broker).sync()
         broker.stop()
     check(stopped)
     if is_judged:

@@ -128,7 +128,7 @@ def note_traces(item: pytest.Item, brokers: Iterable[Broker]) -> None:
     fingerprint = item.stash.setdefault(_FINGERPRINT, Fingerprint())
     for broker in brokers:
         harness = Harness(broker)
-        harness.settle()
+        harness.sync()
         fingerprint.add(harness.events_of(item.nodeid), is_complete=harness.is_complete)
 
 

@@ -69,7 +69,7 @@ class Harness:
     def _is_ours(self) -> bool:
         return not self._engine.loop.is_abandoned
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Pass the barrier, so that what clients sent last is handled, and can fail, before the broker stops."""
         if self._is_ours:
             self._engine.sync()

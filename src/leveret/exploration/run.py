@@ -117,7 +117,7 @@ class ScenarioRunner:
                 run.hang += "; it did not end when its broker stopped either, so its thread is still running"
             return
         run.error = thread.error
-        Harness(broker).settle()
+        Harness(broker).sync()
         watcher.stop()
 
 

@@ -144,8 +144,8 @@ class ClassicQueue(Queue):
         self.expire_heads()
         self.deliver_ready()
 
-    def refuse_consumer(self, consumer: Consumer) -> None:
-        """Refuse a consumer if exclusive use forbids it; remember an exclusive one."""
+    def admit_consumer(self, consumer: Consumer) -> None:
+        """Admit a consumer and remember an exclusive one, or refuse it if exclusive use forbids it."""
         is_shared = bool(self.consumers) or self.settings.is_single_active
         if self.exclusive_consumer is not None or (consumer.is_exclusive and is_shared):
             raise AccessRefused(f"{self.place} in exclusive use")

@@ -283,7 +283,7 @@ class Queue(StoredQueue):
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer. Raises AccessRefused if exclusive use forbids it."""
-        self.refuse_consumer(consumer)
+        self.admit_consumer(consumer)
         self.consumers.append(consumer)
         if not consumer.ordinal:
             self.last_ordinal += 1
@@ -293,8 +293,8 @@ class Queue(StoredQueue):
         self.watch_disuse()
         return consumer
 
-    def refuse_consumer(self, consumer: Consumer) -> None:
-        """Refuse a consumer if exclusive use forbids it."""
+    def admit_consumer(self, consumer: Consumer) -> None:
+        """Admit a consumer, or refuse it if exclusive use forbids it."""
 
     def place_single_active(self, consumer: Consumer) -> None:
         """Make a new consumer the active one, or let it wait: the first one stays active."""
