@@ -26,7 +26,9 @@ def test_every_check_is_tested():
 
 
 def test_every_check_is_found_by_something():
-    finders = [ROOT / f"src/leveret/observe/checks/{name}.py" for name in ("trace_checks", "leftovers", "unused_faults")]
+    finders = [
+        ROOT / f"src/leveret/observe/checks/{name}.py" for name in ("trace_checks", "leftovers", "unused_faults")
+    ]
     texts = "".join(path.read_text(encoding="utf-8") for path in finders)
 
     missing = [name for name in CHECKS if f'"{name}"' not in texts]
