@@ -13,7 +13,7 @@ _ON_SPARK: Final = ("tests/pipeline/", "tests/spark/", "examples/spark_job/", "e
 # There, and without a session.
 _ALONE: Final = (
     *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
-    *(f"tests/pipeline/test_{name}.py" for name in ("report_page", "session_java", "warehouse")),
+    *(f"tests/pipeline/test_{name}.py" for name in ("documented", "report_page", "session_java", "warehouse")),
 )
 
 

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from amqp_spec import ANY_OCTETS, METHODS, REFUSED_IDS, FieldRow, MethodRow
 
-TARGET = Path(__file__).parents[1] / "src" / "leveret" / "core" / "wire" / "methods.py"
+NAME = "src/leveret/core/wire/methods.py"
+TARGET = Path(__file__).parents[1] / NAME
 LINE_LENGTH = 120
 ARGUMENTS_AT = 4
 
@@ -115,7 +116,7 @@ def main() -> int:
         return 0
     if TARGET.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{TARGET} is stale: run python tools/generate_methods.py", file=sys.stderr)
+    print(f"{NAME} is not what tools/amqp_spec.py says: run python tools/generate_methods.py", file=sys.stderr)
     return 1
 
 

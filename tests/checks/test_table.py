@@ -7,19 +7,33 @@ from pathlib import Path
 
 from leveret.observe.checks.table import CHECKS
 
-DOCS = Path(__file__).parents[2] / "docs/checks.md"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs/checks.md"
 
 
 def test_every_check_is_documented_with_its_default():
     rows = re.findall(r"^\| `(\w+)` \| (error|warning|off) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
 
-    assert rows == [(check.name, check.level) for check in CHECKS.values()]
+    assert rows == [(check.name, check.level) for check in CHECKS.values()], (
+        "docs/checks.md and src/leveret/observe/checks/table.py list different checks, levels or orders"
+    )
 
 
 def test_every_check_is_tested():
     tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
 
-    assert [name for name in CHECKS if f'["{name}"]' not in tests] == []
+    assert [f"no file of tests/checks looks at {name!r}" for name in CHECKS if f'["{name}"]' not in tests] == []
+
+
+def test_every_check_is_found_by_something():
+    finders = [
+        ROOT / f"src/leveret/observe/checks/{name}.py" for name in ("trace_checks", "leftovers", "unused_faults")
+    ]
+    texts = "".join(path.read_text(encoding="utf-8") for path in finders)
+
+    missing = [name for name in CHECKS if f'"{name}"' not in texts]
+
+    assert [f"nothing finds {name!r}: src/leveret/observe/checks/trace_checks.py should" for name in missing] == []
 
 
 def test_only_unused_faults_are_errors_by_default():

@@ -15,25 +15,30 @@ from tests.faults.world import FaultyServer
 from tests.protocol.peer import declare, the
 
 ROOT = Path(__file__).parents[2]
+NAMED = [name for name, value in vars(NamedFaults).items() if callable(value) and name != "add" and name[0] != "_"]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_every_fault_is_documented_and_exported(kind):
-    assert f"`{kind.__name__}`" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
-    assert kind.__name__ in faults.__all__
-    assert kind.__doc__
+def test_every_fault_is_documented_exported_and_named(kind):
+    name = kind.__name__
+
+    assert f"`{name}`" in read("docs/faults.md"), f"docs/faults.md has no line for `{name}`"
+    assert name in faults.__all__, f"src/leveret/faults/__init__.py does not have {name}"
+    assert f"{name}(" in read("src/leveret/faults/named.py"), f"src/leveret/faults/named.py has no method for {name}"
+    assert kind.__doc__, name
 
 
-@pytest.mark.parametrize("name", [name for name, value in vars(NamedFaults).items() if callable(value)])
+@pytest.mark.parametrize("name", NAMED)
 def test_every_named_fault_is_documented_and_tested_with_a_client(name):
     tests = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/faults").glob("test_clients*.py"))]
+    is_tested = any(f"faults.{name}(" in text or f"faults.{name})" in text for text in tests)
 
-    assert name == "add" or any(f"faults.{name}(" in text or f"faults.{name})" in text for text in tests)
-    assert name == "add" or f"`{name}(" in (ROOT / "docs/faults.md").read_text(encoding="utf-8")
+    assert is_tested, f"no file of tests/faults/test_clients*.py calls faults.{name}"
+    assert f"`{name}(" in read("docs/faults.md"), f"docs/faults.md has no line for `{name}(...)`"
 
 
 def test_the_examples_of_writing_a_fault_work():
-    page = (ROOT / "docs/writing-a-fault.md").read_text(encoding="utf-8")
+    page = read("docs/writing-a-fault.md")
     names: dict[str, type] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block, names)
@@ -52,3 +57,7 @@ def test_the_examples_of_writing_a_fault_work():
     assert first == ["Basic.GetOk"]
     assert closed.reply_text == "PRECONDITION_FAILED - this queue is too long"
     assert (nothing.fired, refusing.fired) == (2, 1)
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")

@@ -24,7 +24,9 @@ from tests.features.proofs import SCENARIOS, counts_of, is_test, scenarios_of
 
 ROOT = Path(__file__).parents[2]
 METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
-COUNT_ANEW = "python -m tests.features.count makes scenarios.json and docs/features.md anew"
+COUNT_ANEW = (
+    "python -m tests.features.count writes src/leveret/features/scenarios.json, docs/features.md and docs/semantics.md"
+)
 
 HAS_ROWS: dict[str, Iterable[str]] = {
     "Exchange types": (*EXCHANGE_TYPES, *unsupported.EXCHANGE_TYPES),
@@ -41,14 +43,18 @@ HAS_ROWS: dict[str, Iterable[str]] = {
 def test_every_entry_of_leverets_own_tables_has_a_row(area: str) -> None:
     found = {row.name for row in rows() if row.area == area}
 
-    assert sorted(set(HAS_ROWS[area]) - found) == []
+    missing = sorted(set(HAS_ROWS[area]) - found)
+
+    assert missing == [], f"src/leveret/features/table.toml has no row for these in {area!r}"
 
 
 def test_every_method_of_the_protocol_has_a_row() -> None:
     found = {row.name for row in rows() if row.area == "Methods"}
 
     # An answer stands with what it answers.
-    assert [name for name in METHODS if name not in found and name.removesuffix("-ok") not in found] == []
+    missing = [name for name in METHODS if name not in found and name.removesuffix("-ok") not in found]
+
+    assert missing == [], "src/leveret/features/table.toml has no row for these in 'Methods'"
 
 
 def test_every_plugin_that_can_be_enabled_has_a_row() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,23 @@ def read_all() -> list[SourceFile]:
         for path in _files()
         if path.is_file() and path.name.endswith(ENDINGS) and not _is_made(path)
     ]
+
+
+def without_house(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Return the files that are not the house's own: what those say of the code proves nothing."""
+    return [file for file in files if not file.path.startswith("tests/house/")]
+
+
+def members_of(kind: type) -> dict[str, object]:
+    """Return the members of a class, with those it inherits."""
+    return {name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()}
+
+
+def is_module(path: Path) -> bool:
+    """Tell whether a path is a module or a package to import."""
+    if path.stem.startswith("__"):
+        return False
+    return path.suffix == ".py" or (path / "__init__.py").exists()
 
 
 def _files() -> Iterator[Path]:

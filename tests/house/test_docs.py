@@ -9,7 +9,8 @@ from typing import Any, Literal, get_origin
 
 import leveret as package
 from leveret import Broker
-from tests.house.repository import SourceFile
+from tests.house.definitions import Definitions
+from tests.house.repository import SourceFile, is_module, members_of
 
 # Names in docs/architecture.md that belong to others: the standard library, and fields of the protocol.
 NOT_OURS = ("selectors", "threading", "time", "ssl", "asyncio", "argparse", "pytest", "random.Random", "socket")
@@ -21,7 +22,7 @@ def test_every_file_says_what_it_is(python_files: list[SourceFile]) -> None:
 
 def test_every_public_name_is_described() -> None:
     names = [value for name in package.__all__ if get_origin(value := getattr(package, name)) is not Literal]
-    names += [value for name, value in class_members(Broker).items() if not name.startswith("_")]
+    names += [value for name, value in members_of(Broker).items() if not name.startswith("_")]
 
     assert [name for name in names if callable(name) and not (name.__doc__ or "").strip()] == []
 
@@ -29,7 +30,7 @@ def test_every_public_name_is_described() -> None:
 def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> None:
     reference = (root / "docs/broker.md").read_text(encoding="utf-8")
 
-    missing = [name for name in class_members(Broker) if not name.startswith("_") and f"`{name}" not in reference]
+    missing = [name for name in members_of(Broker) if not name.startswith("_") and f"`{name}" not in reference]
 
     assert missing == []
 
@@ -42,6 +43,27 @@ def test_every_name_in_the_architecture_exists(root: Path, source_files: list[So
     unknown = [name for name in written if name not in NOT_OURS and not set(name.split(".")) <= known]
 
     assert [name for name in unknown if not (root / name).exists() and not list(root.glob(f"src/**/{name}"))] == []
+
+
+def test_every_name_in_the_flows_of_the_architecture_is_defined(root: Path, source_files: list[SourceFile]) -> None:
+    flows = section(root, "Flows")
+    names = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", flows)
+    definitions = Definitions(source_files)
+
+    unknown = [name for name in dict.fromkeys(names) if not (definitions.has(name) or is_path(root, name))]
+
+    assert names
+    assert unknown == [], "docs/architecture.md names these in its flows, and nothing defines them"
+
+
+def test_every_package_has_its_place_in_the_architecture(root: Path) -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", section(root, "Packages"), re.MULTILINE)
+    placed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    packages = [path.stem for path in sorted((root / "src/leveret").iterdir()) if is_module(path)]
+
+    missing = [name for name in packages if name not in placed]
+
+    assert missing == [], "the table of packages in docs/architecture.md leaves these out"
 
 
 def test_links_between_documents_lead_somewhere(root: Path, text_files: list[SourceFile]) -> None:
@@ -75,9 +97,15 @@ def test_the_commands_of_the_readme_are_those_the_checks_run(root: Path) -> None
     assert [command for command in commands if command not in checks] == []
 
 
-def class_members(kind: type) -> dict[str, object]:
-    """These are the members of a class and of what it inherits from."""
-    return {name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()}
+def section(root: Path, title: str) -> str:
+    """Return a section of docs/architecture.md."""
+    text = (root / "docs/architecture.md").read_text(encoding="utf-8")
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def is_path(root: Path, name: str) -> bool:
+    """Tell whether a name is that of a source file: `trace/events.py`."""
+    return bool(list(root.glob(f"src/**/{name}")))
 
 
 def defined_names(file: SourceFile) -> set[str]:

@@ -13,12 +13,20 @@ from tests.house.repository import SourceFile
 def test_every_example_is_an_application_its_test_and_a_story(root: Path) -> None:
     folders = [path for path in sorted((root / "examples").iterdir()) if path.is_dir() and path.name != "__pycache__"]
 
-    incomplete = [
-        folder.name for folder in folders if not (folder / "story.py").exists() or not list(folder.glob("test_*.py"))
+    offences = [
+        f"examples/{folder.name}/{name} is missing"
+        for folder in folders
+        for name in ("__init__.py", "story.py", "test_*.py")
+        if not list(folder.glob(name))
+    ]
+    offences += [
+        f"examples/__main__.py does not tell the story of {folder.name}"
+        for folder in folders
+        if folder.name not in STORIES
     ]
 
     assert folders
-    assert incomplete == []
+    assert offences == []
 
 
 def test_the_applications_know_nothing_of_leveret(python_files: list[SourceFile]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import grimp
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+from tests.house.repository import SourceFile, is_module, without_house
 
 # Each costs more than all of leveret, and a test suite that does not use it should not pay for it.
 DEAR_MODULES = ("asyncio", "ssl", "logging")
@@ -70,7 +73,18 @@ ask(tuned + b"\x01\0\0\0\0\0\x08" + b"\0\x0a\0\x28" + b"\x01/\0\0" + b"\xce", b"
 def test_every_layer_imports_only_what_stands_below_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = lint_imports(config_filename=f"{root}/pyproject.toml", no_cache=True)
 
-    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+    assert status == EXIT_STATUS_SUCCESS, f"against the layers of pyproject.toml:\n{capsys.readouterr().out}"
+
+
+def test_every_package_has_a_test(root: Path, python_files: list[SourceFile]) -> None:
+    tests = [file for file in without_house(python_files) if file.path.startswith("tests/")]
+    tested = {word for file in tests for word in re.findall(r"\bleveret(?:\.| import )(\w+)", file.text)}
+    tested.update(file.path.split("/")[1] for file in tests)
+    packages = [path.stem for path in sorted((root / "src/leveret").iterdir()) if is_module(path)]
+
+    offences = [f"no test imports leveret.{name}; write tests/{name}" for name in packages if name not in tested]
+
+    assert offences == []
 
 
 @pytest.mark.parametrize("statement", ["import leveret", "from leveret import Broker", "Broker().start().stop()"])

@@ -101,7 +101,12 @@ def test_keywords_are_those_their_calls_accept() -> None:
         EventFields: {name for fields in events.POSITIONS.values() for name in fields},
     }
 
-    assert {kind: set(kind.__annotations__) for kind in accepted} == accepted
+    differing = {kind.__name__: set(kind.__annotations__) ^ accepted[kind] for kind in accepted}
+
+    assert {name: words for name, words in differing.items() if words} == {}, (
+        "these differ: src/leveret/observe/keywords.py from src/leveret/observe/matching.py, "
+        "or src/leveret/trace/keywords.py from src/leveret/trace/events.py"
+    )
     assert set(Event.__annotations__) == accepted[EventFields] - {"kind", "at"}
 
 
@@ -109,7 +114,7 @@ def test_the_options_of_a_broker_are_its_keywords_with_their_types() -> None:
     written = {name: value.__forward_arg__ for name, value in BrokerOptions.__annotations__.items()}
 
     assert written == {name: kind for name, kind in Broker.__init__.__annotations__.items() if name in written}
-    assert set(written) == set(BROKER_KEYWORDS)
+    assert set(written) == set(BROKER_KEYWORDS), "src/leveret/engine/broker_options.py has not what Broker() takes"
     assert {*WORDS} & {*written} == {"seed"}
     assert explore.__annotations__["options"] == "Unpack[SeedlessBrokerOptions]"
 
@@ -117,7 +122,7 @@ def test_the_options_of_a_broker_are_its_keywords_with_their_types() -> None:
 def test_every_call_that_waits_has_an_awaitable_twin_of_the_same_signature() -> None:
     waiting = {name: value for name, value in methods_of(Broker) if name.startswith(("wait_", "assert_"))}
 
-    assert {name: inspect.unwrap(value) for name, value in twins_of(Aio)} == waiting
+    assert {name: inspect.unwrap(value) for name, value in twins_of(Aio)} == waiting, "src/leveret/time/aio.py differs"
     assert twins_of(AioClock) == [("advance", AioClock.advance)]
     assert twins_of(AioConsumer) == [("next", AioConsumer.next)]
     for kind, blocking in ((Aio, Broker), (AioClock, Clock), (AioConsumer, ScriptedConsumer)):

@@ -1,0 +1,161 @@
+"""Copies of the repository in which recipes of CONTRIBUTING.md are carried out, and the tests that run there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.house.repository import FOLDERS, ROOT
+
+_TIMEOUT_S = 100
+# Compiled files stay beside their sources: a run in a copy is to begin as fast as one here.
+_LEFT_BEHIND = shutil.ignore_patterns(".*", "*.egg-info", "node_modules")
+# No plugin but ours: each takes time to load, and the tests concerned need none.
+_PYTEST = (
+    *("-q", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_leveret.plugin", "--continue-on-collection-errors"),
+    *("-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"),
+)
+
+
+class Tree:
+    """A copy of the repository, and the files that were changed in it."""
+
+    def __init__(self, root: Path) -> None:
+        """Copy the repository to `root`, a folder that does not exist yet."""
+        self.root = root
+        # The texts before the change, None where there was no file, by path.
+        self._before: dict[str, str | None] = {}
+        self._after: dict[str, str] = {}
+        # Tests that are no part of the change.
+        self.shown: list[str] = []
+        for folder in FOLDERS:
+            shutil.copytree(ROOT / folder, root / folder, ignore=_LEFT_BEHIND)
+        for path in ROOT.glob("*.*"):
+            if path.is_file() and not path.name.startswith("."):
+                shutil.copy2(path, root / path.name)
+
+    @property
+    def changed(self) -> list[str]:
+        """The paths of the changed files, in the order in which they were changed."""
+        return list(self._before)
+
+    def create(self, path: str, text: str) -> None:
+        """Write a new file."""
+        assert not (self.root / path).exists(), f"{path} exists"
+        self._write(path, text)
+
+    def show(self, path: str, text: str) -> None:
+        """Write a test that shows that the change works, and that is no part of it."""
+        self.shown.append(path)
+        (self.root / path).write_text(text, encoding="utf-8")
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Replace the one place where a file says `old`."""
+        text = self.read(path)
+        assert text.count(old) == 1, f"{path} says {text.count(old)} times {old!r}"
+        self._write(path, text.replace(old, new))
+
+    def insert(self, path: str, *, before: str, text: str) -> None:
+        """Put `text` before the one place where a file says `before`."""
+        self.replace(path, before, text + before)
+
+    def append(self, path: str, text: str) -> None:
+        """Put `text` at the end of a file.
+
+        Recipes add to documents so, for these are rewritten often, and the tests do not look where a line stands.
+        """
+        self._write(path, self.read(path) + text)
+
+    def generate(self, *command: str, writes: Iterable[str]) -> None:
+        """Run a Python command that writes these files."""
+        before = {path: self.read(path) for path in writes}
+        ran = self.python(*command)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        for path, text in before.items():
+            self._before.setdefault(path, text)
+            self._after[path] = self.read(path)
+            assert self._after[path] != text, f"{command} left {path} as it was"
+
+    def leave_out(self, paths: Iterable[str]) -> None:
+        """Take back the change of these files, and of no other."""
+        for path, text in self._after.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(text, encoding="utf-8")
+        for path in paths:
+            before = self._before[path]
+            if before is None:
+                (self.root / path).unlink()
+            else:
+                (self.root / path).write_text(before, encoding="utf-8")
+
+    def read(self, path: str) -> str:
+        """Return the text of a file."""
+        return (self.root / path).read_text(encoding="utf-8")
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Python in the copy, with the copy's packages."""
+        paths = os.pathsep.join(str(self.root / folder) for folder in ("src", "pytest_plugin", "."))
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.root,
+            env={**_environment(), "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+        )
+
+    def _write(self, path: str, text: str) -> None:
+        file = self.root / path
+        self._before.setdefault(path, file.read_text(encoding="utf-8") if file.exists() else None)
+        self._after[path] = text
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+class Runner:
+    """Runs the tests of copies, by way of `fork_server`: most of the time of a short run goes into imports."""
+
+    def __init__(self) -> None:
+        """Start the server."""
+        self._server = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, tree: Tree, arguments: Iterable[str]) -> tuple[int, str]:
+        """Return the exit status of pytest in a copy, and what it printed."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        output = tree.root.with_name("output.txt")
+        self._server.stdin.write(json.dumps([str(tree.root), [*_PYTEST, *arguments], str(output)]) + "\n")
+        self._server.stdin.flush()
+        status = int(self._server.stdout.readline())
+        return status, output.read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.kill()
+        self._server.communicate()
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("LEVERET_", "PYTEST_", "PYTHON"))}
+    return {**own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def is_named(path: str, output: str) -> bool:
+    """Tell whether the errors that pytest printed name a file: by its path, as a module, or a test by its folder."""
+    errors = "\n".join(line for line in output.splitlines() if re.match(r"E\s|\S+:\d+: ", line))
+    names = [path, re.sub(r"^(?:src|pytest_plugin)/|(?:/__init__)?\.py$", "", path).replace("/", ".")]
+    if "/test_" in path:
+        names.append(path.rpartition("/")[0])
+    return any(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-]|\.\w)", errors) for name in names)

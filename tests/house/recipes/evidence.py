@@ -1,0 +1,173 @@
+"""What proves that leveret behaves as RabbitMQ does, and what is told of a run: features, scenarios, tables, rules."""
+
+from __future__ import annotations
+
+from tests.house.copies import Tree
+from tests.house.recipes import recipe
+from tests.house.recipes.protocol import add_feature
+
+FEATURE_TEST = '''\
+"""Bodies that are empty."""
+
+from __future__ import annotations
+
+from leveret import Broker
+
+
+def test_an_empty_body_is_kept() -> None:
+    with Broker() as broker:
+        broker.declare_queue("q")
+        broker.publish("", "q", b"")
+
+        assert broker.queue("q").ready[0].body == b""
+'''
+
+
+@recipe(
+    "a feature",
+    only="not scenario and not recorded",
+    also_named={"src/leveret/features/table.toml": "test_the_documentation_is_what_the_command_prints"},
+)
+def add_row_of_features(tree: Tree) -> None:
+    tree.create("tests/protocol/test_empty_bodies.py", FEATURE_TEST)
+    add_feature(tree, "Wire", "empty bodies that a test publishes", "tests/protocol/test_empty_bodies.py")
+
+
+SCENARIO = """
+
+@scenario(versions=("4.3",))
+def a_message_id_may_be_long(s: Run) -> None:
+    comes_back(s, message_id="m" * 200)
+"""
+# In place of a real server, which a test does not have, leveret gives the transcript.
+RECORD = """
+from tests.semantics import scenarios, target, transcripts
+from tests.semantics.scenario import SCENARIOS, run
+scenarios.load_all()
+it = SCENARIOS["values/a_message_id_may_be_long"]
+with target.leveret("4.3", has_settings=False) as endpoint:
+    answer = run(it, endpoint)
+known = [each.name for each in SCENARIOS.values() if each.area == it.area]
+transcripts.save("4.3", it.area, {it.name: answer}, known)
+"""
+
+
+@recipe("a behaviour of RabbitMQ")
+def add_scenario(tree: Tree) -> None:
+    name = "values/a_message_id_may_be_long"
+    tree.append("tests/semantics/scenarios/values.py", SCENARIO)
+    tree.generate("-c", RECORD, writes=["tests/semantics/transcripts/4.3/values.json"])
+    tree.replace(
+        "src/leveret/features/table.toml",
+        '"values/any_priority_comes_back"',
+        f'"values/any_priority_comes_back", "{name}"',
+    )
+    pages = ["src/leveret/features/scenarios.json", "docs/features.md", "docs/semantics.md"]
+    tree.generate("-m", "tests.features.count", writes=pages)
+
+
+GOLD = '''
+
+def busy_queues(test_queues: DataFrame) -> DataFrame:
+    """Return how many copies each queue of a run had."""
+    return test_queues.groupBy("day", "run", "queue").agg(F.sum("copies").alias("copies"))
+'''
+GOLD_ROW = """\
+        Table("busy_queues", schema.BUSY_QUEUES, ("day", "run", "queue"), ("test_queues",), busy_queues),
+"""
+GOLD_PLAIN = """
+
+def _busy_queues(queues: list[Row]) -> list[Row]:
+    groups = _grouped(queues, "day", "run", "queue")
+    keys = ("day", "run", "queue")
+    return [{**dict(zip(keys, key)), "copies": sum(row["copies"] for row in rows)} for key, rows in groups.items()]
+"""
+GOLD_PAGE = """
+## busy_queues
+
+Key: day, run, queue. What each queue had.
+
+| column | meaning |
+| --- | --- |
+| copies | how many copies it had |
+
+"""
+GOLD_TEST = '''\
+"""The table busy_queues."""
+
+from __future__ import annotations
+
+from leveret.pipeline import gold
+from tests.pipeline.plain import _busy_queues
+
+
+def test_copies_of_all_tests_are_added() -> None:
+    rows = [{"day": 1, "run": "r", "queue": "q", "copies": copies} for copies in (2, 3)]
+
+    assert _busy_queues(rows) == [{"day": 1, "run": "r", "queue": "q", "copies": 5}]
+    assert gold.TABLES["busy_queues"].columns.fieldNames() == ["day", "run", "queue", "copies"]
+'''
+
+
+@recipe("a gold table")
+def add_gold_table(tree: Tree) -> None:
+    tree.insert("src/leveret/pipeline/gold.py", before='        Table(\n            "lineage"', text=GOLD_ROW)
+    tree.insert("src/leveret/pipeline/gold.py", before="\n\ndef queue_stats(", text=GOLD)
+    columns = "BUSY_QUEUES: Final = _columns(day=_DATE, run=_STRING, queue=_STRING, copies=_LONG)\n\n"
+    tree.insert("src/leveret/pipeline/schema.py", before="RUN_COVERAGE: Final = ", text=columns)
+    tree.append("docs/pipeline-tables.md", GOLD_PAGE)
+    tree.insert(
+        "tests/pipeline/plain.py",
+        before='    found["lineage"] =',
+        text='    found["busy_queues"] = _busy_queues(found["test_queues"])\n',
+    )
+    tree.insert("tests/pipeline/plain.py", before="\n\ndef _lineage(", text=GOLD_PLAIN)
+    tree.show("tests/pipeline/test_busy_queues.py", GOLD_TEST)
+
+
+RULE_PLANT = """\
+    def _plant_acked_thrice(self) -> bool:
+        if not self._plant_acked_twice():
+            return False
+        test, queue, msg, copy, _ = next(each for each in self.planted if each[-1] == "acked_twice")
+        self.planted.add((test, queue, msg, copy, "acked_thrice"))
+        return True
+
+"""
+RULE_TEST = '''\
+"""The rule acked_thrice, by the plain computation."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from tests.pipeline import plain
+
+
+def test_three_acks_of_a_copy_break_the_rule() -> None:
+    copy = {"test": "t", "vhost": "/", "queue": "q", "msg": 1, "copy": 1}
+    kinds = ("enqueued", "delivered", "acked", "acked", "acked")
+    events = [{"seq": seq, "ts": seq, "kind": kind, **copy} for seq, kind in enumerate(kinds)]
+
+    rows = plain.tables([plain.Trace("r", "main", date(2026, 1, 1), events)])["violations"]
+
+    assert "acked_thrice" in {row["rule"] for row in rows}
+'''
+
+
+@recipe("a rule of the pipeline")
+def add_rule(tree: Tree) -> None:
+    rule = '        Rule("acked_thrice", "acks > 2", "acknowledged {acks} times"),\n'
+    tree.insert("src/leveret/pipeline/rules.py", before='        Rule(\n            "delivered_after_ack"', text=rule)
+    words = '    "acked_thrice": ("A message was acknowledged three times.", "Find out who settles it again."),\n'
+    tree.insert("src/leveret/pipeline/report/words.py", before='    "delivered_after_ack": (', text=words)
+    line = "| acked_thrice | a copy with more than two acks |\n"
+    tree.append("docs/pipeline-tables.md", line)
+    tree.insert(
+        "tests/pipeline/plain.py",
+        before='            "delivered_after_ack": bool(acks)',
+        text='            "acked_thrice": len(acks) > 2,\n',
+    )
+    tree.insert("tests/pipeline/random_traces.py", before='    "confirm_missing",\n)', text='    "acked_thrice",\n')
+    tree.insert("tests/pipeline/random_traces.py", before="    def _plant_delivered_after_ack", text=RULE_PLANT)
+    tree.show("tests/pipeline/test_acked_thrice.py", RULE_TEST)

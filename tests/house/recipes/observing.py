@@ -1,0 +1,285 @@
+"""What tests use: faults, assertions, strict checks, options and commands."""
+
+from __future__ import annotations
+
+from tests.house.copies import Tree
+from tests.house.recipes import recipe
+
+FAULT = '''
+
+class Forbid(Fault):
+    """A method is refused, as RabbitMQ does if a permission is missing."""
+
+    name = "forbid"
+    points = ("method",)
+    needs_channel = True
+    is_ending = True
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Refuse the method."""
+        from leveret.core.model.errors import AccessRefused
+
+        raise AccessRefused("forbidden by a fault")
+'''
+NAMED_FAULT = '''\
+    def forbid(self, on: str, **options: Any) -> Rule:
+        """Refuse a method, as RabbitMQ does if a permission is missing."""
+        return self.add(on=on, do=Forbid(), **options)
+
+'''
+FAULT_TEST = '''\
+"""What pika makes of a method that a fault forbids."""
+
+from __future__ import annotations
+
+import pytest
+from pika.exceptions import ChannelClosedByBroker
+
+
+def test_a_forbidden_purge_closes_the_channel_of_pika(broker, connect):
+    broker.faults.forbid("queue.purge")
+
+    with pytest.raises(ChannelClosedByBroker, match="forbidden by a fault"):
+        connect().channel().queue_purge("work")
+'''
+
+
+@recipe("a fault")
+def add_fault(tree: Tree) -> None:
+    tree.append("src/leveret/faults/conversation.py", FAULT)
+    tree.insert("src/leveret/faults/__init__.py", before="    ResetPeer,\n    Withhold,\n)", text="    Forbid,\n")
+    tree.insert("src/leveret/faults/__init__.py", before='    "HalfClose"', text='    "Forbid",\n')
+    tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
+    tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
+    tree.append("docs/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
+    tree.create("tests/faults/test_clients_forbid.py", FAULT_TEST)
+
+
+ASSERTION = '''\
+    def assert_purged(
+        self, queue: str, *, times: int | None = None, **options: Unpack[QueueOptions]
+    ) -> MessageView | list[MessageView]:
+        """Such a message was purged from this queue."""
+        __tracebackhide__ = True
+        return self._assert("assert_purged", queue, options, times=times)
+
+'''
+ASSERTION_TEST = '''\
+"""assert_purged."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret import Broker
+
+
+def test_a_purged_message_is_found() -> None:
+    with Broker() as broker:
+        broker.declare_queue("jobs")
+        broker.publish("", "jobs", b"1")
+        with pytest.raises(AssertionError, match="expected at least 1 purged, saw none"):
+            broker.assert_purged("jobs")
+
+        broker.purge_queue("jobs")
+
+        assert broker.assert_purged("jobs").body == b"1"
+'''
+
+
+@recipe(
+    "an assertion",
+    only="assertion or twin or purged",
+    also_named={"src/leveret/observe/assertions.py": "assert_purged"},
+)
+def add_assertion(tree: Tree) -> None:
+    tree.insert("src/leveret/observe/assertions.py", before="    def assert_empty(", text=ASSERTION)
+    tree.insert(
+        "src/leveret/time/aio.py",
+        before="    assert_dropped = twin(",
+        text="    assert_purged = twin(CheckedAssertions.assert_purged)\n",
+    )
+    row = '    Happening("purged", (events.PURGED,), "queue"),\n'
+    tree.insert("src/leveret/observe/searching.py", before='    Happening("dead_lettered",', text=row)
+    tree.append("docs/broker.md", "| `assert_purged` | queue | was purged |\n")
+    tree.create("tests/observe/test_assert_purged.py", ASSERTION_TEST)
+
+
+CHECK_METHOD = """\
+    def _purged(self, event: Event) -> None:
+        message = cast("Message", event.message)
+        self._find("purged_unread", event, "", queue=event.queue, exchange=message.exchange, message=message)
+
+"""
+CHECK_TEST = '''\
+"""The check purged_unread."""
+
+from __future__ import annotations
+
+
+def test_a_purged_message_is_found(broker, found):
+    broker.publish("orders", "order.created", b"1")
+    broker.purge_queue("orders.work")
+
+    assert "1 message purged before a consumer took it" in found(broker)["purged_unread"]
+'''
+
+
+@recipe("a strict check", also_named={"src/leveret/observe/checks/table.py": "known_check"})
+def add_check(tree: Tree) -> None:
+    checks = "src/leveret/observe/checks"
+    row = '    Check("purged_unread", "off", "purged before a consumer took it", "message"),\n'
+    tree.insert(f"{checks}/table.py", before='    Check("left_ready"', text=row)
+    tree.insert(f"{checks}/table.py", before='    "left_ready",\n', text='    "purged_unread",\n')
+    tree.insert(
+        f"{checks}/trace_checks.py",
+        before="            events.QUEUE_DELETE:",
+        text="            events.PURGED: self._purged,\n",
+    )
+    tree.insert(f"{checks}/trace_checks.py", before="    def _lose(", text=CHECK_METHOD)
+    tree.insert("docs/checks.md", before="| `left_ready` |", text="| `purged_unread` | off | a purged message |\n")
+    tree.create("tests/checks/test_purged.py", CHECK_TEST)
+
+
+OPTION_TEST = '''\
+"""The label of a broker."""
+
+from __future__ import annotations
+
+from leveret import Broker
+
+
+def test_a_broker_has_the_label_it_was_given() -> None:
+    assert Broker(label="billing").label == "billing"
+'''
+
+
+@recipe(
+    "an option of the broker",
+    only="keyword or options or label",
+    also_named={"src/leveret/broker.py": "Broker()"},
+)
+def add_option(tree: Tree) -> None:
+    tree.insert("src/leveret/broker.py", before="        tls: SSLContext | bool", text='        label: str = "",\n')
+    tree.insert("src/leveret/broker.py", before="        self._wanted_port =", text="        self.label = label\n")
+    tree.insert("src/leveret/engine/broker_options.py", before="    tls_port: int\n", text="    label: str\n")
+    tree.append("docs/broker.md", "`label` is the name that a test gives its broker.\n")
+    tree.create("tests/broker/test_label.py", OPTION_TEST)
+
+
+PYTEST_OPTION = """\
+    Option("plugins", "NAMES", "plugins of RabbitMQ to enable", read_names),
+"""
+PYTEST_OPTION_TEST = '''\
+"""The option plugins."""
+
+from __future__ import annotations
+
+
+def test_a_plugin_is_enabled_by_the_command_line(run):
+    result = run(
+        """
+        def test_it(leveret):
+            assert leveret.exchange("amq.rabbitmq.event").type == "topic"
+        """,
+        "--leveret-plugins=rabbitmq_event_exchange",
+    )
+
+    result.assert_outcomes(passed=1)
+'''
+
+
+@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options.py": "--leveret-plugins"})
+def add_pytest_option(tree: Tree) -> None:
+    tree.insert("pytest_plugin/pytest_leveret/options.py", before='    Option("host"', text=PYTEST_OPTION)
+    cells = ["`plugins`", '`plugins={"x"}`', "`--leveret-plugins=NAMES`", "`LEVERET_PLUGINS`", "`leveret_plugins`", "-"]
+    tree.append("docs/pytest.md", f"| {' | '.join(cells)} |\n")
+    tree.create("tests/plugin/test_option_plugins.py", PYTEST_OPTION_TEST)
+
+
+COMMAND = '''\
+    def list_queues(self, vhost: str = "/") -> list[str]:
+        """Return the names of a virtual host's queues."""
+        with self._engine.looking() as node:
+            return sorted(find_vhost(node, vhost).queues)
+
+'''
+COMMAND_TEST = '''\
+"""list_queues."""
+
+from __future__ import annotations
+
+from leveret import Broker
+
+
+def test_queues_are_listed_by_name() -> None:
+    with Broker() as broker:
+        for name in ("b", "a"):
+            broker.declare_queue(name)
+
+        assert broker.admin.list_queues() == ["a", "b"]
+'''
+
+
+@recipe("an admin command", also_named={"src/leveret/admin/admin.py": "broker.admin"})
+def add_command(tree: Tree) -> None:
+    tree.insert("src/leveret/admin/admin.py", before="    def drain(self)", text=COMMAND)
+    tree.append("docs/admin.md", "| queues | `list_queues` |\n")
+    tree.create("tests/admin/test_list_queues.py", COMMAND_TEST)
+
+
+NAME_TEST = '''\
+"""The name leveret.Fault."""
+
+from __future__ import annotations
+
+import leveret
+from leveret.faults import Fault
+
+
+def test_a_fault_of_ones_own_has_its_base_at_the_top() -> None:
+    assert leveret.Fault is Fault
+'''
+
+
+@recipe(
+    "a public name", only="checker or public or any_type or base_at", also_named={"src/leveret/__init__.py": "leveret"}
+)
+def add_public_name(tree: Tree) -> None:
+    init = "src/leveret/__init__.py"
+    tree.insert(init, before="    from leveret.faults.plan import", text="    from leveret.faults.fault import Fault\n")
+    tree.insert(init, before='    "FaultKind",\n', text='    "Fault",\n')
+    tree.insert(init, before='    "faults.plan": (', text='    "faults.fault": ("Fault",),\n')
+    tree.append("docs/pytest.md", "`Fault` is the base of faults of your own.\n")
+    tree.show("tests/users/test_public_fault.py", NAME_TEST)
+
+
+KEYWORD_TEST = '''\
+"""The keyword deaths."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret import Broker
+
+
+def test_a_message_is_found_by_its_deaths() -> None:
+    with Broker() as broker:
+        broker.declare_queue("q")
+        broker.publish("", "q", b"1")
+
+        assert broker.assert_published("", deaths=()).body == b"1"
+        with pytest.raises(AssertionError):
+            broker.assert_published("", deaths=("rejected",))
+'''
+
+
+@recipe("a keyword of assertions and faults", only="keyword or deaths")
+def add_keyword(tree: Tree) -> None:
+    tree.insert(
+        "src/leveret/observe/matching.py", before='    "redelivered": Criterion,', text='    "deaths": Criterion,\n'
+    )
+    keywords = "src/leveret/observe/keywords.py"
+    tree.replace(keywords, "    json: object\n", "    json: object\n    deaths: object\n")
+    tree.show("tests/observe/test_keyword_deaths.py", KEYWORD_TEST)

@@ -1,0 +1,127 @@
+"""What a test can call or set is documented and tested: keywords, assertions, commands, options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pytest_leveret.options import OPTIONS
+
+import leveret
+from leveret.admin.admin import Admin
+from leveret.broker import KEYWORDS, Broker
+from leveret.core.compat import VERSIONS
+from leveret.observe.searching import HAPPENINGS
+from tests.house.repository import SourceFile, members_of, without_house
+
+# Assertions that ask something else than the trace for messages.
+OF_NO_HAPPENING = ("assert_empty", "assert_not_published", "assert_refused")
+
+ASSERTIONS = [name for name in members_of(Broker) if name.startswith("assert_")]
+COMMANDS = [name for name, value in members_of(Admin).items() if not name.startswith("_") and callable(value)]
+
+
+@pytest.fixture(scope="session")
+def tests_text(python_files: list[SourceFile]) -> str:
+    return "\n".join(file.text for file in without_house(python_files) if file.path.startswith(("tests/", "examples/")))
+
+
+def test_every_public_name_is_documented(root: Path) -> None:
+    pages = read(root, "docs/pytest.md") + read(root, "docs/broker.md")
+
+    missing = [name for name in leveret.__all__ if not name.startswith("_") and f"`{name}`" not in pages]
+
+    assert missing == [], "neither docs/pytest.md nor docs/broker.md names these of leveret"
+
+
+def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_text: str) -> None:
+    page = read(root, "docs/broker.md")
+
+    offences = [
+        f"docs/broker.md does not name the keyword `{name}` of Broker()" for name in KEYWORDS if f"`{name}`" not in page
+    ]
+    offences += [
+        f"no test gives Broker() the keyword {name!r}; write it in tests/broker"
+        for name in KEYWORDS
+        if not re.search(rf"\b{name}=", tests_text)
+    ]
+
+    assert offences == []
+
+
+def test_every_version_is_documented(root: Path) -> None:
+    offences = [
+        f"{path} does not name RabbitMQ {version}"
+        for path in ("README.md", "docs/pytest.md")
+        for version in VERSIONS
+        if not re.search(rf"(?<![\d.]){re.escape(version)}(?!\d)", read(root, path))
+    ]
+
+    assert offences == []
+
+
+def test_every_assertion_is_documented_tested_and_has_its_events(root: Path, tests_text: str) -> None:
+    page = read(root, "docs/broker.md")
+
+    offences = [f"docs/broker.md has no line for `{name}`" for name in ASSERTIONS if f"| `{name}" not in page]
+    offences += [
+        f"no test calls {name}; write it in tests/observe" for name in ASSERTIONS if f".{name}(" not in tests_text
+    ]
+    offences += [
+        f"HAPPENINGS in src/leveret/observe/searching.py has no row for {name}"
+        for name in ASSERTIONS
+        if name not in OF_NO_HAPPENING and name.removeprefix("assert_") not in HAPPENINGS
+    ]
+    offences += [
+        f"HAPPENINGS has a row {name!r}, and src/leveret/observe/assertions.py has no assert_{name}"
+        for name in HAPPENINGS
+        if f"assert_{name}" not in ASSERTIONS
+    ]
+
+    assert offences == []
+
+
+def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: str) -> None:
+    page = read(root, "docs/admin.md")
+
+    offences = [
+        f"docs/admin.md does not name `{name}` of broker.admin"
+        for name in COMMANDS
+        if not re.search(rf"`{name}[`(]", page)
+    ]
+    offences += [
+        f"no test calls {name} of broker.admin; write it in tests/admin"
+        for name in COMMANDS
+        if f".{name}(" not in tests_text
+    ]
+
+    assert offences == []
+
+
+def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: str) -> None:
+    page = read(root, "docs/pytest.md")
+    documented = re.findall(r"^\| `(\w+)` \| `", page, re.MULTILINE)
+
+    offences = [f"docs/pytest.md has no row for {option.word!r}" for option in OPTIONS if option.word not in documented]
+    offences += [
+        f"docs/pytest.md has a row for {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
+        for word in documented
+        if word not in [option.word for option in OPTIONS]
+    ]
+    offences += [
+        f"no test sets {option.flag} or {option.ini}; write it in tests/plugin"
+        for option in OPTIONS
+        if option.flag not in tests_text and option.ini not in tests_text
+    ]
+    offences += [
+        f"{option.flag} sets {option.word!r}, which Broker() in src/leveret/broker.py does not take"
+        for option in OPTIONS
+        if option.word not in KEYWORDS
+    ]
+
+    assert offences == []
+
+
+def read(root: Path, path: str) -> str:
+    return (root / path).read_text(encoding="utf-8")
