@@ -1,7 +1,7 @@
-"""What the libraries see, and how they go on, when the broker restarts or closes their connection.
+"""What the client libraries see, and how they recover, when the broker restarts or closes their connection.
 
-Only a broker that the test holds can be restarted, so this is asked of leveret alone. RabbitMQ says the same words:
-320, CONNECTION_FORCED.
+A test can only restart a broker that it owns, so these tests run on leveret alone. RabbitMQ sends the same reply: 320,
+CONNECTION_FORCED.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ def test_py_amqp_raises_one_of_its_connection_errors(broker, patience):
 
     broker.restart()
 
-    # It answers connection.close before it raises what that said, and the socket may be reset already.
+    # It answers connection.close before it raises the error, and the socket may already have been reset.
     with pytest.raises(connection.recoverable_connection_errors):
         connection.drain_events(timeout=patience)
 

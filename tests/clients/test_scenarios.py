@@ -1,6 +1,6 @@
-"""One list of scenarios, asked of every library: this test keeps the suites from forgetting one.
+"""One list of scenarios for every library, so that no suite leaves one out.
 
-What a library cannot do is named here with the reason.
+If a library cannot do something, the list gives the reason.
 """
 
 import ast

@@ -9,7 +9,7 @@ STREAM = {"x-queue-type": "stream"}
 
 @pytest.fixture
 def connect(broker_url):
-    """This opens a channel on a connection of its own."""
+    """Return a function that opens a channel on a connection of its own."""
     opened = []
 
     def open_channel():
@@ -25,7 +25,7 @@ def connect(broker_url):
 
 @pytest.fixture
 def publisher(connect):
-    """This is a confirming channel on which the stream `events` was declared."""
+    """A confirming channel on which the stream `events` was declared."""
     channel = connect()
     channel.queue_declare("events", durable=True, arguments=STREAM)
     channel.confirm_delivery()
@@ -38,7 +38,7 @@ def publish(channel, *bodies, **properties):
 
 
 def read(channel, count, offset, *, patience, prefetch_count=10, **arguments):
-    """Bodies and offsets of so many messages from this offset on, each acknowledged."""
+    """Return the bodies and offsets of a number of messages from this offset on, after acknowledging each."""
     channel.basic_qos(prefetch_count=prefetch_count)
     found = []
     deliveries = channel.consume(

@@ -1,4 +1,4 @@
-"""What the events of a trace file mean, version 1: each rule is kept in a recorded conversation with a real client."""
+"""The meaning of the events in a trace file, version 1; a recorded conversation with a real client proves each rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.trace.rows import body_hash
 from tests.trace.conftest import Recorded, attrs
 
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-# The kinds that version 1 began with. A kind may be added, and none of these may go.
+# The kinds that version 1 began with. Kinds may be added, but none of these may be removed.
 FIRST_KINDS = (
     *("published", "enqueued", "delivered", "got", "acked", "nacked", "rejected", "requeued", "expired", "dropped"),
     *("dead_lettered", "returned", "confirmed", "nacked_confirm", "purged", "fault"),
@@ -28,7 +28,7 @@ FIRST_KINDS = (
 
 
 def delivered(channel, queue, count=1, **options):
-    """Have so many messages handed to a consumer, and go on holding them; their delivery tags."""
+    """Deliver this many messages to a consumer that keeps them, and return their delivery tags."""
     tags = []
     for method, _, _ in channel.consume(queue, **options):
         tags.append(method.delivery_tag)

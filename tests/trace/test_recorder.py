@@ -1,4 +1,4 @@
-"""The recorder: what it keeps, and knowing when that is not all."""
+"""The recorder: the events that it keeps, and how it notices dropped events."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""The trace file: one for all brokers of a process, whole lines at any time, compressed at its end."""
+"""The trace file: one for all brokers of a process, always made of whole lines, compressed when it is closed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_file_is_written_in_the_background(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         path = broker.events.path
-        # Time passes, and nothing else happens.
+        # Only time passes; no other call makes the writer run.
         assert broker._engine.wait_until(lambda: b"queue_declare" in Path(path).read_bytes(), 10)
     close_files()
 

@@ -1,4 +1,4 @@
-"""Length limits, deadlines and locks where they meet; each was found by random programs run on both brokers."""
+"""Length limits combined with TTLs and locks; random programs run on both brokers found each of these cases."""
 
 import pika
 import pytest
@@ -7,7 +7,7 @@ from pika.exceptions import NackError
 
 @pytest.fixture
 def declare(channel):
-    """This declares a durable queue whose arguments are given without their x-, and turns confirms on."""
+    """Return a function that declares a durable queue and turns confirms on; it takes arguments without their x-."""
     channel.confirm_delivery()
 
     def declare(name, **arguments):
