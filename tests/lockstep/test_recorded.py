@@ -1,4 +1,4 @@
-"""Programs of the random machine are answered as the real server answered them when they were recorded."""
+"""leveret answers programs of the random machine as the real server did when they were recorded."""
 
 from __future__ import annotations
 
