@@ -1,4 +1,4 @@
-"""What becomes of trace files: good ones, cut ones, and what is none."""
+"""How trace files are read: good ones, cut ones, and files that are no traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = lives(40)
 
 @dataclass
 class Read:
-    """All scenarios are files of one folder, read at once."""
+    """The rows of all scenarios: files of one folder, read at once."""
 
     folder: Path
     events: DataFrame
@@ -33,7 +33,7 @@ class Read:
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
-    # Spark quotes names in its own way, and takes some of these letters for patterns.
+    # Spark quotes these names in its own way and treats some of these letters as patterns.
     folder = tmp_path_factory.mktemp("a b%41ü+[1] {x}")
     write(folder / "plain.jsonl", [header("plain", commit="abc", seed=7), *WHOLE])
     write(folder / "packed.jsonl.gz", [header("packed"), *WHOLE])
@@ -68,7 +68,7 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
 
 
 def told(rows: list[Row]) -> list[dict[str, Any]]:
-    """What rows tell, as lines do: without what is null and what stands in the header."""
+    """Return rows in the form of lines: without nulls and without the columns of the header."""
     left_out = ("day", "run", "worker")
     plain = [
         {name: value for name, value in row.asDict().items() if value is not None and name not in left_out}

@@ -1,4 +1,4 @@
-"""What rows of copies say of who held them is what the events say."""
+"""The rows of copies name the same holders as the events."""
 
 from __future__ import annotations
 

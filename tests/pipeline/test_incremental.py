@@ -1,4 +1,4 @@
-"""However traces come in, and wherever it is killed, a warehouse says in the end what one batch says."""
+"""Updates of a warehouse: in whatever order traces arrive, and wherever it is killed, it ends up equal to one batch."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NAMES = ("events", "runs", *SMALL_TABLES)
 
 
 class Killed(BaseException):
-    """What no code expects."""
+    """An exception that no code expects."""
 
 
 class Killer:
-    """Ends whatever runs at a file operation in a folder, as if the process had been killed there."""
+    """An audit hook that ends the work at a file operation in a folder, as if the process had been killed there."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -48,7 +48,7 @@ class Killer:
         self.left -= 1
 
     def run(self, folder: Path, operations: int, work: Callable[[], object]) -> bool:
-        """Do the work, killed before the operation of that number; return whether it was done before that."""
+        """Do the work, killed before its file operation number `operations`; return whether it finished first."""
         self.folder, self.left = folder, operations
         try:
             work()
@@ -73,7 +73,7 @@ def bring_up_to_date(spark: SparkSession, folder: Path, warehouse: Warehouse) ->
 
 
 def rows(spark: SparkSession, warehouse: Warehouse) -> dict[str, list[str]]:
-    """All tables, but for how many files told of a run: that is not the same, and need not be."""
+    """Return all tables, without the number of files that described a run: it may differ."""
     return {name: sorted(map(str, plain(spark, warehouse, name).collect())) for name in NAMES}
 
 
@@ -88,7 +88,7 @@ def at_once(spark: SparkSession, folder: Path, place: Path) -> dict[str, list[st
 
 
 def comings(folder: Path) -> Iterator[None]:
-    """Traces come in: late, in pieces and out of order, growing, cut, twice, foreign and then mended."""
+    """Write traces in rounds: late, in pieces and out of order, growing, cut, twice, foreign and then repaired."""
     write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])
     (folder / "grows.jsonl").write_text(text([header("grows"), *WHOLE[:30]])[:-9])
     (folder / "mended.jsonl").write_text("{")
@@ -104,7 +104,7 @@ def comings(folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def one_batch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """All tables, when everything has come and is taken in at once."""
+    """All tables, after all traces have arrived and are ingested at once."""
     folder = tmp_path_factory.mktemp("batch")
     for _ in comings(made(folder / "traces")):
         pass

@@ -1,6 +1,6 @@
-"""What of a trace has to be the same on leveret and on RabbitMQ, and what cannot be.
+"""The parts of a trace that must be equal on leveret and on RabbitMQ, and those that cannot be.
 
-Each case is a run of its own in both traces, and all of them are compared at once.
+Each case is a run of its own in both traces, and all cases are compared at once.
 """
 
 from __future__ import annotations

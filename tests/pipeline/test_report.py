@@ -1,4 +1,4 @@
-"""The report from a warehouse, by Spark: that the numbers and names of the page are those of the traces."""
+"""The report of a warehouse, computed by Spark: its numbers and names are those of the traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = ["tests/test_a.py::test_it", "tests/test_a.py::test_<b>"]
 
 
 def _run(*, is_flaky: bool = False) -> list[Line]:
-    """A retry by way of a dead-letter queue, an unused binding, a forgotten message and one that is acked twice."""
+    """Return a run with a retry by a dead-letter queue, an unused binding, a forgotten message and a double ack."""
     copy = {"vhost": "/", "queue": HOSTILE, "msg": 1, "copy": 1}
     taken = {**copy, "conn": 1, "chan": 1}
     events: list[Line] = [
@@ -79,7 +79,7 @@ def page(spark: SparkSession, warehouse: Warehouse) -> str:
 
 
 class _Reader(HTMLParser):
-    """The text of each section, and the names of all elements."""
+    """A parser that collects the text of each section, and the names of all elements."""
 
     def __init__(self) -> None:
         super().__init__()

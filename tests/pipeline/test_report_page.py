@@ -1,4 +1,4 @@
-"""The layout of the report, from plain answers: what is drawn and said, and that emptiness is explained."""
+"""The layout of the report, from plain answers: what it draws and says, and how it explains an empty section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Users' own rules, and what rules about the end leave alone. Built-in rules: test_gold_against_plain."""
+"""Users' own rules, and cases that rules about the end of a test leave alone.
+
+The tests of built-in rules are in test_gold_against_plain.
+"""
 
 from __future__ import annotations
 

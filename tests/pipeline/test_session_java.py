@@ -1,4 +1,4 @@
-"""Which Java Spark is started on, and what is said when there is none."""
+"""The Java that Spark is started on, and the error if none is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leveret.spark import doctor, jvm
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without any Java, and without any cache."""
+    """A machine without any Java and without any cache."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JAVA_HOME", raising=False)

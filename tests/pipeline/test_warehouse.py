@@ -1,4 +1,4 @@
-"""The log of a warehouse: what counts after which commits, without Spark."""
+"""The log of a warehouse: which files count after which commits, without Spark."""
 
 from __future__ import annotations
 

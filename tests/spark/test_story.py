@@ -17,7 +17,7 @@ def audible(spark: SparkSession) -> Iterator[None]:
     spark.sparkContext.setLogLevel("ERROR")
 
 
-def test_the_story_is_told_in_the_session_there_is(audible: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_story_runs_in_the_existing_session(audible: None, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["spark_job"])
 
     said = capsys.readouterr().out
