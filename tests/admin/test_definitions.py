@@ -1,4 +1,4 @@
-"""RabbitMQ's definitions.json, in and out."""
+"""Export and import of RabbitMQ's definitions.json."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from leveret import Broker
 from leveret.errors import BrokerError
 
-# What RabbitMQ 4.3.6 exported.
+# An export of RabbitMQ 4.3.6.
 EXPORTED = Path(__file__).with_name("definitions-4.3.6.json")
 
 
 def sections(definitions: dict[str, object]) -> dict[str, list[str]]:
-    """Every section as sorted lines; who exported it is left out."""
+    """Return every section as sorted lines, without the node that exported it."""
     return {
         name: sorted(json.dumps(item, sort_keys=True) for item in items)
         for name, items in definitions.items()

@@ -22,10 +22,10 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-# What RabbitMQ 4.3.6 was seen to tell: the headers of each event and what kind of value they have.
+# Events seen on RabbitMQ 4.3.6: the headers of each, and the types of their values.
 SEEN = json.loads(Path(__file__).with_name("events-4.3.6.json").read_text())
 KINDS = {bool: "bool", int: "integer", str: "text", list: "list", dict: "table"}
-# How Erlang prints a map; nobody can read it.
+# Erlang's own notation of a map, which clients cannot parse.
 LEFT_OUT = {"vhost.created": {"metadata"}}
 
 

@@ -1,4 +1,4 @@
-"""What an operator gives the command line."""
+"""The operator's options of the command line."""
 
 from __future__ import annotations
 

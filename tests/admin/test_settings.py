@@ -1,4 +1,4 @@
-"""Lines of rabbitmq.conf that a broker takes, as `settings`."""
+"""The lines of rabbitmq.conf that a broker accepts as `settings`."""
 
 from __future__ import annotations
 

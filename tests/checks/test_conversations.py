@@ -1,4 +1,4 @@
-"""The checks of clients: what they leave open or unsettled, and errors that no call of them waits for."""
+"""Checks of clients: what they leave open or unsettled, and errors that none of their calls waits for."""
 
 from __future__ import annotations
 
@@ -237,14 +237,14 @@ def test_a_missing_refusal_shows_all_refusals(broker, lonely_ack):
 
 @pytest.fixture
 def lonely_ack():
-    """Acknowledges what was never delivered, from a client that does not wait for anything."""
+    """Return a function that acks a message never delivered, from a client that does not wait for the error."""
     peers = []
 
     def act(broker):
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         peers.append(connection)
         channel = connection.channel()
-        # The bytes of basic.ack with the tag 7, written behind pika's back and without a call to it.
+        # The bytes of basic.ack with tag 7, written to the socket without pika's knowledge.
         ack = bytes.fromhex("01 0001 0000000d 003c0050 0000000000000007 00 ce".replace(" ", ""))
         assert channel.channel_number == 1
         connection._impl._transport._sock.send(ack)

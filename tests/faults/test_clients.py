@@ -1,4 +1,4 @@
-"""What client libraries, unmodified, make of faults: over real sockets, each with what its users would write."""
+"""How unmodified client libraries react to faults, over real sockets, each used as its users would."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_aio_pika_never_gets_a_reply_that_is_withheld(broker):
         async with await aio_pika.connect(broker.url, timeout=PATIENCE) as connection:
             channel, other = await connection.channel(), await connection.channel()
             declaring = asyncio.ensure_future(channel.declare_queue("new", durable=True))
-            # What is answered later on the same connection has been read.
+            # Later replies on the same connection have been read.
             while not any(queue.name == "new" for queue in broker.queues):
                 await other.declare_queue("other", durable=True)
             await other.declare_queue("other", durable=True)

@@ -1,4 +1,4 @@
-"""What client libraries, unmodified, make of faults on messages and on the whole broker, over real sockets."""
+"""How unmodified client libraries react to faults on messages and on the whole broker, over real sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 def consumed(channel, count):
-    """The next so many messages: body, and whether it was delivered before."""
+    """Return the body and the redelivered flag of the next messages."""
     seen = []
     for method, _, body in channel.consume("work", inactivity_timeout=PATIENCE):
         assert method is not None, f"saw only {seen}"

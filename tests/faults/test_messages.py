@@ -1,4 +1,4 @@
-"""What goes wrong with messages, and with the whole broker, without sockets."""
+"""Faults on messages and on the whole broker, without sockets."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
 
 class Noted(Fault):
-    """A fault that notes the occasions it applied to."""
+    """A fault that records the occasions it applied to."""
 
     name = "noted"
 

@@ -41,7 +41,7 @@ DYING = """
 
 
 def section(result: pytest.RunResult) -> list[str]:
-    """The lines of the report."""
+    """Return the lines of a section of the report."""
     lines = result.outlines
     (start,) = (index for index, line in enumerate(lines) if "leveret: upgrade report" in line)
     (*_, end) = (index for index, line in enumerate(lines) if line.startswith("==="))

@@ -1,4 +1,4 @@
-"""Reading a queue as it is: what a task reads, and what it leaves, without Spark."""
+"""Reading a queue as a batch: what a task reads, and what it leaves in the queue, without Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broker(request: pytest.FixtureRequest, leveret: Broker) -> Broker:
 
 
 def test_looking_as_often_as_one_likes_loses_nothing(broker: Broker) -> None:
-    # A quorum queue has done with a message after 20 failed deliveries.
+    # A quorum queue drops a message after 20 failed deliveries.
     for _ in range(25):
         assert read(broker) == ["0", "1", "2", "3", "4"]
 

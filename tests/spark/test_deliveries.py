@@ -1,4 +1,4 @@
-"""Deliveries taken out of a connection's octets, however those are chopped; and what tells messages apart."""
+"""Deliveries parsed from a connection's bytes, however those are split; and the identity of a message."""
 
 from __future__ import annotations
 

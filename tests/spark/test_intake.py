@@ -1,4 +1,4 @@
-"""What a streaming query takes from its queue, keeps and acknowledges: before and after crashes, without Spark."""
+"""What a streaming query takes from its queue, keeps and acknowledges, before and after crashes; without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.spark.amqp.options import stream_read_options
 
 START = Offset.start()
 LIMIT = 10
-# Less than a batch may have.
+# Fewer messages than a batch may have.
 FEW = 5
 
 
@@ -34,7 +34,7 @@ def broker(leveret: Broker, queue_type: str) -> Broker:
 
 @contextmanager
 def intake(broker: Broker, **options: object) -> Iterator[Intake]:
-    """A query's reader; leaving the block is its crash: the broker sees the connection go."""
+    """Yield a query's reader; leaving the block crashes it, and the broker sees the connection close."""
     texts = {name: str(value) for name, value in options.items()}
     reader = Intake(
         stream_read_options({"url": broker.url, "queue": "jobs", "maxMessagesPerBatch": str(LIMIT), **texts})
@@ -59,7 +59,7 @@ def numbers(first: int, behind: int) -> list[str]:
 
 
 def left(broker: Broker) -> list[str]:
-    """What the broker still has, handed out or not."""
+    """Return the messages that the broker still has, ready or unacked."""
     queue = broker.queue("jobs")
     return sorted([message.text for message in (*queue.ready, *queue.unacked)], key=int)
 
@@ -179,7 +179,7 @@ def test_messages_that_repeat_themselves_are_rather_read_twice_than_lost(broker:
     publish(broker, *["again"] * 20, with_ids=False)
     with intake(broker) as reader:
         first = reader.next_offset(START, LIMIT)
-        # Acknowledges the first ten; the others look the same.
+        # This acknowledges the first ten; the others look the same.
         reader.next_offset(first, LIMIT)
 
     with intake(broker) as reader:
@@ -393,6 +393,6 @@ def test_a_queue_that_is_deleted_meanwhile_is_said(leveret: Broker) -> None:
 
 
 def steal_one(broker: Broker) -> None:
-    """Another consumer takes the first message and is done with it."""
+    """Let another consumer take and ack the first message."""
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         assert connection.channel().basic_get("jobs", auto_ack=True)[0] is not None

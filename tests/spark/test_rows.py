@@ -1,4 +1,4 @@
-"""Octets of deliveries become columns: every property, alone and together, and what nobody can decode."""
+"""The bytes of deliveries as columns: every property, alone and together, and bytes that cannot be decoded."""
 
 from __future__ import annotations
 

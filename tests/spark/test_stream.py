@@ -1,4 +1,4 @@
-"""`format("amqp")` as a user has it: DataFrames from queues and into exchanges."""
+"""`format("amqp")` as a user sees it: DataFrames from queues and into exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats go by real time: hours of the broker's time cost no client its connection, unless the test asks."""
+"""Heartbeats follow real time: advancing the broker's clock by hours drops no client, unless the test asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from leveret import Broker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 
@@ -60,13 +60,13 @@ def test_a_day_of_jumps_costs_no_connection(leveret: Broker) -> None:
 
 
 def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(leveret: Broker) -> None:
-    """Nobody serves this connection, as when a job blocks the thread that should beat."""
+    """The client does not service this connection, as if a job blocked the thread that sends heartbeats."""
     with_heartbeat = pika.URLParameters(f"{leveret.url}?heartbeat=60")
     connection = pika.BlockingConnection(with_heartbeat)
 
     leveret.clock.advance(seconds=170, heartbeats=True)
     assert len(leveret.connections) == 1
-    # The broker looks twice an interval.
+    # The broker checks twice an interval.
     leveret.clock.advance(seconds=60, heartbeats=True)
 
     assert leveret.connections == []

@@ -1,4 +1,4 @@
-"""Everything timed in a broker obeys the test's clock, each at its own instant."""
+"""Every timer of a broker follows the test's clock, each at its own instant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 MINUTE_MS = 60_000
@@ -29,7 +29,7 @@ def held(leveret: Broker) -> None:
 
 
 def just_before_and_at(broker: Broker, span_ms: int) -> Iterator[str]:
-    """Move to a millisecond before a deadline, and then to it."""
+    """Move the clock to a millisecond before a deadline, and then to it."""
     broker.clock.advance(ms=span_ms - 1)
     yield "before"
     broker.clock.advance(ms=1)
@@ -103,7 +103,7 @@ def test_the_limit_for_holding_a_message(leveret: Broker, channel: BlockingChann
 
 
 def test_the_next_attempt_of_a_dead_letter_that_found_no_room(leveret: Broker) -> None:
-    """At-least-once dead-lettering tries again every three minutes; meanwhile the queue it goes to was made."""
+    """At-least-once dead-lettering tries again every three minutes; meanwhile the test declares the target queue."""
     surely = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum", "x-message-ttl": 0, **surely, **DEAD})
     leveret.publish("", "orders")
@@ -116,7 +116,7 @@ def test_the_next_attempt_of_a_dead_letter_that_found_no_room(leveret: Broker) -
 
 
 def test_the_age_of_what_a_stream_retains(leveret: Broker) -> None:
-    """A stream looks at ages when it opens a segment, as RabbitMQ does, so the old goes with the next that is new."""
+    """Like RabbitMQ, a stream checks ages when it opens a segment, so the next new message makes the old one go."""
     retention = {"x-max-age": "1h", "x-stream-max-segment-size-bytes": 100}
     leveret.declare_queue("log", arguments={"x-queue-type": "stream", **retention})
     leveret.publish("", "log", b"old")

@@ -1,4 +1,4 @@
-"""Field tables: what comes in goes out again, read alike by pamqp."""
+"""Field tables: encoding returns the decoded bytes, and pamqp reads them alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def long(octets: bytes) -> bytes:
     return struct.pack(">I", len(octets)) + octets
 
 
-# Every tag with the octets that follow it, our value and pamqp's.
+# Every tag with the bytes that follow it, leveret's value and pamqp's.
 SAMPLES = [
     ("t", b"\x01", True, True),
     ("t", b"\x00", False, False),
