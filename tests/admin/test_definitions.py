@@ -79,7 +79,7 @@ def test_an_export_can_be_written_and_loaded(broker: Broker, tmp_path: Path) -> 
             assert other.admin.export_definitions() == broker.admin.export_definitions()
 
 
-def test_what_is_not_durable_or_made_by_the_broker_is_left_out(broker: Broker) -> None:
+def test_internal_exchanges_and_their_bindings_are_left_out(broker: Broker) -> None:
     broker.declare_exchange("inner", "fanout", internal=True)
     broker.declare_exchange("orders", "fanout")
     broker.bind_exchange("inner", "orders")

@@ -73,7 +73,7 @@ def test_a_broker_checks_before_it_stops(broker, connect, found):
     assert "connection_not_closed" in found(broker)
 
 
-def test_what_stopping_does_to_clients_is_not_reported(broker, connect, found):
+def test_closing_clients_by_stopping_the_broker_is_not_reported(broker, connect, found):
     connect(broker).channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
     broker.publish("", "orders.work", b"1")
     broker.assert_delivered("orders.work")
@@ -195,7 +195,7 @@ def test_an_error_that_a_client_waited_for_is_not_reported(broker, connect, foun
 
 
 @pytest.mark.asyncio
-async def test_an_ack_of_aiormq_that_closes_its_channel_is_told_though_a_line_was_inside_the_client(broker, found):
+async def test_an_ack_of_aiormq_that_closes_its_channel_is_reported(broker, found):
     connection = await aiormq.connect(broker.url)
     channel = await connection.channel()
     await channel.basic_ack(99)

@@ -27,7 +27,7 @@ def broker(make_broker):
         yield broker
 
 
-def test_pika_connects_again_and_finds_what_is_durable(broker, patience):
+def test_pika_reconnects_and_finds_durable_objects(broker, patience):
     parameters = pika.URLParameters(broker.url)
     channel = pika.BlockingConnection(parameters).channel()
     channel.confirm_delivery()
@@ -82,7 +82,7 @@ def test_pika_consumer_loop_of_the_documentation_recovers(broker, patience):
     assert seen == [b"before", b"stop"]
 
 
-def test_aio_pika_robust_connection_goes_on(broker, patience):
+def test_aio_pika_robust_connection_resumes(broker, patience):
     async def main():
         connection = await aio_pika.connect_robust(broker.url, reconnect_interval=0.01, timeout=patience)
         restored, delivered = asyncio.Event(), asyncio.Queue()
@@ -102,7 +102,7 @@ def test_aio_pika_robust_connection_goes_on(broker, patience):
     assert asyncio.run(main()) == b"after"
 
 
-def test_aiormq_says_why_the_connection_closed(broker, patience):
+def test_aiormq_reports_why_the_connection_closed(broker, patience):
     async def main():
         connection = await aiormq.connect(broker.url)
         closed = asyncio.get_running_loop().create_future()
@@ -139,7 +139,7 @@ def test_kombu_producer_retries_on_a_new_connection(broker):
         assert [queue.get(no_ack=True).payload for _ in range(2)] == ["before", "after"]
 
 
-def test_kombu_consumer_mixin_goes_on(broker, patience):
+def test_kombu_consumer_mixin_resumes(broker, patience):
     class Worker(ConsumerMixin):
         def __init__(self, connection):
             self.connection = connection

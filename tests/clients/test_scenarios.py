@@ -61,5 +61,5 @@ def test_every_library_is_asked_every_scenario(suite):
 
 
 @pytest.mark.parametrize(("suite", "scenario"), LACKING)
-def test_what_is_lacking_is_not_there(suite, scenario):
+def test_a_suite_has_no_test_of_a_scenario_that_it_is_exempt_from(suite, scenario):
     assert f"test_{scenario}" not in scenarios_of(suite)

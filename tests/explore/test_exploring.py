@@ -321,7 +321,7 @@ def test_a_delivery_out_of_order_comes_after_the_next_one_and_is_flagged_redeliv
     assert "    *** this is overtaken by what follows it and comes late, flagged as redelivered ***" in str(failure)
 
 
-def test_a_delivery_that_nothing_can_overtake_still_comes():
+def test_a_delivery_without_a_successor_still_arrives():
     def consume(broker):
         broker.declare_queue("work")
         channel = connect(broker)
@@ -350,7 +350,7 @@ def test_a_custom_fault_is_placed_where_it_can_apply():
     assert (found.run_count, found.passed_count) == (2, 2)
 
 
-def test_only_what_the_reported_run_logged_is_shown(caplog):
+def test_only_the_logs_of_the_reported_run_are_shown(caplog):
     # Another test may have changed the log level of this process.
     caplog.set_level(logging.WARNING)
     count = []

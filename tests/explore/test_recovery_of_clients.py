@@ -179,7 +179,7 @@ PUBLISH = ["conn 1 chan 1 client->server basic.publish #1", "conn 1 chan 1 serve
 CONSUME = ["basic.consume*", "basic.deliver", "basic.ack"]
 
 
-def test_aio_pika_raises_what_was_not_confirmed_and_publishes_again_on_the_same_channel():
+def test_aio_pika_raises_for_unconfirmed_publishes_and_publishes_again_on_the_same_channel():
     assert outcomes(aio_pika_publishes, faults=ANY_LOSS, on=PUBLISH) == {
         "plain": "returned, 1 in the queue, then 2 in the queue",
         "lost before client->server basic.publish": "raised AMQPConnectionError, 0 in the queue, then 1 in the queue",

@@ -83,7 +83,7 @@ def test_patterns_choose_the_steps(pattern):
     assert world.ran == ["lost before conn 1 chan 1 client->server basic.publish #1"]
 
 
-def test_a_run_whose_step_never_came_is_tried_twice_and_does_not_count_as_passed():
+def test_a_run_whose_step_never_occurs_is_retried_once_and_does_not_count_as_passed():
     world = World(lacking=["publish"])
 
     found = explore(world)

@@ -124,7 +124,7 @@ def test_pika_is_notified_when_it_is_blocked_and_unblocked(broker, connect):
     assert bodies(broker) == [b"x"]
 
 
-def test_pika_raises_what_a_channel_is_closed_with(broker, channel):
+def test_pika_raises_the_reply_code_of_a_closed_channel(broker, channel):
     broker.faults.close_channel(403, "not you", on="queue.declare")
 
     with pytest.raises(ChannelClosedByBroker) as closed:
@@ -133,7 +133,7 @@ def test_pika_raises_what_a_channel_is_closed_with(broker, channel):
     assert (closed.value.reply_code, closed.value.reply_text) == (403, "ACCESS_REFUSED - not you")
 
 
-def test_pika_raises_what_a_connection_is_closed_with(broker, channel):
+def test_pika_raises_the_reply_code_of_a_closed_connection(broker, channel):
     broker.faults.close_connection(320, "bye", on="queue.declare")
 
     with pytest.raises(ConnectionClosedByBroker, match="CONNECTION_FORCED - bye"):

@@ -156,7 +156,7 @@ def test_a_message_returns_after_pikas_ack_was_lost(broker, connect):
     assert broker.queue("work").ready[0].redelivered
 
 
-def test_what_pika_publishes_expires_at_once_and_is_dead_lettered(broker, channel):
+def test_a_publish_of_pika_expires_at_once_and_is_dead_lettered(broker, channel):
     to_work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
     channel.queue_declare("dying", durable=True, arguments=to_work)
     broker.faults.expire(queue="dying", body=b"2")

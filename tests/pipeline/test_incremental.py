@@ -111,7 +111,7 @@ def one_batch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return at_once(spark, folder / "traces", folder / "warehouse")
 
 
-def test_a_history_of_updates_says_what_one_batch_says(
+def test_a_history_of_updates_equals_one_batch(
     spark: SparkSession, tmp_path: Path, one_batch: dict[str, list[str]]
 ) -> None:
     warehouse = Warehouse(tmp_path / "history")
@@ -121,7 +121,7 @@ def test_a_history_of_updates_says_what_one_batch_says(
     assert rows(spark, warehouse) == one_batch
 
 
-def test_the_second_time_nothing_is_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_update_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
     bring_up_to_date(spark, tmp_path / "traces", warehouse)
@@ -221,7 +221,7 @@ def test_a_damaged_line_counts_as_a_cut(spark: SparkSession, tmp_path: Path) -> 
     assert warehouse.state().files[str(tmp_path / "a.jsonl")].is_truncated
 
 
-def test_merging_leaves_alone_what_holds_tables_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+def test_compaction_keeps_batches_with_unknown_tables(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     both = {**SMALL_TABLES, "own": dataclasses.replace(SMALL_TABLES["kinds"], name="own")}
     for name in ("a", "b"):
@@ -235,7 +235,7 @@ def test_merging_leaves_alone_what_holds_tables_it_does_not_know(spark: SparkSes
     assert incremental.read_table(spark, warehouse, "own", tables=both).count() == before > 0
 
 
-def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
+def test_merged_batches_hold_the_same_rows(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     for _ in comings(folder):
         bring_up_to_date(spark, folder, warehouse)
@@ -251,7 +251,7 @@ def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer
     assert bring_up_to_date(spark, folder, warehouse) == []
 
 
-def test_a_stream_over_a_folder_says_what_one_batch_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_over_a_folder_equals_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     write(folder / "mended.jsonl", [{"level": "info"}])
     write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])

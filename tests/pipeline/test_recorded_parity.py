@@ -40,5 +40,5 @@ def test_leverets_trace_agrees_with_rabbitmqs_firehose(ways: dict[str, DataFrame
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_leverets_firehose_tells_what_rabbitmqs_told_down_to_the_headers_queues_add(ways: dict[str, DataFrame]) -> None:
+def test_leverets_firehose_agrees_with_rabbitmqs_including_headers_that_queues_add(ways: dict[str, DataFrame]) -> None:
     assert parity.compare(ways["leveret-firehose"], ways["rabbitmq"], ["test"], ignored_headers=()).collect() == []

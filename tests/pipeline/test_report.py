@@ -120,7 +120,7 @@ def test_names_are_never_markup(page: str) -> None:
     assert "tests/test_a.py::test_<b>" in sections["flaky"]
 
 
-def test_page_needs_nothing_but_itself(page: str) -> None:
+def test_page_loads_no_other_file(page: str) -> None:
     assert re.findall(r"\b(?:src|srcset|action|data)=|url\(|@import|http://|https://", page) == []
     assert {target[0] for target in re.findall(r'href="([^"]*)"', page)} == {"#"}
     assert "default-src &#x27;none&#x27;" in page
@@ -228,7 +228,7 @@ def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, war
         report(spark, warehouse, "nightly")
 
 
-def test_command_writes_the_page_and_says_where(
+def test_command_writes_the_page_and_prints_its_path(
     spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "page.html"
@@ -241,7 +241,7 @@ def test_command_writes_the_page_and_says_where(
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
-def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
+def test_unknown_name_is_refused_before_the_tables_are_computed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str
 ) -> None:
     write(tmp_path / "traces" / "first.jsonl", [header("first"), *lives(1, queue="q")])

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from leveret.pipeline.spark_session import local_session, session
 
 
-def test_a_session_that_is_there_is_taken_as_it_is(spark: SparkSession) -> None:
+def test_an_existing_session_is_used_unchanged(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
 
     with session("big", settings={"spark.sql.shuffle.partitions": "77"}) as taken:

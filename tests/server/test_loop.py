@@ -73,7 +73,7 @@ def all_received(broker: EchoBroker) -> bytes:
     return b"".join(bytes(conversation.received) for conversation in broker.host.conversations)
 
 
-def test_what_was_sent_before_a_barrier_is_handled_after_it(broker: EchoBroker) -> None:
+def test_input_sent_before_a_barrier_has_been_handled_when_it_returns(broker: EchoBroker) -> None:
     with broker.connect() as client:
         for number in range(200):
             client.sendall(b"%d\n" % number)
@@ -213,7 +213,7 @@ def test_a_paused_conversation_is_not_read(broker: EchoBroker) -> None:
         broker.wait_until(lambda: echo.received == b"pause\nunheard\n")
 
 
-def test_a_barrier_covers_what_waited_while_a_conversation_was_paused(broker: EchoBroker) -> None:
+def test_a_barrier_covers_input_that_arrived_during_a_pause(broker: EchoBroker) -> None:
     with broker.connect() as client:
         client.sendall(b"pause\n")
         broker.sync()

@@ -126,7 +126,7 @@ def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
     assert len(leveret.queue("orders").unacked) == 3
 
 
-def test_time_can_be_held_and_let_go(leveret: Broker) -> None:
+def test_time_can_be_held_and_released(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 1})
     leveret.clock.hold()
     leveret.publish("", "orders")

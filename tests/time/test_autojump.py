@@ -48,7 +48,7 @@ def test_time_jumps_while_a_test_waits(leveret: Broker) -> None:
         assert leveret.clock.now == pytest.approx(started + 24 * HOUR)
 
 
-def test_time_jumps_no_further_than_to_what_a_test_waits_for(leveret: Broker) -> None:
+def test_time_jumps_only_as_far_as_a_test_waits(leveret: Broker) -> None:
     leveret.declare_queue("soon", arguments={"x-message-ttl": 60_000})
     leveret.declare_queue("late", arguments={"x-message-ttl": 3_600_000})
     with leveret.clock.autojump():

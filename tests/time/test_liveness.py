@@ -74,7 +74,7 @@ def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(lever
         connection.process_data_events(time_limit=5)
 
 
-def test_a_message_held_by_a_client_that_fell_silent_goes_back(leveret: Broker) -> None:
+def test_a_message_held_by_a_silent_client_is_requeued(leveret: Broker) -> None:
     leveret.declare_queue("orders")
     leveret.publish("", "orders", b"x")
     connection = pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=60"))
@@ -86,7 +86,7 @@ def test_a_message_held_by_a_client_that_fell_silent_goes_back(leveret: Broker) 
     leveret.assert_requeued("orders", reason="channel_closed", body=b"x")
 
 
-def test_a_handshake_may_take_its_ten_seconds_whatever_the_clock_says(leveret: Broker) -> None:
+def test_the_handshake_timeout_follows_real_time(leveret: Broker) -> None:
     async def greet() -> bytes:
         reader, writer = await asyncio.open_connection(leveret.host, leveret.port)
         await leveret.aio.clock.advance(hours=1)

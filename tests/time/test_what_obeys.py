@@ -48,7 +48,7 @@ def test_the_time_to_live_of_messages(leveret: Broker, kind: str, whose: str) ->
     assert counts == [1, 0]
 
 
-def test_the_time_that_an_unused_queue_has_left(leveret: Broker) -> None:
+def test_the_expiry_of_an_unused_queue(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-expires": 10 * MINUTE_MS})
 
     counts = [len(leveret.queues) for _ in just_before_and_at(leveret, 10 * MINUTE_MS)]
@@ -92,7 +92,7 @@ def test_delayed_retries_of_a_quorum_queue(leveret: Broker, channel: BlockingCha
 
 
 @pytest.mark.leveret(checks="unseen_channel_error=off")
-def test_the_limit_for_holding_a_message(leveret: Broker, channel: BlockingChannel) -> None:
+def test_the_delivery_timeout_of_a_held_message(leveret: Broker, channel: BlockingChannel) -> None:
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum"})
     leveret.publish("", "orders")
     channel.basic_get("orders")
@@ -102,7 +102,7 @@ def test_the_limit_for_holding_a_message(leveret: Broker, channel: BlockingChann
     assert counts == [0, 1]
 
 
-def test_the_next_attempt_of_a_dead_letter_that_found_no_room(leveret: Broker) -> None:
+def test_at_least_once_dead_lettering_retries_after_three_minutes(leveret: Broker) -> None:
     """At-least-once dead-lettering tries again every three minutes; meanwhile the test declares the target queue."""
     surely = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum", "x-message-ttl": 0, **surely, **DEAD})

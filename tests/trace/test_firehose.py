@@ -85,7 +85,7 @@ def test_a_delivery_has_the_redelivered_flag():
 
 @pytest.mark.parametrize("style", ["json", "text"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_log_says_the_same_as_the_firehose(version, style):
+def test_a_log_equals_the_firehose(version, style):
     rows = list(Firehose().log(SAMPLES / version / f"tracing-{style}.log"))
 
     assert [without_time(row) for row in rows] == [without_time(row) for row in of_firehose(version)]

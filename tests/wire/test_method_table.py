@@ -43,7 +43,7 @@ def test_the_generated_file_is_fresh() -> None:
     assert check.returncode == 0, check.stderr
 
 
-def test_a_client_may_send_what_the_table_says_and_nothing_else() -> None:
+def test_a_client_may_send_exactly_the_methods_of_the_table() -> None:
     expected = {method_id: name for method_id, name, sender, _ in ROWS if sender in ("C", "both")}
 
     assert {method_id: method.NAME for method_id, method in CLIENT_METHODS.items()} == expected

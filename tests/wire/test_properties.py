@@ -212,5 +212,5 @@ def test_a_text_of_more_than_255_octets_cannot_be_sent() -> None:
         Properties(type="x" * 256).encode()
 
 
-def test_a_representation_shows_what_is_present() -> None:
+def test_a_representation_shows_the_present_properties() -> None:
     assert repr(Properties(priority=1, type="x")) == "Properties(priority=1, type='x')"

@@ -104,7 +104,7 @@ def test_there_is_a_sample_and_a_name_for_every_tag() -> None:
     assert {tag for tag, _, _, _ in SAMPLES} == set(TYPE_NAMES)
 
 
-def test_what_pamqp_writes_is_read_as_pamqp_meant_it() -> None:
+def test_leveret_reads_the_values_that_pamqp_wrote() -> None:
     meant = {
         "bool": True,
         "byte": 1,
@@ -165,7 +165,7 @@ def test_an_unsigned_long_becomes_a_signed_one() -> None:
     assert table.encode()[4:7] == b"\x01kl"
 
 
-def test_any_octet_but_zero_is_true_and_goes_out_as_one() -> None:
+def test_any_byte_but_zero_is_true_and_is_written_as_one() -> None:
     assert Table.decode(b"\x01kt\x07").encode() == long(b"\x01kt\x01")
 
 
