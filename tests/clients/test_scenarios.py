@@ -31,7 +31,7 @@ SCENARIOS = [
     "recover_requeues_what_is_unacked",
     "prefetch_is_enforced",
     "cancel_gives_no_more_deliveries",
-    "consumer_is_told_when_its_queue_is_deleted",
+    "consumer_is_notified_when_its_queue_is_deleted",
     "unknown_delivery_tag_closes_the_channel",
     "expired_message_is_dead_lettered",
     "rpc_over_direct_reply_to",

@@ -215,7 +215,7 @@ async def test_cancel_gives_no_more_deliveries(connection, channel, filled, pati
     assert delivered.empty()
 
 
-async def test_consumer_is_told_when_its_queue_is_deleted(connection, queue, patience):
+async def test_consumer_is_notified_when_its_queue_is_deleted(connection, queue, patience):
     told = asyncio.Queue()
     (await queue.channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(told.put)
     tag = await queue.consume(lambda message: None)

@@ -163,7 +163,7 @@ async def test_unknown_delivery_tag_closes_the_channel(channel):
         await channel.queue_declare("work", durable=True)
 
 
-async def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, filled, patience):
+async def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, filled, patience):
     told = asyncio.Queue()
     channel.on_consumer_cancel_callbacks.add(told.put)
     tag = (await channel.basic_consume(filled, lambda message: None, no_ack=True)).consumer_tag

@@ -164,7 +164,7 @@ def test_cancel_gives_no_more_deliveries(filled, consume, drain, ready_count):
     assert len(messages) == 1
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, work, drain):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, work, drain):
     told = []
     queue = kombu.Queue("work", on_declared=None)(connection.default_channel)
     queue.consume("mine", callback=lambda message: None)

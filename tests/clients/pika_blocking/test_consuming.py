@@ -126,7 +126,7 @@ def test_cancel_gives_no_more_deliveries(connection, channel, filled):
     assert channel.queue_declare(filled, passive=True).method.consumer_count == 0
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, patience):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, patience):
     cancelled = []
     channel.queue_declare("work", durable=True)
     channel.add_on_cancel_callback(lambda method: cancelled.append(method.method.consumer_tag))

@@ -170,7 +170,7 @@ def test_cancel_gives_no_more_deliveries(client, channel, filled):
     assert not delivered.calls
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(client, channel):
+def test_consumer_is_notified_when_its_queue_is_deleted(client, channel):
     cancelled = client.mailbox()
     channel.add_on_cancel_callback(cancelled)
     client.ask(channel.queue_declare, "work", durable=True)

@@ -190,7 +190,7 @@ def test_cancel_gives_no_more_deliveries(channel, filled, drain, ready_count):
     assert len(held) == 1
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, filled, drain):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, filled, drain):
     cancelled = []
     tag = channel.basic_consume(filled, callback=lambda message: None, on_cancel=cancelled.append)
 
