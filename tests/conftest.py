@@ -1,4 +1,4 @@
-"""What all tests share: pytester, which can only be named here, and who runs which test."""
+"""Settings for all tests: pytester, which only this file may load, and the xdist worker of each test."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-# Whose tests are about warnings, or run a pytest of their own.
+# Folders whose tests are about warnings, or run a pytest of their own.
 _LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Most tests of a broker lose messages on purpose: say nothing of it but where it is the subject."""
+    """Ignore leveret's warnings, except in tests about them: most tests of a broker lose messages on purpose."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.path.relative_to(here).parts[0] not in _LOOKING_AT_WARNINGS:
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """The tests on Spark share one session, so they share a worker of pytest-xdist too."""
+    """Return a scheduler that runs all tests on Spark on one worker, as they share a session."""
     from tests.scheduling import OneSparkSession
 
     return OneSparkSession(config, log)

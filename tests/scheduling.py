@@ -1,6 +1,7 @@
-"""Which worker of pytest-xdist runs which test: those on Spark one worker, the others whoever is free.
+"""The pytest-xdist worker of each test: tests on Spark share one worker, the others run on any free one.
 
-By their names: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group` (pytest-xdist issue 1386).
+The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
+(pytest-xdist issue 1386).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 from xdist.scheduler import LoadGroupScheduling
 
 _ON_SPARK: Final = ("tests/pipeline/", "tests/spark/", "examples/spark_job/", "examples/trace_to_spark/")
-# There, and without a session.
+# Files in these folders that use no Spark session.
 _ALONE: Final = (
     *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "report_page", "session_java", "warehouse")),
@@ -18,7 +19,7 @@ _ALONE: Final = (
 
 
 class OneSparkSession(LoadGroupScheduling):
-    """As `--dist=loadgroup`, with all tests on Spark as one group."""
+    """The scheduler of `--dist=loadgroup`, with all tests on Spark as one group."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):

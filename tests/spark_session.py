@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: starting one takes seconds, and what Java compiles it has to learn."""
+"""One Spark session for all tests that need one: starting a session and warming up its JVM take seconds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, local_session
 
 
 def give_time(items: list[pytest.Item], folder: Path) -> None:
-    """All tests below a folder may take long on a busy machine.
+    """Raise the timeout of all tests below a folder, for busy machines.
 
-    Longest when they are the first: Java compiles what it runs.
+    The first test takes longest, because Java compiles the code that it runs.
     """
     for item in items:
         if folder in item.path.parents:

@@ -1,4 +1,4 @@
-"""The versions leveret knows, and what happens with one it does not."""
+"""The versions that leveret emulates, and the error for an unknown one."""
 
 from __future__ import annotations
 

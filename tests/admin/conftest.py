@@ -1,4 +1,4 @@
-"""A broker and ways into it."""
+"""Fixtures: a broker and connections to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def connect(broker: Broker) -> Iterator[Callable[..., BlockingConnection]]:
-    """Opens a connection to a virtual host as a user, under a name."""
+    """Return a function that connects to a virtual host as a user, under a name."""
     opened: list[BlockingConnection] = []
 
     def open_connection(vhost: str = "/", user: str = "guest", password: str | None = None, name: str = "test"):
@@ -41,7 +41,7 @@ def connect(broker: Broker) -> Iterator[Callable[..., BlockingConnection]]:
 
 @pytest.fixture
 def reason_of_close() -> Callable[[BlockingConnection], str]:
-    """Waits until the broker closes a connection, and says with what words."""
+    """Return a function that waits until the broker closes a connection, and returns the reply text."""
 
     def wait(connection: BlockingConnection) -> str:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:

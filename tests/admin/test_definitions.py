@@ -1,4 +1,4 @@
-"""RabbitMQ's definitions.json, in and out."""
+"""Export and import of RabbitMQ's definitions.json."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from leveret import Broker
 from leveret.errors import BrokerError
 
-# What RabbitMQ 4.3.6 exported.
+# An export of RabbitMQ 4.3.6.
 EXPORTED = Path(__file__).with_name("definitions-4.3.6.json")
 
 
 def sections(definitions: dict[str, object]) -> dict[str, list[str]]:
-    """Every section as sorted lines; who exported it is left out."""
+    """Return every section as sorted lines, without the node that exported it."""
     return {
         name: sorted(json.dumps(item, sort_keys=True) for item in items)
         for name, items in definitions.items()
@@ -79,7 +79,7 @@ def test_an_export_can_be_written_and_loaded(broker: Broker, tmp_path: Path) -> 
             assert other.admin.export_definitions() == broker.admin.export_definitions()
 
 
-def test_what_is_not_durable_or_made_by_the_broker_is_left_out(broker: Broker) -> None:
+def test_internal_exchanges_and_their_bindings_are_left_out(broker: Broker) -> None:
     broker.declare_exchange("inner", "fanout", internal=True)
     broker.declare_exchange("orders", "fanout")
     broker.bind_exchange("inner", "orders")

@@ -22,10 +22,10 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-# What RabbitMQ 4.3.6 was seen to tell: the headers of each event and what kind of value they have.
+# Events seen on RabbitMQ 4.3.6: the headers of each, and the types of their values.
 SEEN = json.loads(Path(__file__).with_name("events-4.3.6.json").read_text())
 KINDS = {bool: "bool", int: "integer", str: "text", list: "list", dict: "table"}
-# How Erlang prints a map; nobody can read it.
+# Erlang's own notation of a map, which clients cannot parse.
 LEFT_OUT = {"vhost.created": {"metadata"}}
 
 
@@ -109,7 +109,7 @@ def test_events_have_the_headers_that_rabbitmq_gives_them(broker: Broker) -> Non
         assert (event, headers[event]) == (event, expected)
 
 
-def test_a_connection_that_is_lost_ends_what_it_had(broker: Broker) -> None:
+def test_a_closed_connection_announces_the_end_of_its_channels_and_consumers(broker: Broker) -> None:
     broker.declare_queue("orders")
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     connection.channel().basic_consume("orders", lambda *_: None)
@@ -120,7 +120,7 @@ def test_a_connection_that_is_lost_ends_what_it_had(broker: Broker) -> None:
     assert told(broker) == ["consumer.deleted", "channel.closed", "connection.closed"]
 
 
-def test_an_event_says_what_it_is_about(broker: Broker) -> None:
+def test_the_headers_of_an_event_describe_its_object(broker: Broker) -> None:
     broker.declare_queue("orders", arguments={"x-max-length": 5})
 
     (event,) = broker.queue("events").ready
@@ -178,7 +178,7 @@ def test_actions_of_an_operator_are_announced(broker: Broker) -> None:
     ]
 
 
-def test_a_virtual_host_comes_and_goes_with_its_exchanges(broker: Broker) -> None:
+def test_a_virtual_host_is_created_and_deleted_with_its_exchanges(broker: Broker) -> None:
     broker.admin.add_vhost("stage")
     broker.declare_exchange("x", vhost="stage")
     created = told(broker)

@@ -1,4 +1,4 @@
-"""What an operator does to a broker that runs, and what clients see of it."""
+"""An operator's actions on a running broker, and what clients see of them."""
 
 from __future__ import annotations
 

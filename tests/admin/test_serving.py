@@ -1,4 +1,4 @@
-"""What an operator gives the command line."""
+"""The operator's options of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refusal(*options: str) -> str:
     return ran.stderr
 
 
-def test_definitions_are_there_when_the_first_client_comes() -> None:
+def test_definitions_are_loaded_before_the_first_client_connects() -> None:
     with served("--definitions", str(EXPORTED)) as (url,):
         url = url.replace("guest:guest", "shop:secret") + "/stage"
         with pika.BlockingConnection(pika.URLParameters(url)) as connection:

@@ -1,4 +1,4 @@
-"""Lines of rabbitmq.conf that a broker takes, as `settings`."""
+"""The lines of rabbitmq.conf that a broker accepts as `settings`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leveret import Broker
 from leveret.errors import BrokerError
 
 
-def test_a_client_is_offered_what_is_set() -> None:
+def test_the_broker_offers_clients_the_configured_limits() -> None:
     with Broker(settings={"heartbeat": 7, "channel_max": 3}) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
 

@@ -1,4 +1,4 @@
-"""AMQP over TLS, with certificates made on the spot."""
+"""AMQP over TLS, with certificates that the tests generate."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_client_without_tls_is_hung_up_on(broker: Broker) -> None:
         except ConnectionResetError:
             pass
 
-    # A TLS alert at the most, and nothing of AMQP.
+    # A TLS alert at most, and no AMQP.
     assert received[:1] in (b"", b"\x15")
     broker.check()
 

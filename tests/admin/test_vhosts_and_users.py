@@ -1,4 +1,4 @@
-"""What an operator sets up, and what clients see of it."""
+"""Virtual hosts, users and permissions, and what clients see of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leveret.errors import BrokerError, NotDeclaredError
 
 
 def open_refusal(broker: Broker, vhost: str, user: str = "guest", password: str = "guest") -> str:
-    """What a client is told that asks for a virtual host; pika's blocking connection keeps the words to itself."""
+    """Return the error of a refused open; only pika's SelectConnection shows the reply text."""
     told = []
     parameters = pika.URLParameters(broker.url_for(user=user, password=password))
     parameters.virtual_host = vhost

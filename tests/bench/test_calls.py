@@ -1,7 +1,7 @@
-"""How many Python calls a message costs in the core: exact upper limits, and no wall time.
+"""The number of Python calls that a message costs in the core: exact upper limits, and no wall time.
 
-The figures are counts of `call` events of sys.setprofile, so they repeat to the last one. A limit is what is there now:
-it moves down with the code, and up only with a reason.
+The figures count `call` events of sys.setprofile, so every run gives the same ones. A limit equals the current count.
+Lower it when the code needs fewer calls, and raise it only for a reason.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ROUNDS = 50
 
 
 def calls(action: Callable[[], None]) -> Counter[str]:
-    """The Python functions that were called, by name."""
+    """Return the Python functions that the action called, by name."""
     counted: Counter[str] = Counter()
 
     def on_event(frame: FrameType, event: str, argument: object) -> None:
         if event == "call":
             counted[frame.f_code.co_qualname] += 1
 
-    # What other tests left behind is not collected on this one's account.
+    # Do not collect other tests' garbage during this measurement.
     gc.disable()
     sys.setprofile(on_event)
     try:
@@ -51,7 +51,7 @@ def peer_with(*, tap: bool) -> Peer:
 
 
 def measure(peer: Peer, data: Callable[[int], bytes]) -> float:
-    """The calls one round costs, on average over many, once everything is warm."""
+    """Return the calls that one round costs, averaged over many rounds after a warm-up."""
     pieces = [data(number) for number in range(ROUNDS + 3)]
     connection = peer.connection
     for piece in pieces[:3]:

@@ -1,4 +1,4 @@
-"""A broker, and clients of it: pika on this thread, and a worker on another."""
+"""Fixtures: a broker and clients of it, pika on this thread and a worker on another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE = 5
 
 
 def read_close(connection: pika.BlockingConnection) -> None:
-    """Read, so that pika raises the error that closed the connection. A write would raise only the reset after it."""
+    """Read until pika raises the error that closed the connection; a write would raise only the reset after it."""
     connection.process_data_events(PATIENCE)
 
 
@@ -39,7 +39,7 @@ def channel(broker: Broker) -> Iterator[pika.adapters.blocking_connection.Blocki
 
 
 class Worker:
-    """Consumes a queue on a thread of its own and answers each message as `handle` says: "ack", "reject" or "keep"."""
+    """A consumer on a thread of its own that settles each message as `handle` says: "ack", "reject" or "keep"."""
 
     def __init__(self, broker: Broker, queue: str, handle: Callable[[object, bytes], str]) -> None:
         parameters = pika.URLParameters(broker.url)

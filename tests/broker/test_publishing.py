@@ -1,4 +1,4 @@
-"""Messages that the test publishes: the same rules as for a client, and errors at its own line."""
+"""Messages that the test publishes: they obey the rules for clients, and an error points to the test's own line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ STAMPED = "message_interceptors.incoming.set_header_timestamp.overwrite"
 
 
 def nested(levels: int) -> dict[str, object]:
-    """Headers with so many tables inside each other."""
+    """Return headers with this many nested tables."""
     headers: dict[str, object] = {"leaf": 1}
     for _ in range(levels):
         headers = {"table": headers}
     return headers
 
 
-# What a client must not publish: exchange, routing key, body, properties.
+# Publishes that are refused to a client: exchange, routing key, body, properties.
 REFUSED = {
     "missing exchange": ("nowhere", "k", b"a", {}),
     "internal exchange": ("amq.rabbitmq.trace", "k", b"a", {}),
@@ -39,7 +39,7 @@ REFUSED = {
     "direct reply without a consumer": ("", "q", b"a", {"reply_to": "amq.rabbitmq.reply-to"}),
     "headers nested too deep": ("", "q", b"a", {"headers": nested(70)}),
 }
-# 4.x takes any delivery mode.
+# 4.x accepts any delivery mode.
 REFUSED_BY_3_10 = {
     "delivery mode": ("", "q", b"a", {"delivery_mode": 7}),
     "bad delivery mode and bad expiration": ("", "q", b"a", {"delivery_mode": 7, "expiration": "x"}),
@@ -53,7 +53,7 @@ CASES = [
 
 
 def refused_to_client(broker: Broker, exchange: str, key: str, body: bytes, properties: dict) -> tuple[int, str]:
-    """The code and text with which the broker closes a real client's channel or connection."""
+    """Return the code and text with which the broker closes a real client's channel or connection."""
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()
     channel.confirm_delivery()

@@ -12,7 +12,7 @@ RETRY_MS = 60_000
 
 
 def declare_with_retry(broker: Broker) -> None:
-    """A message rejected on `orders` waits a minute in `retry` and comes back."""
+    """Declare queues in which a message rejected from `orders` waits a minute in `retry` and comes back."""
     broker.declare_queue("orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "retry"})
     broker.declare_queue(
         "retry",

@@ -195,7 +195,7 @@ def test_an_interrupted_wait_leaves_the_broker_usable(broker: Broker, work) -> N
     work("orders", lambda channel, body: "keep")
     broker.publish("", "orders")
     broker.assert_delivered("orders", timeout=5)
-    # A run in the background may have been started with the signal ignored.
+    # A run in the background may have inherited an ignored SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))

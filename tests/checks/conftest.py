@@ -1,4 +1,4 @@
-"""A broker with strict checks, and a client of it."""
+"""Fixtures: a broker with strict checks, and a client of it."""
 
 from __future__ import annotations
 

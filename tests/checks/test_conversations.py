@@ -1,4 +1,4 @@
-"""The checks of clients: what they leave open or unsettled, and errors that no call of them waits for."""
+"""Checks of clients: what they leave open or unsettled, and errors that none of their calls waits for."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_broker_checks_before_it_stops(broker, connect, found):
     assert "connection_not_closed" in found(broker)
 
 
-def test_what_stopping_does_to_clients_is_not_reported(broker, connect, found):
+def test_closing_clients_by_stopping_the_broker_is_not_reported(broker, connect, found):
     connect(broker).channel().basic_consume("orders.work", lambda *_: None, auto_ack=True)
     broker.publish("", "orders.work", b"1")
     broker.assert_delivered("orders.work")
@@ -195,7 +195,7 @@ def test_an_error_that_a_client_waited_for_is_not_reported(broker, connect, foun
 
 
 @pytest.mark.asyncio
-async def test_an_ack_of_aiormq_that_closes_its_channel_is_told_though_a_line_was_inside_the_client(broker, found):
+async def test_an_ack_of_aiormq_that_closes_its_channel_is_reported(broker, found):
     connection = await aiormq.connect(broker.url)
     channel = await connection.channel()
     await channel.basic_ack(99)
@@ -237,14 +237,14 @@ def test_a_missing_refusal_shows_all_refusals(broker, lonely_ack):
 
 @pytest.fixture
 def lonely_ack():
-    """Acknowledges what was never delivered, from a client that does not wait for anything."""
+    """Return a function that acks a message never delivered, from a client that does not wait for the error."""
     peers = []
 
     def act(broker):
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         peers.append(connection)
         channel = connection.channel()
-        # The bytes of basic.ack with the tag 7, written behind pika's back and without a call to it.
+        # The bytes of basic.ack with tag 7, written to the socket without pika's knowledge.
         ack = bytes.fromhex("01 0001 0000000d 003c0050 0000000000000007 00 ce".replace(" ", ""))
         assert channel.channel_number == 1
         connection._impl._transport._sock.send(ack)

@@ -1,4 +1,4 @@
-"""Strict checks in a user's test suite: where levels come from, and which tests are judged."""
+"""Strict checks in a user's test suite: where levels come from, and which tests are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How checks are switched on and off, allowed and raised."""
+"""Switching checks on and off, allowing findings, and raising levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of faults that were added and never happened."""
+"""The check for faults that were added and never fired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that a timeout or an interrupted test shows."""
+"""The state of the broker that a timeout or an interrupted test shows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_assertion_that_does_not_wait_does_not_show_the_state(stuck):
 
 class Debugger(bdb.Bdb):
     def trace_dispatch(self, frame, event, arg) -> None:
-        """Follow nothing."""
+        """Trace nothing."""
 
 
 def test_a_debugger_is_detected_and_a_coverage_tracer_is_not_one():
@@ -82,7 +82,7 @@ def test_a_wait_does_not_time_out_in_a_debugger(broker):
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    # Longer than the wait's own limit, in real time.
+    # Longer in real time than the wait's own limit.
     assert not enough.wait(0.3)
     broker.publish("orders", "order.created", "late")
     waiter.join(5)

@@ -1,12 +1,12 @@
-"""One broker a test for the suites of real client libraries: leveret, or a RabbitMQ to compare with.
+"""One broker per test for the suites of real client libraries: leveret, or a RabbitMQ to compare with.
 
-`broker_url` is the whole contract between a suite and the broker it talks to, so a test cannot know which one that is.
-Normally it is a fresh leveret. With `LEVERET_TARGET=oracle` and
-`LEVERET_ORACLES=4.3=amqp://guest:guest@127.0.0.1:5643/` it is a fresh virtual host on that RabbitMQ, made and removed
-through its management API, which listens 10000 ports above.
+A suite knows its broker only by `broker_url`, so no test can depend on which broker that is. Normally it is a fresh
+leveret. With `LEVERET_TARGET=oracle` and `LEVERET_ORACLES=4.3=amqp://guest:guest@127.0.0.1:5643/` it is a fresh
+virtual host on that RabbitMQ. The virtual host is created and removed through the management API, whose port is the
+AMQP port + 10000.
 
-Every wait of a client ends after `PATIENCE` seconds, and every test after a few of these, so a broker that falls
-silent fails its test instead of stopping the run.
+Every wait of a client ends after `PATIENCE` seconds, and every test times out after a few times that. If a broker falls
+silent, its test fails and the run goes on.
 """
 
 import base64
@@ -32,27 +32,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def patience() -> int:
-    """This is how many seconds a client waits for what must come."""
+    """The number of seconds for which a client waits for something that must arrive."""
     return PATIENCE
 
 
 @pytest.fixture
 def broker_url() -> Iterator[str]:
-    """This is the URL of an empty broker that nobody else uses."""
+    """The URL of an empty broker that only this test uses."""
     if os.environ.get("LEVERET_TARGET") == "oracle":
         with virtual_host_of_oracle() as url:
             yield url
     else:
         from leveret import Broker
 
-        # The clients' own defaults (durable=False, exclusive=False) are what 4.3 denies unless it is permitted.
+        # The clients' own defaults (durable=False, exclusive=False) are denied by 4.3 unless they are permitted.
         with Broker(permit={"transient_nonexcl_queues"}) as broker:
             yield broker.url
 
 
 @pytest.fixture
 def make_broker():
-    """This is leveret's Broker, for what cannot be asked of another one: there the test is skipped."""
+    """leveret's Broker class, for tests that need the broker object itself; on a RabbitMQ they are skipped."""
     if os.environ.get("LEVERET_TARGET") == "oracle":
         pytest.skip("this takes hold of the broker itself")
     from leveret import Broker

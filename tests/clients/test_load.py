@@ -1,4 +1,4 @@
-"""Many messages, connections, channels and threads at once: nothing is lost, nothing twice, and order is kept."""
+"""Many messages, connections, channels and threads at once: none is lost, none is duplicated, and order is kept."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ def connect(url, patience):
 
 
 def test_publisher_and_consumers_in_threads(broker_url, patience):
-    """Three threads publish and three consume, each on its own connection; every message is worked on once."""
+    """Three threads publish and three consume, each on its own connection; every message is handled once."""
     with connect(broker_url, patience) as connection:
         connection.channel().queue_declare("work", durable=True)
 
@@ -41,7 +41,7 @@ def test_publisher_and_consumers_in_threads(broker_url, patience):
                     break
                 seen.append(body.decode())
                 channel.basic_ack(method.delivery_tag)
-            # A stop for each: this one is settled, what was fetched beyond it goes back.
+            # Each consumer acks its own stop message; the broker requeues what it prefetched beyond that.
             if method is not None:
                 channel.basic_ack(method.delivery_tag)
         return seen
@@ -77,7 +77,7 @@ def test_one_consumer_sees_one_publisher_in_order(broker_url, patience):
 
 @pytest.mark.asyncio
 async def test_confirmed_publishes_at_once(broker_url, patience):
-    """Confirms come in any grouping; each publish waits for its own."""
+    """Confirms may be grouped in any way; each publish waits for its own."""
     connection = await aio_pika.connect(broker_url, timeout=patience)
     async with connection:
         channel = await connection.channel()
@@ -119,7 +119,7 @@ def test_many_connections(broker_url, patience):
 
 
 def test_connections_come_and_go_while_others_work(broker_url, patience):
-    """Every connection leaves its message unacked behind; the next gets it again."""
+    """Every connection closes with its message unacked; the next connection gets the message again."""
     with connect(broker_url, patience) as owner:
         owner.channel().queue_declare("work", durable=True)
         owner.channel().basic_publish("", "work", b"passed on")
@@ -131,7 +131,7 @@ def test_connections_come_and_go_while_others_work(broker_url, patience):
 
 
 def test_bodies_from_both_sides_cross(broker_url, patience):
-    """Two clients send each other more than the sockets' buffers hold, and neither waits for the other to read."""
+    """Two clients send each other more than the socket buffers hold, and neither waits for the other to read."""
     body = b"x" * (4 * 1024 * 1024)
 
     def exchange(own, other):
@@ -152,7 +152,7 @@ def test_bodies_from_both_sides_cross(broker_url, patience):
 
 
 def test_kombu_connections_in_threads(broker_url):
-    """kombu's connection is lazy and may be opened in the thread that uses it."""
+    """kombu's connection is lazy; a thread that uses it may be the one that opens it."""
     barrier, failures = threading.Barrier(8), []
 
     def produce(number):
@@ -179,13 +179,13 @@ def test_kombu_connections_in_threads(broker_url):
 
 
 def test_heartbeats_are_sent_and_expected(broker_url, patience):
-    """A connection with nothing to say is kept alive by frames of kind 8, from both sides."""
+    """Frames of kind 8 from both sides keep an idle connection alive."""
     address = urlsplit(broker_url)
     with connect(f"{broker_url}?heartbeat=1" if address.path else f"{broker_url}/?heartbeat=1", patience) as connection:
         channel = connection.channel()
         channel.queue_declare("work", durable=True)
 
-        # pika closes the connection itself when it has heard nothing for two intervals.
+        # pika closes the connection itself if it has heard nothing for two intervals.
         connection.process_data_events(time_limit=2.5)
 
         assert channel.basic_get("work") == (None, None, None)

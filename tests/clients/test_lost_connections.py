@@ -1,7 +1,7 @@
-"""What the libraries see, and how they go on, when the broker restarts or closes their connection.
+"""What the client libraries see, and how they recover, when the broker restarts or closes their connection.
 
-Only a broker that the test holds can be restarted, so this is asked of leveret alone. RabbitMQ says the same words:
-320, CONNECTION_FORCED.
+A test can only restart a broker that it owns, so these tests run on leveret alone. RabbitMQ sends the same reply: 320,
+CONNECTION_FORCED.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def broker(make_broker):
         yield broker
 
 
-def test_pika_connects_again_and_finds_what_is_durable(broker, patience):
+def test_pika_reconnects_and_finds_durable_objects(broker, patience):
     parameters = pika.URLParameters(broker.url)
     channel = pika.BlockingConnection(parameters).channel()
     channel.confirm_delivery()
@@ -82,7 +82,7 @@ def test_pika_consumer_loop_of_the_documentation_recovers(broker, patience):
     assert seen == [b"before", b"stop"]
 
 
-def test_aio_pika_robust_connection_goes_on(broker, patience):
+def test_aio_pika_robust_connection_resumes(broker, patience):
     async def main():
         connection = await aio_pika.connect_robust(broker.url, reconnect_interval=0.01, timeout=patience)
         restored, delivered = asyncio.Event(), asyncio.Queue()
@@ -102,7 +102,7 @@ def test_aio_pika_robust_connection_goes_on(broker, patience):
     assert asyncio.run(main()) == b"after"
 
 
-def test_aiormq_says_why_the_connection_closed(broker, patience):
+def test_aiormq_reports_why_the_connection_closed(broker, patience):
     async def main():
         connection = await aiormq.connect(broker.url)
         closed = asyncio.get_running_loop().create_future()
@@ -122,7 +122,7 @@ def test_py_amqp_raises_one_of_its_connection_errors(broker, patience):
 
     broker.restart()
 
-    # It answers connection.close before it raises what that said, and the socket may be reset already.
+    # It answers connection.close before it raises the error, and the socket may already have been reset.
     with pytest.raises(connection.recoverable_connection_errors):
         connection.drain_events(timeout=patience)
 
@@ -139,7 +139,7 @@ def test_kombu_producer_retries_on_a_new_connection(broker):
         assert [queue.get(no_ack=True).payload for _ in range(2)] == ["before", "after"]
 
 
-def test_kombu_consumer_mixin_goes_on(broker, patience):
+def test_kombu_consumer_mixin_resumes(broker, patience):
     class Worker(ConsumerMixin):
         def __init__(self, connection):
             self.connection = connection

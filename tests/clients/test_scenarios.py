@@ -1,6 +1,6 @@
-"""One list of scenarios, asked of every library: this test keeps the suites from forgetting one.
+"""One list of scenarios for every library, so that no suite leaves one out.
 
-What a library cannot do is named here with the reason.
+If a library cannot do something, the list gives the reason.
 """
 
 import ast
@@ -31,7 +31,7 @@ SCENARIOS = [
     "recover_requeues_what_is_unacked",
     "prefetch_is_enforced",
     "cancel_gives_no_more_deliveries",
-    "consumer_is_told_when_its_queue_is_deleted",
+    "consumer_is_notified_when_its_queue_is_deleted",
     "unknown_delivery_tag_closes_the_channel",
     "expired_message_is_dead_lettered",
     "rpc_over_direct_reply_to",
@@ -61,5 +61,5 @@ def test_every_library_is_asked_every_scenario(suite):
 
 
 @pytest.mark.parametrize(("suite", "scenario"), LACKING)
-def test_what_is_lacking_is_not_there(suite, scenario):
+def test_a_suite_has_no_test_of_a_scenario_that_it_is_exempt_from(suite, scenario):
     assert f"test_{scenario}" not in scenarios_of(suite)

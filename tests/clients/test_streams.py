@@ -9,7 +9,7 @@ STREAM = {"x-queue-type": "stream"}
 
 @pytest.fixture
 def connect(broker_url):
-    """This opens a channel on a connection of its own."""
+    """Return a function that opens a channel on a connection of its own."""
     opened = []
 
     def open_channel():
@@ -25,7 +25,7 @@ def connect(broker_url):
 
 @pytest.fixture
 def publisher(connect):
-    """This is a confirming channel on which the stream `events` was declared."""
+    """A confirming channel on which the stream `events` was declared."""
     channel = connect()
     channel.queue_declare("events", durable=True, arguments=STREAM)
     channel.confirm_delivery()
@@ -38,7 +38,7 @@ def publish(channel, *bodies, **properties):
 
 
 def read(channel, count, offset, *, patience, prefetch_count=10, **arguments):
-    """Bodies and offsets of so many messages from this offset on, each acknowledged."""
+    """Return the bodies and offsets of a number of messages from this offset on, after acknowledging each."""
     channel.basic_qos(prefetch_count=prefetch_count)
     found = []
     deliveries = channel.consume(
@@ -54,7 +54,7 @@ def read(channel, count, offset, *, patience, prefetch_count=10, **arguments):
     return found
 
 
-def test_a_stream_is_read_as_often_as_one_likes(connect, publisher, patience):
+def test_a_stream_can_be_read_any_number_of_times(connect, publisher, patience):
     publish(publisher, b"a", b"b", b"c")
 
     first = read(connect(), 3, "first", patience=patience, prefetch_count=1)
@@ -70,7 +70,7 @@ def test_a_reader_resumes_at_the_offset_it_remembers(connect, publisher, patienc
     assert read(connect(), 2, seen + 1, patience=patience) == [(b"b", 1), (b"c", 2)]
 
 
-def test_a_filter_names_what_is_read(connect, publisher, patience):
+def test_a_filter_selects_the_messages_to_read(connect, publisher, patience):
     for value in ("eu", "us", "eu"):
         publish(publisher, value.encode(), headers={"x-stream-filter-value": value})
 
@@ -102,7 +102,7 @@ def test_a_stream_survives_a_restart_with_transient_messages(make_broker, patien
             assert read(connection.channel(), 1, "first", patience=patience) == [(b"a", 0)]
 
 
-def test_a_test_sees_the_whole_log_and_who_holds_what(make_broker, patience):
+def test_a_test_sees_the_whole_log_and_the_holder_of_each_message(make_broker, patience):
     with make_broker() as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()
         channel.queue_declare("events", durable=True, arguments=STREAM)

@@ -1,7 +1,8 @@
-"""The traps that other brokers, fakes and test plugins have fallen into; the issue is named with each.
+"""Traps that other brokers, fakes and test plugins have fallen into; each test names the issue.
 
-What only the octets can show is asked by a conversation in frames: pamqp encodes and decodes, the socket is bare. The
-rest is asked by pika. What a test says of leveret's own process is in `test_traps_of_a_broker_in_process.py`.
+Some of them show only in the bytes. Those tests use `Conversation`, which sends single frames over a plain socket;
+pamqp encodes and decodes them. The others use pika. Tests about leveret's own process are in
+`test_traps_of_a_broker_in_process.py`.
 """
 
 import socket
@@ -16,12 +17,12 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-# The least that RabbitMQ 4.3 agrees to.
+# The smallest frame size that RabbitMQ 4.3 accepts.
 FRAME_MAX = 8192
 
 
 class Conversation:
-    """This sends and receives single frames on channel 1 of its own connection."""
+    """A client that sends and receives single frames on channel 1 of its own connection."""
 
     def __init__(self, url, patience):
         broker = urlsplit(url)
@@ -86,7 +87,7 @@ def channel(connection):
 
 @pytest.fixture
 def take(channel, patience):
-    """This waits for the next message of a queue and gives its (method, properties, body)."""
+    """Return a function that waits for the next message of a queue and returns its (method, properties, body)."""
 
     def take(queue):
         message = next(channel.consume(queue, inactivity_timeout=patience))
@@ -112,7 +113,7 @@ def test_body_larger_than_frame_max_comes_in_several_frames(conversation):
 
 
 def test_empty_body_message_is_header_only(conversation):
-    """A body frame after a header that announces no body would be read as the next frame of something else."""
+    """A client would read a body frame after a header with body size 0 as the next frame of something else."""
     conversation.ask(amqp.Queue.Declare(queue="work", durable=True), amqp.Queue.DeclareOk)
 
     conversation.publish(b"", "work")
@@ -123,7 +124,7 @@ def test_empty_body_message_is_header_only(conversation):
 
 
 def test_mandatory_return_comes_before_its_ack(conversation):
-    """Clients find the returned publish by this order (aiormq#9)."""
+    """Clients rely on this order to find the returned publish (aiormq#9)."""
     conversation.ask(amqp.Confirm.Select(), amqp.Confirm.SelectOk)
 
     conversation.publish(b"back", "nowhere", mandatory=True)
@@ -136,7 +137,7 @@ def test_mandatory_return_comes_before_its_ack(conversation):
 
 
 def test_no_ack_is_sent_without_confirm_select(conversation):
-    """amqp-mock confirms every publish, which a client that did not ask for it cannot read."""
+    """amqp-mock confirms every publish; a client that did not ask for confirms cannot handle one."""
     conversation.ask(amqp.Queue.Declare(queue="work", durable=True), amqp.Queue.DeclareOk)
 
     conversation.publish(b"", "work")
@@ -176,8 +177,9 @@ def test_hash_matches_zero_or_more_words_with_backtracking(channel, pattern, rou
 
 
 def test_expiration_ends_with_dead_lettering(channel, take):
-    """TTL reset after dead-lettering: a message that kept its expiration would vanish from the queue it is parked in
-    (rabbitmq-mock#28)."""
+    """TTL reset after dead-lettering: a message that kept its expiration would vanish from the queue that parks it
+    (rabbitmq-mock#28).
+    """
     channel.queue_declare("parked", durable=True)
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parked"}
     channel.queue_declare("brief", durable=True, arguments=arguments)
@@ -191,7 +193,7 @@ def test_expiration_ends_with_dead_lettering(channel, take):
 
 
 def test_ttl_begins_anew_in_the_next_queue(channel, take):
-    """TTL reset after dead-lettering: each queue counts its own TTL from the arrival there (rabbitmq-mock#28)."""
+    """TTL reset after dead-lettering: each queue counts its own TTL from the message's arrival (rabbitmq-mock#28)."""
     for name, successor in [("first", "second"), ("second", "third")]:
         arguments = {"x-message-ttl": 5, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": successor}
         channel.queue_declare(name, durable=True, arguments=arguments)
@@ -207,7 +209,7 @@ def test_ttl_begins_anew_in_the_next_queue(channel, take):
 
 
 def test_message_expires_without_a_consumer(channel, take):
-    """A fake that looks at the clock only when somebody consumes never dead-letters on time (rabbitmq-mock#28)."""
+    """A fake that looks at the clock only during a consume never dead-letters on time (rabbitmq-mock#28)."""
     arguments = {"x-message-ttl": 1, "x-dead-letter-exchange": "amq.fanout"}
     channel.queue_declare("unread", durable=True, arguments=arguments)
     channel.queue_declare("dead", durable=True)
@@ -220,7 +222,7 @@ def test_message_expires_without_a_consumer(channel, take):
 
 
 def test_tx_is_reusable_after_commit(channel):
-    """The channel stays transactional: what comes after a commit waits for the next one (rabbitmq-mock#71)."""
+    """The channel stays transactional: publishes after a commit wait for the next commit (rabbitmq-mock#71)."""
     channel.queue_declare("work", durable=True)
     channel.tx_select()
     counts = []
@@ -243,7 +245,7 @@ def test_delete_of_a_missing_queue_is_delete_ok(channel):
 
 
 def test_unknown_delivery_tag_closes_the_channel_with_406(channel):
-    """A second ack of a message is an error that tests should see (fake-amqplib since 3.0)."""
+    """A second ack of a message is a bug that tests should see (fake-amqplib since 3.0)."""
     channel.queue_declare("work", durable=True)
     channel.basic_publish("", "work", b"")
     method, _, _ = channel.basic_get("work")
@@ -260,7 +262,7 @@ def test_unknown_delivery_tag_closes_the_channel_with_406(channel):
 
 
 def test_redelivered_is_set_after_nack_with_requeue(channel):
-    """Consumers decide by this flag whether they may have seen a message before (rabbitmq-mock#50)."""
+    """Consumers use this flag to decide whether they may have seen a message before (rabbitmq-mock#50)."""
     channel.queue_declare("work", durable=True)
     channel.basic_publish("", "work", b"")
     first, _, _ = channel.basic_get("work")
@@ -272,7 +274,7 @@ def test_redelivered_is_set_after_nack_with_requeue(channel):
 
 
 def test_cancel_is_sent_to_consumers_whose_queue_is_deleted(connection, channel, patience):
-    """Without it a consumer waits for ever on a queue that is gone (aio-pika#334)."""
+    """Without it, a consumer waits for ever on a deleted queue (aio-pika#334)."""
     channel.queue_declare("work", durable=True)
     cancelled = []
     channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
@@ -286,7 +288,7 @@ def test_cancel_is_sent_to_consumers_whose_queue_is_deleted(connection, channel,
 
 
 def test_prefetch_is_enforced(connection, channel, patience):
-    """In rabbitmq-mock basic.qos does nothing, so that code which needs it passes its tests (rabbitmq-mock#271)."""
+    """In rabbitmq-mock basic.qos does nothing, so code that forgets it passes its tests (rabbitmq-mock#271)."""
     channel.queue_declare("work", durable=True)
     for number in range(5):
         channel.basic_publish("", "work", b"%d" % number)
@@ -303,7 +305,7 @@ def test_prefetch_is_enforced(connection, channel, patience):
 
 
 def test_headers_exchange_is_not_fanout(channel):
-    """FakeRabbitMQ gives a headers exchange the routing of a fanout exchange."""
+    """FakeRabbitMQ routes a headers exchange like a fanout exchange."""
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, "amq.headers", arguments={"x-match": "all", "kind": "pdf"})
 
@@ -330,7 +332,7 @@ def test_exchange_to_exchange_binding_routes(channel):
 
 
 def test_kombu_branches_on_the_server_properties(broker_url):
-    """kombu and celery treat prefetch by product and version (kombu's `qos_semantics_matches_spec`)."""
+    """kombu and celery choose how prefetch works by product and version (kombu's `qos_semantics_matches_spec`)."""
     with kombu.Connection(broker_url) as connection:
         assert connection.qos_semantics_matches_spec is True
         properties = connection.connection.server_properties

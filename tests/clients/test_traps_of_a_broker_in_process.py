@@ -1,6 +1,6 @@
-"""The traps of a broker that lives in the test's own process: addresses, threads, sockets, Celery workers beside it.
+"""Traps of a broker in the test's own process: addresses, threads, sockets, Celery workers in the same process.
 
-Nothing here can be asked of a RabbitMQ elsewhere, apart from the Celery workers.
+Apart from the Celery workers, none of this can be tested on a RabbitMQ elsewhere.
 """
 
 import os
@@ -16,7 +16,7 @@ from celery.contrib.testing.worker import start_worker
 
 @pytest.fixture
 def app(broker_url):
-    """This is a Celery application that answers over the broker itself."""
+    """A Celery application that keeps its results on the same broker."""
     app = celery.Celery("traps", broker=broker_url, backend="rpc://")
     app.conf.update(
         broker_connection_retry_on_startup=False, broker_connection_timeout=5, worker_hijack_root_logger=False
@@ -33,7 +33,7 @@ def app(broker_url):
 def works_for(app):
     with start_worker(app, perform_ping_check=False, shutdown_timeout=10):
         result = app.send_task("add", [20, 1]).get(timeout=10)
-        # Told to end, the worker does so at once; otherwise its loop waits for the next heartbeat first.
+        # After this message the worker ends at once; otherwise its loop would wait for the next heartbeat first.
         app.control.shutdown()
     return result
 
@@ -44,7 +44,7 @@ def test_second_celery_worker_in_one_process(app):
 
 
 def open_sockets():
-    """This names the sockets of the process."""
+    """Return the names of the sockets that this process has open."""
     directory = "/proc/self/fd"
     names = [os.path.join(directory, name) for name in os.listdir(directory)]
     return {target for name in names if os.path.lexists(name) and (target := os.readlink(name)).startswith("socket:")}
@@ -54,8 +54,8 @@ def open_sockets():
 def test_stop_takes_milliseconds(make_broker):
     """A stop that waited for its own poll cost every test half a second (aiobotocore#1687).
 
-    Wall time would make this test fail on a busy machine, so it asks what a stop that does not wait leaves behind:
-    no thread, no socket and no port, as soon as it returned, although a client had not gone away.
+    Wall time would make this test fail on a busy machine. Instead it checks what `stop` leaves behind when it returns:
+    no thread, no socket and no port, although a client is still connected.
     """
     threads, sockets = set(threading.enumerate()), open_sockets()
     with make_broker() as broker:
@@ -73,7 +73,7 @@ def test_stop_takes_milliseconds(make_broker):
 
 
 def test_two_brokers_share_nothing(make_broker):
-    """Fakes keep their state in the module, so that one test sees what another left (fakeredis#140, kombu's memory)."""
+    """Fakes keep their state in the module, so one test sees what another left (fakeredis#140, kombu's memory)."""
     with make_broker() as one, make_broker() as another:
         with pika.BlockingConnection(pika.URLParameters(one.url)) as connection:
             connection.channel().queue_declare("work", durable=True)
@@ -87,7 +87,7 @@ def test_two_brokers_share_nothing(make_broker):
 
 @pytest.fixture
 def ipv6():
-    """This skips the test on a machine without IPv6."""
+    """Skip the test on a machine without IPv6."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
@@ -96,7 +96,7 @@ def ipv6():
 
 
 def test_ipv6_address_in_the_url(make_broker, ipv6):
-    """An address with colons must be in brackets, or clients take its end for the port (amqp-mock#4)."""
+    """An address with colons must be in brackets, or clients read its end as the port (amqp-mock#4)."""
     with make_broker(host="::1") as broker:
         assert urlsplit(broker.url).hostname == "::1"
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
@@ -104,7 +104,7 @@ def test_ipv6_address_in_the_url(make_broker, ipv6):
 
 
 def test_ipv6_localhost_first(make_broker, ipv6, monkeypatch):
-    """`localhost` may resolve to ::1 first, where nobody listens (amqp-mock#4): the URL must not depend on it."""
+    """`localhost` may resolve to ::1 first, where no broker listens (amqp-mock#4): the URL must not depend on it."""
     resolve = socket.getaddrinfo
 
     def resolve_ipv6_first(host, port, family=0, *arguments, **options):

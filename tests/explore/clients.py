@@ -8,7 +8,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 def connect(broker, *, confirm=False, name=None):
-    """This opens a connection of pika and a channel on it."""
+    """Open a connection of pika and return a channel on it."""
     parameters = pika.URLParameters(broker.url)
     parameters.client_properties = {} if name is None else {"connection_name": name}
     channel = pika.BlockingConnection(parameters).channel()
@@ -18,7 +18,7 @@ def connect(broker, *, confirm=False, name=None):
 
 
 def until_it_works(act, *, tries=50):
-    """This tries again when the connection was lost."""
+    """Call `act` until it raises no AMQPError, at most `tries` times, and return its result."""
     for attempt in range(tries):
         try:
             return act()
@@ -29,7 +29,7 @@ def until_it_works(act, *, tries=50):
 
 
 def publish_confirmed(broker, *bodies, properties=PERSISTENT):
-    """This publishes until it is confirmed, on a new connection each time."""
+    """Publish each body until the broker confirms it, on a new connection for each try."""
     for body in bodies:
 
         def once(body=body):
@@ -41,7 +41,7 @@ def publish_confirmed(broker, *bodies, properties=PERSISTENT):
 
 
 def careful(broker):
-    """A publisher that publishes until it is told, and a consumer that acknowledges what it has."""
+    """Run a publisher that retries until its message is confirmed, and a consumer that acknowledges what it gets."""
     broker.declare_queue("work")
     publish_confirmed(broker, b"1")
     done = {}

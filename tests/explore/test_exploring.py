@@ -1,4 +1,4 @@
-"""Scenarios of real clients, explored: what is found, and what is told."""
+"""Exploring scenarios with real clients: the failures that it finds, and how it reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 class Racing:
-    """Two clients, of which another connects first in each run; each does what the other does not."""
+    """A scenario in which two clients connect in a different order each run and then do different things."""
 
     def __init__(self, names):
         self.names = names
@@ -37,7 +37,7 @@ class Racing:
 
 
 class Nothing(Fault):
-    """This strikes and does nothing."""
+    """A fault that fires and does nothing."""
 
 
 def failure_of(scenario, **words):
@@ -47,7 +47,7 @@ def failure_of(scenario, **words):
 
 
 def publish_once(broker):
-    """A publisher that gives up at the first loss and says nothing."""
+    """Publish once and ignore a lost connection, so that the message may be lost."""
     broker.declare_queue("work")
     try:
         channel = connect(broker)
@@ -321,7 +321,7 @@ def test_a_delivery_out_of_order_comes_after_the_next_one_and_is_flagged_redeliv
     assert "    *** this is overtaken by what follows it and comes late, flagged as redelivered ***" in str(failure)
 
 
-def test_a_delivery_that_nothing_can_overtake_still_comes():
+def test_a_delivery_without_a_successor_still_arrives():
     def consume(broker):
         broker.declare_queue("work")
         channel = connect(broker)
@@ -350,8 +350,8 @@ def test_a_custom_fault_is_placed_where_it_can_apply():
     assert (found.run_count, found.passed_count) == (2, 2)
 
 
-def test_only_what_the_reported_run_logged_is_shown(caplog):
-    # Whatever another test has made of the logging of this process.
+def test_only_the_logs_of_the_reported_run_are_shown(caplog):
+    # Another test may have changed the log level of this process.
     caplog.set_level(logging.WARNING)
     count = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-# Kept imported, or a run in this process would import it anew, and leave other classes behind.
+# Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
 import leveret.exploration  # noqa: F401
 
 pytestmark = pytest.mark.timeout(90)
@@ -110,12 +110,12 @@ def test_a_test_runs_without_a_fault_then_with_each_and_is_reported_once(run):
 
 
 def test_only_the_reported_run_shows_its_logs_and_events(run):
-    # Without the summary, which repeats errors where CI is set.
+    # Omit the summary, which repeats the errors if CI is set.
     result = run(JOBS, "-k", "Hasty", "-rN")
 
     text = result.stdout.str()
     assert text.count("Captured log call") == 1
-    # In the error itself, which is not said again in a section.
+    # The events are part of the error, so no section repeats them.
     assert (text.count("last of "), text.count("- leveret -")) == (1, 0)
 
 

@@ -1,4 +1,4 @@
-"""The names of steps and schedules: what a report prints can be read again."""
+"""The names of steps and schedules: leveret can read the names that a report prints."""
 
 from __future__ import annotations
 

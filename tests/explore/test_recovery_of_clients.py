@@ -1,6 +1,7 @@
 """What pika and aio-pika do when the connection is lost at each step of a confirmed publish and of a consume with ack.
 
-These are findings about the clients, not wishes: docs/exploring.md has them as a table, with the versions.
+The tests record how the clients behave, not how they should. docs/exploring.md has the results as a table, with the
+versions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ANY_LOSS = [*LOST, "restart before"]
 
 
 def outcomes(client, **words):
-    """What a client came to under each schedule, as it tells itself; the plain run comes first."""
+    """Return the result that a client reports under each schedule; the plain run comes first."""
     told = []
 
     def scenario(broker):
@@ -89,7 +90,7 @@ def test_pika_raises_for_any_loss_without_saying_whether_the_message_was_accepte
         "plain": "returned, 1 in the queue",
         "lost before client->server basic.publish": "raised StreamLostError, 0 in the queue",
         "lost after client->server basic.publish": "raised StreamLostError, 1 in the queue",
-        # The call had returned; what raised was the end of the with block.
+        # The call had returned; the end of the with block raised.
         "lost after server->client basic.ack": "returned, raised StreamLostError, 1 in the queue",
     }
 
@@ -109,7 +110,7 @@ def test_pika_does_not_come_back_to_consume():
         "lost after client->server basic.consume": "raised StreamLostError, 1 in the queue",
         "lost after server->client basic.consume-ok": "raised StreamLostError, 1 in the queue",
         "lost before server->client basic.deliver": "raised StreamLostError, 1 in the queue",
-        # An ack that never arrived looks to the handler as one that did.
+        # To the handler, an ack that never arrived looks the same as one that did.
         "lost after server->client basic.deliver": "handled, raised StreamLostError, 1 in the queue",
         "lost before client->server basic.ack": "handled, raised StreamLostError, 1 in the queue",
         "lost after client->server basic.ack": "handled, raised StreamLostError, 0 in the queue",
@@ -126,7 +127,7 @@ def test_pika_connects_once_and_raises_connection_errors_at_every_step_of_it(cli
 
 
 def robust(broker):
-    """A robust connection that is closed in any case: one that is not may keep asyncio.run from ending."""
+    """Open a robust connection that is closed in any case; one that stays open may keep asyncio.run from ending."""
     return aio_pika.connect_robust(broker.url, reconnect_interval=0.01, timeout=PATIENCE)
 
 
@@ -143,7 +144,7 @@ def aio_pika_publishes(broker):
             except aio_pika.exceptions.AMQPConnectionError as error:
                 told.append(f"raised {type(error).__name__}")
             told.append(in_queue(broker))
-            # Once it has come back, publishing again works on the same channel.
+            # Once the connection is restored, publishing works again on the same channel.
             for _ in range(100):
                 await asyncio.wait_for(channel.ready(), PATIENCE)
                 with contextlib.suppress(aio_pika.exceptions.AMQPConnectionError):
@@ -178,7 +179,7 @@ PUBLISH = ["conn 1 chan 1 client->server basic.publish #1", "conn 1 chan 1 serve
 CONSUME = ["basic.consume*", "basic.deliver", "basic.ack"]
 
 
-def test_aio_pika_raises_what_was_not_confirmed_and_publishes_again_on_the_same_channel():
+def test_aio_pika_raises_for_unconfirmed_publishes_and_publishes_again_on_the_same_channel():
     assert outcomes(aio_pika_publishes, faults=ANY_LOSS, on=PUBLISH) == {
         "plain": "returned, 1 in the queue, then 2 in the queue",
         "lost before client->server basic.publish": "raised AMQPConnectionError, 0 in the queue, then 1 in the queue",
@@ -204,7 +205,7 @@ def test_aio_pika_resumes_consuming_only_after_consume_ok():
         "lost after server->client basic.consume-ok": "redelivered, 0 in the queue",
         "lost before server->client basic.deliver": "redelivered, 0 in the queue",
         "restart before server->client basic.deliver": "redelivered, 0 in the queue",
-        # An ack that never arrived raises nothing: the handler sees its message again.
+        # An ack that never arrived raises nothing; the handler sees its message again.
         "lost after server->client basic.deliver": "delivered, redelivered, 0 in the queue",
         "lost before client->server basic.ack": "delivered, redelivered, 0 in the queue",
         "restart before client->server basic.ack": "delivered, redelivered, 0 in the queue",

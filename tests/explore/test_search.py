@@ -1,4 +1,4 @@
-"""Which schedules are run, in which order, and when it ends: with runs that are made up."""
+"""The schedules that a search runs, their order, and when it ends; the runs are made up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = [
 
 
 class World:
-    """A scenario that fails under the schedules whose names contain all of some words."""
+    """A scenario that fails if the name of the schedule contains all the words of one of its `fatal` entries."""
 
     def __init__(self, *fatal, lacking=()):
         self.fatal = fatal
@@ -83,7 +83,7 @@ def test_patterns_choose_the_steps(pattern):
     assert world.ran == ["lost before conn 1 chan 1 client->server basic.publish #1"]
 
 
-def test_a_run_whose_step_never_came_is_tried_twice_and_does_not_count_as_passed():
+def test_a_run_whose_step_never_occurs_is_retried_once_and_does_not_count_as_passed():
     world = World(lacking=["publish"])
 
     found = explore(world)
@@ -121,7 +121,7 @@ def test_the_seed_chooses_the_pairs():
 
 def test_a_pair_of_which_one_fault_is_enough_is_reported_as_that_fault():
     class Whimsical(World):
-        """Its second fault is not fatal before it has been seen in a pair."""
+        """A scenario whose second fault becomes fatal only after a pair has contained it."""
 
         def __call__(self, schedule):
             if len(schedule.placements) == 2:

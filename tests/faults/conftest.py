@@ -1,4 +1,4 @@
-"""A broker with a queue, and pika's connections to it, for tests of faults with real clients."""
+"""Fixtures for tests of faults with real clients: a broker with a queue, and pika's connections to it."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def channel(connect):
 
 
 def bodies(broker):
-    """What is ready in the queue."""
+    """Return the bodies of the ready messages."""
     return [message.body for message in broker.queue("work").ready]

@@ -1,4 +1,4 @@
-"""The kinds of faults there are."""
+"""The kinds of faults that exist."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _BASES = (Fault, ByteFault)
 
 
 def kinds(base: type = Fault) -> list[type]:
-    """Those a test may add, without what they are built on."""
+    """Return the kinds that a test may add, without their base classes."""
     found = [base, *(kind for child in base.__subclasses__() for kind in kinds(child))]
     return [kind for kind in found if kind not in _BASES and kind.__module__.startswith("leveret.faults.")]

@@ -1,4 +1,4 @@
-"""What client libraries, unmodified, make of faults: over real sockets, each with what its users would write."""
+"""How unmodified client libraries react to faults, over real sockets, each used as its users would."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_pika_is_notified_when_it_is_blocked_and_unblocked(broker, connect):
     assert bodies(broker) == [b"x"]
 
 
-def test_pika_raises_what_a_channel_is_closed_with(broker, channel):
+def test_pika_raises_the_reply_code_of_a_closed_channel(broker, channel):
     broker.faults.close_channel(403, "not you", on="queue.declare")
 
     with pytest.raises(ChannelClosedByBroker) as closed:
@@ -133,7 +133,7 @@ def test_pika_raises_what_a_channel_is_closed_with(broker, channel):
     assert (closed.value.reply_code, closed.value.reply_text) == (403, "ACCESS_REFUSED - not you")
 
 
-def test_pika_raises_what_a_connection_is_closed_with(broker, channel):
+def test_pika_raises_the_reply_code_of_a_closed_connection(broker, channel):
     broker.faults.close_connection(320, "bye", on="queue.declare")
 
     with pytest.raises(ConnectionClosedByBroker, match="CONNECTION_FORCED - bye"):
@@ -202,7 +202,7 @@ def test_aio_pika_never_gets_a_reply_that_is_withheld(broker):
         async with await aio_pika.connect(broker.url, timeout=PATIENCE) as connection:
             channel, other = await connection.channel(), await connection.channel()
             declaring = asyncio.ensure_future(channel.declare_queue("new", durable=True))
-            # What is answered later on the same connection has been read.
+            # Later replies on the same connection have been read.
             while not any(queue.name == "new" for queue in broker.queues):
                 await other.declare_queue("other", durable=True)
             await other.declare_queue("other", durable=True)

@@ -1,4 +1,4 @@
-"""What client libraries, unmodified, make of faults on messages and on the whole broker, over real sockets."""
+"""How unmodified client libraries react to faults on messages and on the whole broker, over real sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 def consumed(channel, count):
-    """The next so many messages: body, and whether it was delivered before."""
+    """Return the body and the redelivered flag of the next messages."""
     seen = []
     for method, _, body in channel.consume("work", inactivity_timeout=PATIENCE):
         assert method is not None, f"saw only {seen}"
@@ -156,7 +156,7 @@ def test_a_message_returns_after_pikas_ack_was_lost(broker, connect):
     assert broker.queue("work").ready[0].redelivered
 
 
-def test_what_pika_publishes_expires_at_once_and_is_dead_lettered(broker, channel):
+def test_a_publish_of_pika_expires_at_once_and_is_dead_lettered(broker, channel):
     to_work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
     channel.queue_declare("dying", durable=True, arguments=to_work)
     broker.faults.expire(queue="dying", body=b"2")

@@ -1,4 +1,4 @@
-"""What client libraries, unmodified, make of faults on the octets of their connections, over real sockets."""
+"""How unmodified client libraries react to faults on the bytes of their connections, over real sockets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 @pytest.fixture
 def plain_connection(broker):
-    """One of py-amqp, which reads when it is told to and not before."""
+    """A py-amqp connection, which reads only on an explicit call."""
     connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
     connection.connect()
     yield connection
@@ -63,7 +63,7 @@ def test_pika_reassembles_small_pieces(broker, channel, size):
 
 
 def test_pika_notices_a_wrong_byte(broker, channel):
-    # The first octet of a frame is its kind.
+    # The first byte of a frame is its type.
     broker.faults.corrupt(1)
 
     with pytest.raises(AMQPError):
@@ -146,7 +146,7 @@ def test_pika_waits_as_long_as_low_bandwidth_takes(broker, channel, direction):
         _, _, body = channel.basic_get("work", auto_ack=True)
 
     assert body == bytes(3_000)
-    # Three seconds and the frames around it; so it is whichever way the line is slow.
+    # Three seconds for the body and a little for its frames, whichever direction is slow.
     assert broker.clock.now - began == pytest.approx(3, rel=0.1)
 
 

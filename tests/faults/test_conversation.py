@@ -1,4 +1,4 @@
-"""What goes wrong in a conversation, without sockets."""
+"""Faults on single methods of a conversation, without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same seed, twice: the same octets and the same trace."""
+"""The same seed, run twice, gives the same bytes and the same trace."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Story = tuple[list[bytes], list[str], list[BaseException]]
 
 
 def run(seed: int) -> tuple[Story, FaultyServer]:
-    """Drive peers through a program that the seed has chosen, under faults that it has chosen too."""
+    """Drive peers through a program that the seed chooses, under faults that it chooses too."""
     chance, server = random.Random(seed), FaultyServer(seed=seed)
     for on, fault in chance.sample(CHOICES, 4):
         server.faults.add(on=on, do=fault(), probability=0.3, optional=True)

@@ -1,4 +1,4 @@
-"""Every fault is documented and tried, and the page on writing one holds."""
+"""Every fault is documented and tested, and the page on writing a fault is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with messages, and with the whole broker, without sockets."""
+"""Faults on messages and on the whole broker, without sockets."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_lost_ack_leaves_the_message_unacked(server, peer):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"queue_type": "quorum"}, {"max_priority": 3}])
-def test_a_delivery_comes_twice_and_each_is_acked(server, peer, arguments):
+def test_a_duplicated_delivery_needs_an_ack_for_each_copy(server, peer, arguments):
     peer.call(1, declare("kind", **arguments))
     rule = server.faults.duplicate(body=b"1")
     publish(peer, b"1", b"2", key="kind")

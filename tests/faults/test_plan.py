@@ -13,7 +13,7 @@ from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
 
 class Noted(Fault):
-    """A fault that notes the occasions it applied to."""
+    """A fault that records the occasions it applied to."""
 
     name = "noted"
 
@@ -194,7 +194,7 @@ def test_the_complaint_of_a_rule_says_why_it_never_fired(server, peer):
         ),
     ],
 )
-def test_the_complaint_of_a_rule_lists_what_came_instead(server, peer, criteria, instead):
+def test_the_complaint_of_a_rule_lists_the_events_that_occurred_instead(server, peer, criteria, instead):
     rule = server.faults.add(on="basic.publish", do=Fault(), **criteria)
 
     peer.publish(1, b"one")

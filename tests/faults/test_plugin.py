@@ -1,4 +1,4 @@
-"""What the plugin says of faults that never fired, and the faults a test is marked with."""
+"""What the plugin reports about faults that never fired, and faults added by a test's marker."""
 
 from __future__ import annotations
 

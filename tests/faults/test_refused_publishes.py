@@ -1,4 +1,4 @@
-"""A publish that the broker refuses is refused as without a fault: none fires on it, and the report says why."""
+"""The broker refuses an invalid publish as it does without a fault: no fault fires on it, and the report says why."""
 
 from __future__ import annotations
 

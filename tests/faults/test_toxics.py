@@ -1,4 +1,4 @@
-"""What befalls the octets of a connection, without sockets."""
+"""Faults on the bytes of a connection, without sockets."""
 
 from __future__ import annotations
 

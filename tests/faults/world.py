@@ -1,4 +1,4 @@
-"""A node with faults and peers without sockets, and clients of a broker that has both."""
+"""A node with faults, peers without sockets, and real clients of a broker with faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.protocol.peer import Server
 
 
 class FaultyServer(Server):
-    """A server whose faults are at `faults`."""
+    """A server whose faults are in `faults`."""
 
     def __init__(self, version: str = "4.3", *, seed: int = 7, **node_options: object) -> None:
         super().__init__(version, seed=seed, **node_options)

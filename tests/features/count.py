@@ -1,4 +1,4 @@
-"""Counts what the scenarios prove, and writes the documentation anew: `python -m tests.features.count`."""
+"""Count what the scenarios prove, and rewrite the documentation: `python -m tests.features.count`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"(?<=<!-- scenarios by area -->\n).*?(?=<!-- end -->)", re.
 
 
 def with_counts(page: str) -> str:
-    """The page with the numbers of scenarios between its marks."""
+    """Return the page with the numbers of scenarios between its marks."""
     return _BLOCK.sub("\n" + "\n".join(printing.scenario_counts()) + "\n\n", page, count=1)
 
 

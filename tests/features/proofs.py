@@ -1,4 +1,4 @@
-"""What proves the rows of the table of features: the scenarios that a pattern means, and what was recorded of them."""
+"""The proofs of the rows in the table of features: the scenarios that a pattern selects, and their recordings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scenarios_of(row: Row) -> set[str]:
 
 
 def counted(names: set[str]) -> dict[str, int]:
-    """How many of these scenarios have a transcript, by version."""
+    """Return how many of these scenarios have a transcript, by version."""
     found = Counter(
         version
         for name in names
@@ -32,7 +32,7 @@ def counted(names: set[str]) -> dict[str, int]:
 
 
 def counts_of(rows: tuple[Row, ...]) -> dict[str, object]:
-    """What scenarios.json has to hold."""
+    """Return the contents that scenarios.json must have."""
     by_row: dict[str, dict[str, dict[str, int]]] = {}
     for row in rows:
         counts = counted(scenarios_of(row))

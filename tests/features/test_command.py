@@ -1,4 +1,4 @@
-"""What `python -m leveret features` prints."""
+"""The output of `python -m leveret features`."""
 
 from __future__ import annotations
 

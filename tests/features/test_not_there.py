@@ -1,4 +1,4 @@
-"""What leveret does not have is refused and named, never taken in silence."""
+"""leveret refuses features that it lacks, by name, and never ignores them silently."""
 
 from __future__ import annotations
 

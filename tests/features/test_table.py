@@ -1,4 +1,4 @@
-"""The table of features is complete, names proofs that are there, and claims no more than was recorded."""
+"""The table of features is complete, names existing proofs, and claims no more than was recorded."""
 
 from __future__ import annotations
 

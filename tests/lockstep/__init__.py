@@ -1,7 +1,7 @@
-"""This package is the random lockstep machine: seeded programs drive leveret and a real RabbitMQ side by side.
+"""The random lockstep machine: seeded programs drive leveret and a real RabbitMQ side by side.
 
-After each step both servers are brought to rest and everything they sent is compared; at the end every queue is
-drained. What differs is shrunk to the few steps that show it. ``python -m tests.lockstep --help`` is a campaign;
-``test_recorded.py`` replays programs whose answers a real server gave once. What cannot be compared stands in
-``exclusions.py``, with the reason.
+After each step the machine waits until both servers are at rest and compares everything they sent. At the end it drains
+every queue. If the servers differ, it shrinks the program to the few steps that show the difference.
+``python -m tests.lockstep --help`` describes campaigns. ``test_recorded.py`` replays programs against recorded answers
+of a real server. ``exclusions.py`` lists what cannot be compared, with the reasons.
 """

@@ -1,9 +1,9 @@
-"""This command runs a campaign::
+"""The command that runs a campaign::
 
     python -m tests.lockstep --oracle 4.3=amqp://guest:guest@127.0.0.1:5643/ --seed 1 --count 1000 --steps 40 --jobs 4
 
-Programs have the seeds SEED, SEED+1, ...; ``--count 1`` plays one of them again. The exit code is the number of
-programs that were answered differently.
+Programs have the seeds SEED, SEED+1, ...; ``--count 1`` repeats a single one. The exit code is the number of programs
+that the servers answered differently.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
         return 0
     version, url = options.oracle.split("=", 1)
     if options.record:
-        # Programs do on purpose what leveret warns of.
+        # Programs do on purpose the things that leveret warns about.
         warnings.simplefilter("ignore")
         print(recordings.save(version, record(version, url, seeds, options.steps)))
         return 0

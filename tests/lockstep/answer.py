@@ -1,7 +1,7 @@
-"""This module turns what a server sent during one step into lines that can be compared (see ``exclusions``).
+"""Turn what a server sent during one step into lines that can be compared (see ``exclusions``).
 
-One ``Reader`` belongs to one server and one run: it knows which consumer reads which queue and which publishes are not
-confirmed yet.
+One ``Reader`` belongs to one server and one run. It knows which queue each consumer reads and which publishes are
+unconfirmed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Answer = dict[str, list[str]]
 
 
 class Reader:
-    """What one server has sent, step by step."""
+    """The messages of one server, step by step."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
-        # By place and consumer tag: the queue, as the program calls it.
+        # By place and consumer tag: the queue, by the name that the program uses.
         self.queues: dict[tuple[Place, str], str] = {}
         self.types: dict[str, str] = {}
         self._events: dict[Place, list[Event]] = {}
@@ -32,29 +32,29 @@ class Reader:
         self._unconfirmed: dict[Place, set[int]] = {}
 
     def begin(self) -> None:
-        """A step begins."""
+        """Start a new step."""
         self._events = {}
 
     def note_publish(self, place: Place) -> None:
-        """A message was published there."""
+        """Count a publish on this channel, if the channel confirms."""
         if place in self._published:
             self._published[place] += 1
             self._unconfirmed[place].add(self._published[place])
 
     def forget(self, place: Place) -> None:
-        """The channel is closed."""
+        """Drop what is known of a closed channel."""
         self._published.pop(place, None)
         self._unconfirmed.pop(place, None)
 
     def read(self) -> None:
-        """Take in what has come."""
+        """Read what the server has sent."""
         for place, event in self._side.collect():
             self._events.setdefault(place, []).append(event)
             if event.name == "confirm.select-ok" and place not in self._published:
                 self._published[place], self._unconfirmed[place] = 0, set()
 
     def deliveries(self, place: Place) -> dict[str, list[int]]:
-        """The delivery tags of this step by queue."""
+        """Return the delivery tags of this step, by queue."""
         found: dict[str, list[int]] = {}
         for event in self._events.get(place, ()):
             if event.name == "basic.deliver":
@@ -62,11 +62,11 @@ class Reader:
         return found
 
     def events(self) -> Iterable[tuple[Place, Event]]:
-        """All that came in this step."""
+        """Return everything that arrived in this step."""
         return [(place, event) for place, events in self._events.items() for event in events]
 
     def event_counts(self) -> dict[Place, int]:
-        """How many things came in this step, by place; confirms, which may be grouped, left out."""
+        """Return the number of events in this step, by place; confirms are left out, because they may be grouped."""
         counts = {
             place: sum(event.name not in ("basic.ack", "basic.nack") for event in events)
             for place, events in self._events.items()
@@ -74,11 +74,11 @@ class Reader:
         return {place: count for place, count in counts.items() if count}
 
     def count_of(self, queue: str, count: str) -> str:
-        """A queue's count as it is compared: of a stream's messages nothing is said, which lag behind."""
+        """Return a queue's count in the form to compare; a stream's message count lags behind, so it becomes "any"."""
         return count.replace(count.split(" ready")[0], "any", 1) if self.types.get(queue) == "stream" else count
 
     def answer(self) -> Answer:
-        """What came in this step, as lines."""
+        """Return what arrived in this step, as lines."""
         lines = {place: self._lines(place, events) for place, events in sorted(self._events.items())}
         return {f"{place[0]}.{place[1]}": found for place, found in lines.items() if found}
 
@@ -121,7 +121,7 @@ class Reader:
         assert isinstance(tag, bytes)
         label = self._side.label(tag)
         queue = self.queues.get((place, label), label)
-        # Each consumer of these is told on its own.
+        # These queues deliver to each consumer in an order of its own.
         return f"{queue} {label}" if self.types.get(queue) in ("quorum", "stream") else queue
 
     def _confirmed(self, place: Place, confirms: list[Event]) -> str:
@@ -135,7 +135,7 @@ class Reader:
         return f"acked {sorted(settled['basic.ack'])} nacked {sorted(settled['basic.nack'])}"
 
     def end(self) -> None:
-        """The step is over: what it confirmed is confirmed."""
+        """End the step: remove the publishes that it confirmed."""
         for place, events in self._events.items():
             for event in events:
                 if event.name in ("basic.ack", "basic.nack") and place in self._unconfirmed:

@@ -1,4 +1,4 @@
-"""This module runs programs and counts: on leveret and a vhost of a real server, or on leveret and a recording."""
+"""Run programs and count the results: on leveret and a vhost of a real server, or on leveret and a recording."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .shrink import shrink
 from .side import Side
 from .steps import Program, text
 
-# How often a program that differed is played again: chance on RabbitMQ shows in one of them.
+# How often a program that differed is run again. If RabbitMQ behaved by chance, one of the runs shows it.
 REPEATS = 3
 _SHRINKING_REST_SECONDS = 1.0
 
 
 def play(program: Program, endpoint: target.Endpoint, version: str, rest: float = REST_SECONDS) -> Outcome:
-    """One run of the program on leveret and on that server."""
+    """Run the program once on leveret and on that server."""
     for _ in range(10):
         with target.leveret(version) as embedded:
             leveret, other = Side(embedded), Side(endpoint)
@@ -40,7 +40,7 @@ def play(program: Program, endpoint: target.Endpoint, version: str, rest: float 
 
 
 def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
-    """One run of the program on leveret, against what a server answered once."""
+    """Run the program once on leveret, against the recorded answers of a server."""
     with target.leveret(version) as embedded:
         leveret = Side(embedded)
         player = Player(leveret, None, answers, 0)
@@ -51,24 +51,24 @@ def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
 
 @dataclass
 class Tally:
-    """What a campaign did."""
+    """The results of a campaign."""
 
     sequences: int = 0
     steps: int = 0
-    # Steps that were played, by operation and type of the queue acted on ("" when there is none).
+    # The steps that ran, by operation and type of the queue acted on ("" for none).
     played: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
-    # What was answered: methods, with the code where there is one.
+    # The replies: methods, with the reply code of errors.
     answered: collections.Counter[str] = field(default_factory=collections.Counter)
     reordered: int = 0
-    # Seeds of programs that ended where things raced on the server.
+    # Seeds of programs that ended at a race on the server.
     racing: list[int] = field(default_factory=list)
-    # Seeds of programs RabbitMQ does not answer the same each time, once as leveret.
+    # Seeds of programs that RabbitMQ does not always answer alike, and once as leveret does.
     by_chance: list[int] = field(default_factory=list)
     too_slow: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """A program was played."""
+        """Add the outcome of a program."""
         self.sequences += 1
         self.steps += len(outcome.played)
         self.reordered += outcome.is_reordered
@@ -79,7 +79,7 @@ class Tally:
                     self.answered.update(map(_kind, lines))
 
     def merge(self, other: Tally) -> None:
-        """Another worker's counts."""
+        """Add another worker's counts."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
             if isinstance(mine, collections.Counter):
@@ -109,14 +109,14 @@ class Tally:
 
 
 def _kind(line: str) -> str:
-    """What is counted of a line: its method, and the code of an error."""
+    """Return the part of a line that is counted: its method, and the code of an error."""
     method = line.split(" ", 1)[0]
     code = re.search(r"reply_code=(\d+)", line)
     return f"{method} {code[1]}" if code else method
 
 
 def campaign(version: str, url: str, seeds: list[int], length: int, *, is_shrinking: bool = True) -> Iterator[Tally]:
-    """Play the programs of these seeds; a tally after each."""
+    """Run the programs of these seeds; yield a tally after each."""
     with target.oracle(url, version) as endpoint:
         for seed in seeds:
             tally = Tally()
@@ -125,7 +125,7 @@ def campaign(version: str, url: str, seeds: list[int], length: int, *, is_shrink
 
 
 def record(version: str, url: str, seeds: list[int], length: int) -> Iterator[Recording]:
-    """What the server answers to the programs of these seeds; those that do not go the same way are left out."""
+    """Yield the server's answers to the programs of these seeds; skip programs whose outcome is uncertain."""
     with target.oracle(url, version) as endpoint:
         for seed in seeds:
             program = generate(seed, length)
@@ -174,7 +174,7 @@ def report(
 
 
 def explain(difference: Difference) -> str:
-    """The step and both answers."""
+    """Return the step and both answers as text."""
     lines = [f"  at answer {difference.index}: step{difference.step}"]
     for place in sorted({*difference.expected, *difference.got}):
         ours, theirs = difference.expected.get(place, []), difference.got.get(place, [])

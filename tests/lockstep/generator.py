@@ -1,8 +1,8 @@
-"""This module makes programs out of seeds.
+"""Make programs from seeds.
 
-A program first chooses a small world (a few queues, exchanges and keys, so that things meet), then sets most of it up,
-then acts at random. Nothing looks at what the servers answer: what there may be by now is guessed, and most acts keep
-to it; errors are part of the game.
+A program first chooses a small world: a few queues, exchanges and keys, so that its steps interact. Then it sets most
+of this world up and acts at random. The generator never looks at a server's answers. It guesses what exists by now, and
+most acts use that; some are errors on purpose.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _MISSING_QUEUE = "q9"
 
 @dataclass
 class _Guess:
-    """What there may be by now, as far as the steps so far tell."""
+    """A guess, from the steps so far, at what exists by now."""
 
     # With the channel that declared them, if they are exclusive.
     queues: dict[str, Place | None] = field(default_factory=dict)
     exchanges: set[str] = field(default_factory=set)
     has_made_up: bool = False
     has_made_up_tag: bool = False
-    # Queues that were published to lately.
+    # Queues with recent publishes.
     filled: list[str] = field(default_factory=list)
     consumers: list[tuple[Place, str]] = field(default_factory=list)
-    # Channels that got or consumed lately.
+    # Channels with a recent get or consume.
     receivers: list[Place] = field(default_factory=list)
     transactional: list[Place] = field(default_factory=list)
 
     def forget(self, is_closed: Callable[[Place], bool]) -> None:
-        """Channels were closed."""
+        """Drop the consumers, receivers and transactions of closed channels."""
         self.consumers = [it for it in self.consumers if not is_closed(it[0])]
         self.receivers = [it for it in self.receivers if not is_closed(it)]
         self.transactional = [it for it in self.transactional if not is_closed(it)]
 
 
 class Generator:
-    """One program in the making."""
+    """One program while it is generated."""
 
     def __init__(self, seed: int, length: int) -> None:
         self.chance = random.Random(seed)
@@ -61,7 +61,7 @@ class Generator:
         self.acts = self._acts()
 
     def make(self) -> Program:
-        """All steps."""
+        """Generate all steps."""
         self._set_up()
         weights = [weight for weight, _ in self.acts]
         while len(self.program) < self.length:
@@ -96,7 +96,7 @@ class Generator:
             (2.5 if self.world.has_time else 0, self._elapse),
         ]
 
-    # What is done at the beginning.
+    # The setup.
 
     def _set_up(self) -> None:
         for exchange in self.exchanges:
@@ -272,7 +272,7 @@ class Generator:
         self._add("queue.declare", queue.declaration(), place)
 
     def _declare_oddly(self) -> None:
-        """A declare that may be refused: other flags, other arguments, or broken ones."""
+        """Declare a queue in a way that may be refused: other flags, other arguments, or broken ones."""
         design = self.chance.choice(self.queues)
         fields, arguments = dict(design.fields), dict(design.arguments)
         match self.chance.randint(0, 4):
@@ -394,7 +394,7 @@ class Generator:
             self._elapsed += 1
             self._add("elapse", {"ms": ELAPSE_MS})
 
-    # Small choices.
+    # Random choices.
 
     def _maybe(self, likely: float) -> bool:
         return self.chance.random() < likely
@@ -404,7 +404,7 @@ class Generator:
         self.program.append(Step(op, connection, channel, fields))
 
     def _place_for(self, queue: str) -> Place:
-        """A channel that may use the queue, most of the time."""
+        """Return a channel that may use the queue, most of the time."""
         owner = self._there.queues.get(queue)
         if owner and self._maybe(0.9):
             return self.chance.choice([place for place in self.places if place[0] == owner[0]])
@@ -469,5 +469,5 @@ _BROKEN: tuple[Arguments, ...] = (
 
 
 def generate(seed: int, length: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     return Generator(seed, length).make()

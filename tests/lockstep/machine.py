@@ -1,7 +1,7 @@
-"""This module plays a program: each step on leveret, then on the other server, until both show the same.
+"""Run a program: each step on leveret, then on the other server, until both show the same.
 
-leveret goes first. It answers at once, so what it shows is what the other server is given time to arrive at. The other
-server may also be a recording: the answers a real one gave when the program was recorded.
+leveret goes first. It answers at once, and the other server gets time to reach the same state. The other server may
+also be a recording: the answers of a real server when the program was recorded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .answer import ENDINGS, Answer, Reader
 from .side import OWN, Place, Side
 from .steps import Program, Step
 
-# Longer than any RabbitMQ needs to come to rest, unless it shows something else.
+# Longer than any RabbitMQ needs to come to rest when its state stays different.
 REST_SECONDS = 5.0
-# What may pass on a real server outside of elapse before TTLs of a second become a matter of chance.
+# How long a program may run on a real server, besides elapse, before TTLs of a second become a matter of chance.
 UNHURRIED_SECONDS = 0.65
 DRAIN_CHANNEL = 8
 _UNKNOWN_TAG = 9_999_999
-# What a server may still be busy with when it shows nothing yet.
+# Steps that a server may still be working on before anything shows.
 _SILENT = (
     "basic.publish",
     "basic.ack",
@@ -38,7 +38,7 @@ _SILENT_SECONDS = 0.006
 
 @dataclass
 class Difference:
-    """Where two servers part."""
+    """A difference between the two servers."""
 
     index: int
     step: Step
@@ -48,23 +48,23 @@ class Difference:
 
 @dataclass
 class Outcome:
-    """What became of a program."""
+    """The outcome of a program."""
 
     answers: list[Answer] = field(default_factory=list)
-    # The steps that were played (those with nothing to act upon are not), each with the type of its queue, if any.
+    # The steps that ran, each with the type of its queue, if any. Steps with nothing to act upon are skipped.
     played: list[tuple[Step, str]] = field(default_factory=list)
     difference: Difference | None = None
     is_too_slow: bool = False
-    # The orders of deliveries from several queues differed at some time, which is allowed.
+    # Deliveries from several queues came in different orders at some time, which is allowed.
     is_reordered: bool = False
-    # Where things raced on the other server, and the program ended.
+    # The step at which events on the other server raced and the program ended.
     race: Difference | None = None
-    # It ended at a hard error, which the other server was spared; see exclusions.
+    # The program ended at a hard error that the other server did not get to see; see exclusions.
     is_cut: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was played to its end."""
+        """Whether the program ran to its end."""
         return not (self.is_cut or self.is_too_slow or self.difference or self.race)
 
 
@@ -94,7 +94,7 @@ class Player:
         # The queue of each delivery, and the type of each queue.
         self._origin: dict[tuple[Place, int], str] = {}
         self._types: dict[str, str] = {}
-        # Queues there may be, with the connection that may ask for them.
+        # Queues that may exist, with the connection that may ask for them.
         self.queues: dict[str, int] = {}
         self._absent: set[str] = set()
         self.exchanges: set[str] = set()
@@ -103,7 +103,7 @@ class Player:
         self._has_dead_letters = False
 
     def play(self, program: Program) -> Outcome:
-        """Play all steps, then drain; stop at the first difference."""
+        """Run all steps, then drain; stop at the first difference."""
         self._has_elapse = any(step.op == "elapse" for step in program)
         for step in self._with_drain(program):
             if not self._take(step):
@@ -168,7 +168,7 @@ class Player:
         return True
 
     def _with_something_outstanding(self, step: Step) -> Step:
-        """A step that settles "anywhere" goes to a channel with deliveries if its own has none."""
+        """Return the step, moved to a channel with deliveries if it settles "anywhere" and its own channel has none."""
         if not step.fields.get("anywhere"):
             return step
         place = (step.connection, step.channel)
@@ -178,7 +178,7 @@ class Player:
         return Step(step.op, connection, channel, fields)
 
     def _queue_type(self, step: Step, place: Place) -> str:
-        """The type of the queue that the step acts on, or an empty string."""
+        """Return the type of the queue that the step acts on, or an empty string."""
         fields = step.fields
         if "delivery" in fields:
             return self._types.get(self._origin.get((place, self._tag(step, place)), ""), "")
@@ -188,7 +188,7 @@ class Player:
         return self._types.get(str(name or self._last_declared.get(place, "")), "") if name is not None else ""
 
     def _is_possible(self, step: Step, place: Place) -> bool:
-        """Whether the step has something to act upon."""
+        """Return whether the step has something to act upon."""
         if step.op == "channel.close":
             return self._leveret.side.is_open(place)
         if step.op in ("connection.close", "connection.drop"):
@@ -200,7 +200,7 @@ class Player:
         return not step.fields.get("multiple") or self._covers_the_same(place, self._tag(step, place))
 
     def _ends_in_one_way(self, ordinal: int) -> bool:
-        """Whether the order in which the connection's channels end makes no difference: one may not get another's."""
+        """Return whether the connection's channels may end in any order: none holds what another could get."""
         is_holding = any(tags for where, tags in self._outstanding.items() if where[0] == ordinal)
         return self._leveret.side.channel_count(ordinal) < 2 or not is_holding
 
@@ -309,13 +309,13 @@ class Player:
             pause = min(pause * 1.5, 0.008)
 
     def _is_race(self, step: Step, expected: Answer, got: Answer) -> bool:
-        """Whether what differs may be up to chance; see exclusions."""
+        """Return whether the difference may be due to chance; see exclusions."""
         if step.op == "tx.commit" and "quorum" in self._types.values():
             return True
         arguments = step.fields.get("arguments")
         if step.op == "basic.consume" and isinstance(arguments, dict) and arguments.get("x-stream-offset") == "last":
             return True
-        # What an ended channel gave back may have died, and the letters have met consumers about to go.
+        # Messages requeued by an ended channel may have died, and their dead letters may reach consumers about to end.
         is_ending = step.op in ("channel.close", "connection.close", "connection.drop")
         refusals = self._refusals(expected)
         return self._has_dead_letters and (is_ending or bool(refusals)) and refusals == self._refusals(got)
@@ -327,7 +327,7 @@ class Player:
         return any(line.startswith(ENDINGS) for line in answer.get(f"{step.connection}.0", ()))
 
     def _shows_nothing(self, expected: Answer) -> bool:
-        """Whether a step changes nothing that could be waited for."""
+        """Return whether a step changes nothing that the machine could wait for."""
         before = self.outcome.answers[-1].get("queues") if self.outcome.answers else None
         return set(expected) <= {"queues"} and expected.get("queues") == before
 
@@ -382,10 +382,10 @@ class Player:
             channel.publish(body=f"{body}.{number}" if count > 1 else str(body), **fields, **properties)
 
     def _finish(self, step: Step, place: Place) -> None:
-        """The step went the same: what it did to deliveries and queues."""
+        """Record the effect of a step that both servers answered alike on deliveries and queues."""
         if self._other is not None:
             self._pair_tags()
-        # What was settled first: it may have come again within the step.
+        # Settled deliveries first: a message may have been redelivered within the step.
         self._note_settled(step, place)
         for where, event in self._leveret.reader.events():
             self._note_event(step, where, event)

@@ -1,6 +1,6 @@
-"""This module keeps programs with what a real server answered, a line of JSON each, in ``recorded/VERSION.jsonl.gz``.
+"""Programs with the answers of a real server, a line of JSON each, in ``recorded/VERSION.jsonl.gz``.
 
-The steps are kept, not only the seed: a recording outlives changes of the generator.
+A recording keeps the steps and not only the seed, so it stays valid when the generator changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parent / "recorded"
 
 @dataclass(frozen=True)
 class Recording:
-    """A program, and what each of its steps was answered."""
+    """A program, and the answers to each of its steps."""
 
     seed: int
     program: Program
@@ -27,12 +27,12 @@ class Recording:
 
 
 def versions() -> list[str]:
-    """The versions there are recordings of."""
+    """Return the versions that have recordings."""
     return sorted(path.name.removesuffix(".jsonl.gz") for path in _ROOT.glob("*.jsonl.gz"))
 
 
 def load(version: str) -> list[Recording]:
-    """All recordings of that version."""
+    """Return all recordings of that version."""
     with gzip.open(_ROOT / f"{version}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [_parsed(json.loads(line)) for line in lines]
 

@@ -1,4 +1,4 @@
-"""This module makes a program that differs smaller while it still differs (Zeller's delta debugging)."""
+"""Shrink a program while its answers still differ (Zeller's delta debugging)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .steps import Program
 
 
 def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
-    """The smallest program found; no single step can be taken out of it."""
+    """Return the smallest program found; without any one of its steps it no longer differs."""
     size = max(len(program) // 2, 1)
     while True:
         before = len(program)
@@ -19,7 +19,7 @@ def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
 
 
 def _without_chunks(program: Program, size: int, differs: Callable[[Program], bool]) -> Program:
-    # From the end: what comes late depends on what comes early.
+    # From the end, because later steps depend on earlier ones.
     start = len(program) - size
     while start > -size:
         candidate = program[: max(start, 0)] + program[start + size :]

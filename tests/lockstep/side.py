@@ -1,7 +1,7 @@
-"""This module is one of the two servers under a program: its connections, and what it has sent since last asked.
+"""One of the two servers under a program: its connections, and what it has sent since the last step.
 
-Programs use channels 1 to 8 of connections 1 and up. Channel 9 of each connection is the machine's own: barriers and
-counts. So is connection 0, which outlives whatever the program does.
+Programs use channels 1 to 8 of connections 1 and up. Channel 9 of each connection belongs to the machine, for barriers
+and counts. So does connection 0, which stays open whatever the program does.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Side:
         self.endpoint = endpoint
         self.names = render.Names(endpoint.token)
         self.connections: dict[int, Connection] = {}
-        # What the server made up, by the label programs use: gen1, ctag1, ...
+        # Names that the server generated, by the label that programs use: gen1, ctag1, ...
         self.made_up: dict[str, bytes] = {}
         self.connect(OWN)
 
     def connect(self, ordinal: int) -> Connection:
-        """The connection of that number, made when it is not there."""
+        """Return the connection with that number; open it if necessary."""
         found = self.connections.get(ordinal)
         if found is not None and not found.is_ended:
             return found
@@ -51,19 +51,19 @@ class Side:
         return made
 
     def channel(self, place: Place) -> Channel:
-        """That channel, opened when it is not."""
+        """Return that channel; open it if necessary."""
         connection = self.connect(place[0])
         if place[1] not in connection.open_channels:
             self._open(connection, place[1])
         return Channel(connection, place[1])
 
     def is_open(self, place: Place) -> bool:
-        """Whether connection and channel are there."""
+        """Return whether the connection and the channel are open."""
         connection = self.connections.get(place[0])
         return connection is not None and not connection.is_ended and place[1] in connection.open_channels
 
     def channel_count(self, ordinal: int) -> int:
-        """How many channels of programs are open on that connection."""
+        """Return how many channels of programs are open on that connection."""
         connection = self.connections.get(ordinal)
         return 0 if connection is None or connection.is_ended else len(connection.open_channels) - 1
 
@@ -75,7 +75,7 @@ class Side:
     def settle(self, first: int) -> None:
         """Wait for a round trip on that connection, then on every one."""
         self._round_trips([self.connections[first if first in self.connections else OWN]])
-        # The first once more: what leveret gathers until the end of a turn (confirms) comes after the answers of it.
+        # The first once more: leveret sends confirms at the end of a turn, after the replies of that turn.
         self._round_trips(self.connections.values())
 
     def _round_trips(self, connections: Iterable[Connection]) -> None:
@@ -90,7 +90,7 @@ class Side:
                     raise
 
     def await_events(self, counts: dict[Place, int], deadline: float) -> None:
-        """Read until so many things have come, but for confirms, or until the deadline."""
+        """Read until this many events have arrived, not counting confirms, or until the deadline."""
         for connection in self.connections.values():
             connection.take_frames()
         while not self._has_come(counts):
@@ -108,7 +108,7 @@ class Side:
         )
 
     def collect(self) -> Iterable[tuple[Place, Event]]:
-        """What has come since last asked, on the program's channels."""
+        """Yield what has arrived on the program's channels since the last call."""
         for ordinal, connection in self.connections.items():
             events, connection.events = connection.events, []
             for event in events:
@@ -127,16 +127,19 @@ class Side:
             self.made_up[f"{kind}{number}"] = name
 
     def real_name(self, name: object) -> object:
-        """What the program calls gen1 or ctag1, as this server calls it."""
+        """Return the server's own name for gen1, ctag1, ...; other names stay the same."""
         return self.made_up.get(name, name) if isinstance(name, str) else name
 
     def label(self, name: bytes) -> str:
-        """The reverse: a name as programs write it."""
+        """Return the name that programs use for a name of this server."""
         found = next((label for label, made in self.made_up.items() if made == name), None)
         return found or name.decode()
 
     def counts(self, queues: dict[str, int]) -> dict[str, str]:
-        """Ready messages and consumers of these queues, or why they cannot be had; asked by the connections given."""
+        """Return the ready messages and consumers of these queues, or the reply code of the error, by queue.
+
+        Each queue is counted on the connection given for it, if that is open.
+        """
         found: dict[str, str] = {}
         by_connection: dict[int, list[str]] = {}
         for name, ordinal in queues.items():
@@ -162,13 +165,13 @@ class Side:
         return found
 
     def read_for(self, seconds: float) -> None:
-        """Give a server a moment."""
+        """Read from all connections for this many seconds in total."""
         for connection in self.connections.values():
             if not connection.is_ended:
                 connection.read_for(seconds / len(self.connections))
 
     def close(self, queues: Iterable[str], exchanges: Iterable[str]) -> None:
-        """Leave nothing of the program behind."""
+        """Remove everything that the program created."""
         for ordinal, connection in self.connections.items():
             if ordinal != OWN and not connection.is_ended:
                 connection.close()

@@ -1,7 +1,7 @@
-"""This module is what a program is made of: steps, each one thing a client does on one channel.
+"""The steps that a program consists of, each one act of a client on one channel.
 
-A step is an AMQP method with its fields, or one of two other acts (``elapse``, ``connection.drop``). Deliveries are
-meant by their place among those outstanding on the channel, so that a program makes sense when steps are taken out.
+A step is an AMQP method with its fields, or one of two other acts (``elapse``, ``connection.drop``). A step refers to a
+delivery by its place among those outstanding on the channel, so a program still makes sense if steps are removed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Step:
-    """One act on a channel of a connection; both are opened when they are not."""
+    """One act on a channel of a connection; both are opened if necessary."""
 
     op: str
     connection: int = 1
@@ -24,12 +24,12 @@ class Step:
         return f'({self.connection}, {self.channel}, "{self.op}"{", " if given else ""}{given})'
 
     def to_json(self) -> list[object]:
-        """The step as JSON keeps it."""
+        """Return the step in the form that JSON keeps."""
         return [self.op, self.connection, self.channel, self.fields]
 
     @classmethod
     def from_json(cls, parts: list[object]) -> Step:
-        """The step that ``to_json`` wrote."""
+        """Return the step that ``to_json`` wrote."""
         op, connection, channel, fields = parts
         assert isinstance(op, str)
         assert isinstance(connection, int)
@@ -42,5 +42,5 @@ Program = tuple[Step, ...]
 
 
 def text(program: Iterable[Step]) -> str:
-    """The program as lines to read and to copy."""
+    """Return the program as lines to read and to copy."""
     return "\n".join(f"    step{step}," for step in program)

@@ -1,4 +1,4 @@
-"""Programs of the random machine are answered as the real server answered them when they were recorded."""
+"""leveret answers programs of the random machine as the real server did when they were recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_program_survives_being_written_down() -> None:
     assert tuple(Step.from_json(step.to_json()) for step in program) == program
 
 
-def test_shrinking_leaves_what_it_takes() -> None:
+def test_shrinking_keeps_exactly_the_needed_steps() -> None:
     program = tuple(step for step in generate(7, 40) if generate(7, 40).count(step) == 1)
     needed = [program[3], program[11], program[20]]
 

@@ -1,4 +1,4 @@
-"""This module spreads a campaign over processes, each with a vhost of its own."""
+"""Spread a campaign over processes, each with a vhost of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Results = SimpleQueue["Tally | str"]
 
 
 def run(version: str, url: str, seeds: list[int], length: int, jobs: int, *, is_shrinking: bool) -> Tally:
-    """Play the programs of these seeds in so many processes."""
+    """Run the programs of these seeds in this many processes."""
     context = multiprocessing.get_context("spawn")
     results: Results = context.SimpleQueue()
     shares = [share for number in range(jobs) if (share := seeds[number::jobs])]
@@ -44,7 +44,7 @@ def _gather(results: Results, running: int, count: int) -> Tally:
 
 
 def _work(results: Results, version: str, url: str, seeds: list[int], length: int, is_shrinking: bool) -> None:
-    # Programs do on purpose what leveret warns of.
+    # Programs do on purpose the things that leveret warns about.
     warnings.simplefilter("ignore")
     try:
         for tally in campaign(version, url, seeds, length, is_shrinking=is_shrinking):

@@ -1,6 +1,6 @@
-"""This module makes the small world a program is about: its channels, and how its queues and exchanges are declared.
+"""The small world of a program: its channels, and how its queues and exchanges are declared.
 
-What would leave an answer to chance on a server is kept out here; see exclusions.
+The world leaves out what would make a server's answer depend on chance; see exclusions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Arguments = dict[str, object]
 
 @dataclass
 class Design:
-    """How a queue or exchange is declared, most of the time."""
+    """How a queue or exchange is usually declared."""
 
     name: str
     type: str
@@ -34,11 +34,11 @@ class Design:
 
 
 class World:
-    """Channels, queues and exchanges of one program."""
+    """The channels, queues and exchanges of one program."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
-        # Time is real on the other server: only some programs wait.
+        # Time is real on the other server, so only some programs wait.
         self.has_time = self.chance.random() < 0.12
         self.has_dead_letters = self._maybe(0.55)
         self.places = self._some_places()
@@ -47,18 +47,18 @@ class World:
         self.queues = [self._queue(name, flavour) for name in names]
         self._keep_dead_letters_apart()
         is_even = not self.has_dead_letters and not any(map(_depends_on_speed, self.queues))
-        # Whether several messages may be published in one step.
+        # Whether one step may publish several messages.
         self.has_bursts = is_even and flavour != "stream"
         self.exchanges = [self._exchange(f"x{number}") for number in range(1, self.chance.randint(1, 3) + 1)]
 
     def ttl(self) -> int:
-        """Milliseconds that pass, or do not, whatever the speed of a server."""
+        """Return a TTL in milliseconds that certainly passes, or certainly does not, whatever the speed of a server."""
         return (
             self.chance.choice((0, SHORT_MS, SHORT_MS, LONG_MS)) if self.has_time else self.chance.choice((0, LONG_MS))
         )
 
     def key(self) -> str:
-        """A routing key."""
+        """Return a routing key."""
         return self.chance.choice(KEYS)
 
     def _maybe(self, likely: float) -> bool:
@@ -107,7 +107,7 @@ class World:
         return Design(name, "quorum", {"queue": name, "durable": True}, arguments)
 
     def _keep_dead_letters_apart(self) -> None:
-        """Let one classic queue at most make dead letters of what comes, none beside quorum queues; see exclusions."""
+        """Let at most one classic queue dead-letter new messages, and none beside quorum queues; see exclusions."""
         racing = [queue for queue in self.queues if queue.type == "classic" and _drops_at_once(queue)]
         is_alone = not any(queue.type == "quorum" for queue in self.queues)
         for queue in racing[1:] if is_alone else racing:
@@ -153,12 +153,12 @@ class World:
 
 
 def _depends_on_speed(queue: Design) -> bool:
-    """Whether what a burst leaves in the queue is a matter of timing; see exclusions."""
+    """Return whether timing decides what a burst of publishes leaves in the queue; see exclusions."""
     is_refusing_late = queue.type == "quorum" and queue.arguments.get("x-overflow") == "reject-publish"
     return is_refusing_late or queue.arguments.get("x-message-ttl") == 0
 
 
 def _drops_at_once(queue: Design) -> bool:
-    """Whether a message that comes may make a dead letter; see exclusions."""
+    """Return whether an arriving message may cause a dead letter; see exclusions."""
     limits = {"x-max-length", "x-max-length-bytes"} & set(queue.arguments)
     return bool(limits) or queue.arguments.get("x-message-ttl") == 0

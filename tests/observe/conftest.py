@@ -91,7 +91,7 @@ class Client:
 
 
 class World:
-    """A broker without a server, as the assertions need it."""
+    """A broker without a server, with the attributes that the assertions need."""
 
     def __init__(self, recorder):
         self.recorder = recorder
@@ -99,7 +99,7 @@ class World:
         self.vhost = self.node.vhosts["/"]
         self.lock = nullcontext()
         self.connection_count = 0
-        # What happens, one after the other, while an assertion waits.
+        # Steps that happen, one after the other, while an assertion waits.
         self.to_come = []
         self.waited = None
         self.assertions = Assertions(self)

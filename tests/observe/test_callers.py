@@ -1,4 +1,4 @@
-"""Reading the frames of other threads must not disturb them."""
+"""Reading the frames of other threads does not disturb them."""
 
 from __future__ import annotations
 

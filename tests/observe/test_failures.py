@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def shop(world):
-    """A shop publishes three orders; a worker holds the first and has acknowledged the second."""
+    """A shop that publishes three orders; a worker holds the first and has acknowledged the second."""
     shop = world.client("shop")
     worker = world.client("pika")
     world.queue("audit", exchange="orders", routing_key="order.created")

@@ -1,4 +1,4 @@
-"""Why a broker is not idle, and its state as a table."""
+"""The reason why a broker is not idle, and its state as a table."""
 
 from leveret.observe.state import describe, why_not_idle
 from leveret.observe.wording import span_text

@@ -2,7 +2,7 @@
 
     python -m tests.pipeline.campaign [COUNT] [--seed SEED] [--batch TRACES]
 
-Prints what was planted and found, and every table in which a row differs; ends with 1 when anything did.
+It prints what was planted and found, and every table with a row that differs. The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def compare(spark: SparkSession, seed: int, count: int, totals: Counter[str]) -> bool:
-    """Whether the tables of so many traces are equal; counts go into `totals`."""
+    """Return whether the tables of this many traces are equal; add the counts to `totals`."""
     begin = time.monotonic()
     made = random_traces.several(count, seed=seed)
     traces = [each.trace for each in made]

@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share: one Spark session."""
+"""The Spark session that the tests of the pipeline share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark_session import give_time, spark
 __all__ = ["spark"]
 
 
-# Before pytest-xdist looks at the groups, also where this folder is named on the command line.
+# Run before pytest-xdist looks at the groups, also if the command line names this folder.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     give_time(items, Path(__file__).parent)

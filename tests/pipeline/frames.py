@@ -1,4 +1,4 @@
-"""Traces as tables of Spark, tables as plain rows, and the two sides of a comparison."""
+"""Traces as tables of Spark, tables as plain rows, and both sides of a comparison."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from leveret.pipeline.incremental import build_tables
 from tests.pipeline.plain import Trace
 
 _TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
-# What only Spark computes: a number for a name, and prose.
+# Columns that only Spark computes: a number for a name, and prose.
 _OWN = ("holder", "last_holder", "text")
 
 
 def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[str, DataFrame]:
-    """`events` and `runs` of these traces, kept in the folder."""
+    """Return `events` and `runs` of these traces, stored in the folder."""
     traces = list(traces)
     events = [{**event, **trace.file} for trace in traces for event in trace.events]
     runs = [
@@ -38,7 +38,7 @@ def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[
 def build(
     spark: SparkSession, found: dict[str, DataFrame], folder: Path, names: Iterable[str] = gold.TABLES
 ) -> dict[str, DataFrame]:
-    """These tables and what they are built from, each kept in the folder as a warehouse would."""
+    """Return these tables and the ones they are built from, each stored in the folder as a warehouse would."""
     tables = dict(found)
     needed = set(names)
     for name, table in reversed(gold.TABLES.items()):
@@ -54,12 +54,12 @@ def build(
 
 
 def rows_of(table: DataFrame) -> list[str]:
-    """The rows, sorted, as text that differs when they do."""
+    """Return the rows, sorted, as text; equal text means equal rows."""
     return sorted(_text(row.asDict(recursive=True)) for row in table.collect())
 
 
 def plain_rows(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """The same of plain rows."""
+    """Return plain rows in the same form."""
     return sorted(_text(row) for row in rows)
 
 

@@ -1,11 +1,12 @@
-"""A campaign outside CI: a driver that keeps a warehouse up to date is killed for good, again and again.
+"""A campaign outside CI that kills the driver of a warehouse again and again.
 
     python -m tests.pipeline.kills [--kills 100] [--seed 1]
 
-A driver (a process with its JVM) takes in traces that come late, in pieces, growing and out of order, a few a round,
-and compacts now and then. Whoever watches the warehouse's folder counts what changes in it, made by Python or by Spark,
-and after a random number of changes kills both processes with SIGKILL. The next driver goes on with the same folder.
-At the end of each history the tables must be those that one batch makes of the same files, row by row.
+A driver (a process with its JVM) keeps a warehouse up to date. It ingests traces that arrive late, in pieces, growing
+and out of order, a few a round, and compacts now and then. The campaign watches the warehouse's folder and counts the
+changes that Python and Spark make in it. After a random number of changes it kills both processes with SIGKILL. The
+next driver goes on with the same folder. At the end of each history the tables must equal, row by row, those that one
+batch makes of the same files.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def history(dice: random.Random, most: int) -> tuple[int, bool]:
 
 
 def plan(dice: random.Random) -> list[list[dict[str, Any]]]:
-    """What comes in, a few files a round: pieces of runs, and files that grow."""
+    """Return the files that arrive, a few per round: pieces of runs, and files that grow."""
     comings = []
     for number in range(ROUNDS):
         lines = lives(dice.randrange(3, 15))
@@ -69,7 +70,7 @@ def plan(dice: random.Random) -> list[list[dict[str, Any]]]:
             coming = {"name": name, "run": f"run{number}", "worker": "gw0", "from": start, "to": end, "of": len(lines)}
             comings.append(coming)
             if not name.endswith(".gz") and dice.random() < 0.3:
-                # It was seen before it was complete.
+                # An earlier round saw it before it was complete.
                 comings.append(coming | {"cut": True})
     dice.shuffle(comings)
     comings.sort(key=lambda coming: not coming.get("cut", False) and dice.random() < 0.5)
@@ -77,7 +78,7 @@ def plan(dice: random.Random) -> list[list[dict[str, Any]]]:
 
 
 def drive(folder: Path, changes: int | None) -> int:
-    """Run a driver until it is done, or until so many changes of the warehouse; say whether it was killed."""
+    """Run a driver until it is done or has changed the warehouse `changes` times; return 1 if it was killed, else 0."""
     process = subprocess.Popen(
         [sys.executable, "-m", __spec__.name, "drive", str(folder)], start_new_session=True, stdout=subprocess.DEVNULL
     )
@@ -85,7 +86,7 @@ def drive(folder: Path, changes: int | None) -> int:
     while process.poll() is None:
         now = names(folder / "warehouse")
         if changes is not None and (changes := changes - len(now ^ seen)) <= 0:
-            # The JVM would end by itself, but only when it looks at its input again.
+            # The JVM would end by itself, but only when it next reads its input.
             for pid in (process.pid, *children(process.pid)):
                 os.kill(pid, signal.SIGKILL)
             process.wait()

@@ -1,11 +1,11 @@
-"""Random workloads on leveret and on a real RabbitMQ, compared by what their firehoses tell: a campaign outside CI.
+"""Random workloads on leveret and on a real RabbitMQ, compared by their firehoses: a campaign outside CI.
 
     python -m tests.pipeline.parity_campaign --oracle 4.3=amqp://guest:guest@127.0.0.1:5672/ --count 1000 --seed 1
 
-The management HTTP API is expected at the AMQP port + 10000. Each process works in a virtual host of its own, on which
-it switches the firehose on. Three ways of telling are compared, all workloads in one run on Spark: leveret's trace,
-leveret's firehose and RabbitMQ's. Prints what differs, by seed; ends with 1 when anything did. `--show` prints the
-program of a seed, `--keep` says where the traces are to stay, and `--again` compares those without playing;
+The management HTTP API must listen on the AMQP port + 10000. Each process works in a virtual host of its own and
+switches its firehose on. One run on Spark compares three records of all workloads: leveret's trace, leveret's firehose
+and RabbitMQ's. The command prints the differences by seed; the exit code is 1 if anything differs. `--show` prints the
+program of a seed. `--keep` names the folder where the traces stay, and `--again` compares those without a new run.
 `--record 8` keeps eight of the workloads for test_recorded_parity.py.
 """
 
@@ -33,7 +33,7 @@ from tests.pipeline.parity_recordings import PROGRAMS, save
 from tests.pipeline.parity_workload import LENGTH, Played, Recorded, Told, is_timeless
 from tests.semantics import target
 
-# By which of them the others are judged comes last.
+# The last one is the reference for the others.
 WAYS = ("leveret", "leveret-firehose", "rabbitmq")
 
 
@@ -60,7 +60,7 @@ def main() -> int:
                 print(save(options.oracle.split("=", 1)[0], folder, options.record))
             print(f"{count_played} workloads played in {time.monotonic() - began:.0f} s", flush=True)
         began = time.monotonic()
-        # Not above: each process that plays would import Spark.
+        # Not at the top: each worker process would import Spark.
         from tests.pipeline.parity_comparison import compare
 
         differing = compare(folder)
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def play(folder: Path, options: argparse.Namespace) -> int:
-    """Leave the traces of so many workloads in the folder; how many there are."""
+    """Write the traces of this many workloads into the folder; return how many there are."""
     context = multiprocessing.get_context("spawn")
     seeds, results = context.SimpleQueue(), context.SimpleQueue()
     version, url = options.oracle.split("=", 1)
@@ -101,7 +101,7 @@ def play(folder: Path, options: argparse.Namespace) -> int:
 def _work(
     worker: str, version: str, url: str, folder: Path, seeds: SimpleQueue[int | None], results: SimpleQueue[str | None]
 ) -> None:
-    # Programs do on purpose what leveret warns of.
+    # Programs do on purpose the things that leveret warns about.
     warnings.simplefilter("ignore")
     os.environ |= {"PYTEST_XDIST_TESTRUNUID": "leveret", "PYTEST_XDIST_WORKER": worker}
     try:
@@ -119,7 +119,7 @@ def _work(
 def _play_all(
     played: Played, folder: Path, worker: str, seeds: SimpleQueue[int | None], results: SimpleQueue[str | None]
 ) -> None:
-    """What the firehoses tell goes into the files workload by workload: a campaign that is killed can be compared."""
+    """Write the firehoses' rows to the files workload by workload, so that a killed campaign can still be compared."""
     started = datetime.now(UTC).isoformat()
     files = {
         way: TraceFile.create(str(folder / way), worker, {"run": way, "started": started})

@@ -1,4 +1,4 @@
-"""What a campaign of workloads left behind, compared on Spark: all of them in one run."""
+"""Compare what a campaign of workloads left behind, in one run of Spark."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from leveret.pipeline.spark_session import session
 from tests.lockstep.steps import Program, Step
 from tests.pipeline.parity_recordings import of_campaign
 
-# By which of them the others are judged comes last.
+# The last one is the reference for the others.
 WAYS = ("leveret", "leveret-firehose", "rabbitmq")
 SHOWN_MAX = 6
 
 
 def compare(folder: Path) -> list[str]:
-    """Print where the ways differ; the names of the workloads that do, but for chance."""
+    """Print the differences; return the names of the workloads that differ other than by chance."""
     programs = {one.name: one.program for one in of_campaign(folder)}
     differing: Counter[str] = Counter()
     with session("small", memory="2g") as spark:
         ways = {way: read_events(spark, [folder / way]) for way in WAYS}
-        # leveret's trace has attempts that were given up as well.
+        # leveret's trace also contains attempts that were abandoned.
         whole = ways["rabbitmq"].select("test").distinct()
         ways = {way: events.join(whole, "test", "left_semi").cache() for way, events in ways.items()}
         for way, events in ways.items():
@@ -49,10 +49,10 @@ def compare(folder: Path) -> list[str]:
 
 
 def chances(found: Iterable[Row], programs: Mapping[str, Program]) -> set[tuple[str, str]]:
-    """The workloads and queues that deliver the same in another order, to several consumers of one channel.
+    """Return the workloads and queues that deliver the same in another order, to several consumers of one channel.
 
-    A quorum queue hands out what became ready at one time consumer by consumer; see the exclusions of the machine. A
-    firehose does not say which consumer it was.
+    If several messages become ready at once, a quorum queue delivers them consumer by consumer; see the exclusions of
+    the lockstep machine. A firehose does not name the consumer.
     """
     of_queues: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:

@@ -1,7 +1,7 @@
-"""Workloads that were played on a real RabbitMQ, with what it answered and what its firehose told, as data for a test.
+"""Workloads that ran on a real RabbitMQ, with its answers and the rows of its firehose, as data for a test.
 
-`parity_recorded/VERSION.jsonl.gz` has a line for each. The steps are kept, not only the seed: a recording outlives
-changes of the generator.
+`parity_recorded/VERSION.jsonl.gz` has a line for each. A line holds the steps and not only the seed, so it stays valid
+when the generator changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLACE = Path(__file__).parent / "parity_recorded"
 
 
 def load() -> Iterator[tuple[str, Recorded, list[Row]]]:
-    """Each recorded workload: the version of RabbitMQ, the workload, and what the firehose told."""
+    """Yield each recorded workload: the version of RabbitMQ, the workload, and the rows of the firehose."""
     for path in sorted(_PLACE.glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
@@ -31,12 +31,12 @@ def load() -> Iterator[tuple[str, Recorded, list[Row]]]:
 
 
 def of_campaign(folder: Path) -> list[Recorded]:
-    """The workloads whose traces are in the folder."""
+    """Return the workloads whose traces are in the folder."""
     return [Recorded.of(line) for path in sorted(folder.glob(f"*{PROGRAMS}")) for line in path.open(encoding="utf-8")]
 
 
 def save(version: str, folder: Path, count: int) -> Path:
-    """Keep so many workloads of a campaign whose traces are in the folder: those that have most in them."""
+    """Keep this many workloads of a campaign whose traces are in the folder: those with the most features."""
     played = of_campaign(folder)
     rows: dict[str, list[Row]] = {one.name: [] for one in played}
     for path in sorted((folder / "rabbitmq").iterdir()):
@@ -52,7 +52,7 @@ def save(version: str, folder: Path, count: int) -> Path:
 
 
 def _most_telling(features: dict[str, Features], count: int) -> set[str]:
-    """One after the other, the workload that adds most to those before."""
+    """Choose one workload after the other, each time the one that adds most features to those before."""
     left, chosen, seen = dict(features), set[str](), Features()
     while left and len(chosen) < count:
         name = max(left, key=lambda name: (len(left[name] - seen), name))
@@ -62,7 +62,7 @@ def _most_telling(features: dict[str, Features], count: int) -> set[str]:
 
 
 def _features(workload: Recorded, rows: list[Row]) -> Features:
-    """What a workload has in it: its steps with arguments and exchange types, and what was told of messages."""
+    """Return a workload's features: its steps with arguments and exchange types, and properties of its messages."""
     found = Features()
     for step in workload.program:
         arguments = step.fields.get("arguments")

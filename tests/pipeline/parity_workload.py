@@ -1,8 +1,8 @@
-"""One random workload on leveret and on a RabbitMQ, and what is told of it: by leveret's trace, and by both firehoses.
+"""One random workload on leveret and on a RabbitMQ, with the records of it: leveret's trace, and both firehoses.
 
-The workload is a program of the random lockstep machine, which brings both servers to rest after each step: so what
-each queue delivers is in one order. Where the machine says that things race, or what a server does is up to chance, the
-program is played again without the step that does it and all that follow.
+The workload is a program of the random lockstep machine, which brings both servers to rest after each step; so each
+queue delivers in one order. If the machine reports a race, or an action of the server that depends on chance, the
+program runs again without that step and all later ones.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _ATTEMPTS_MAX = 4
 
 
 def is_timeless(seed: int) -> bool:
-    """Whether nothing in the workload of that seed depends on how quickly a server works: TTLs are 0 or an hour."""
+    """Return whether the speed of a server cannot change the workload of that seed: its TTLs are 0 or an hour."""
     return not Generator(seed, LENGTH).world.has_time
 
 
 @dataclass
 class Told:
-    """What one workload left, once it was played to its end on both servers."""
+    """The records of one attempt at a workload on both servers."""
 
-    # What its events are called in `test`, in every trace.
+    # The value of `test` in its events, in every trace.
     name: str
     program: Program
-    # Of the machine.
+    # The outcome from the lockstep machine.
     outcome: Outcome
     leveret: list[Row]
     rabbitmq: list[Row]
@@ -52,31 +52,31 @@ class Told:
 
 @dataclass
 class Recorded:
-    """A workload as it was played, with what RabbitMQ answered: enough to play it on leveret again."""
+    """A workload with RabbitMQ's answers: enough to run it on leveret again."""
 
     name: str
     program: Program
     answers: list[Answer]
 
     def line(self) -> str:
-        """It as a line of a file."""
+        """Return the workload as a line of a file."""
         steps = [step.to_json() for step in self.program]
         return f"{json.dumps({'name': self.name, 'steps': steps, 'answers': self.answers}, separators=(',', ':'))}\n"
 
     @classmethod
     def of(cls, line: str) -> Recorded:
-        """What such a line says."""
+        """Return the workload that such a line holds."""
         told = json.loads(line)
         return cls(told["name"], tuple(map(Step.from_json, told["steps"])), told["answers"])
 
 
 class Watcher:
-    """One who reads the firehose of a virtual host."""
+    """A reader of the firehose of a virtual host."""
 
     def __init__(self, endpoint: target.Endpoint, firehose: Firehose) -> None:
-        """Rows are numbered by `firehose`, which may have made others."""
+        """Number rows by `firehose`, which other watchers may share."""
         host, port = endpoint.address
-        # Not by pika, which reads a double as a whole number.
+        # Not pika, which reads a double as a whole number.
         self._connection = amqp.Connection(f"{host}:{port}", virtual_host=endpoint.vhost, heartbeat=0)
         self._connection.connect()
         self._channel = self._connection.channel()
@@ -91,7 +91,7 @@ class Watcher:
         self._rows.append(self._firehose.row(message.delivery_info["routing_key"], message.headers, body))
 
     def rows(self, test: str) -> list[Row]:
-        """All that was told since last asked, under that name."""
+        """Return all rows since the last call, with this name in `test`."""
         self._channel.basic_publish(amqp.Message(b""), routing_key=_END)
         while not self._rows or self._rows[-1]["routing_key"] != _END:
             self._connection.drain_events(timeout=_PATIENCE_SECONDS)
@@ -99,13 +99,13 @@ class Watcher:
         return [{**row, "test": test} for row in rows]
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         self._connection.close()
 
 
 @contextmanager
 def traced_leveret(version: str, folder: Path, name: str) -> Iterator[target.LeveretEndpoint]:
-    """A fresh broker that writes its trace there, under that name, and has its firehose on."""
+    """Start a fresh broker that writes its trace into the folder under that name, with its firehose on."""
     with Broker(rabbitmq=version, permit=target.PERMIT, trace_dir=folder) as broker:
         endpoint = target.LeveretEndpoint(broker, version)
         endpoint.operator.add_vhost(endpoint.vhost)
@@ -119,20 +119,20 @@ class Played:
     """Workloads on one virtual host of a RabbitMQ."""
 
     def __init__(self, endpoint: target.Endpoint, folder: Path) -> None:
-        """leveret's traces go into the folder: one file, whatever the number of workloads."""
+        """Write leveret's traces into the folder: one file for any number of workloads."""
         self._endpoint = endpoint
         self._folder = folder
         self._firehose = Firehose()
         self._watcher = Watcher(endpoint, Firehose())
-        # Attempts that were not played to the end.
+        # Attempts that did not run to the end.
         self.stops: list[Told] = []
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading the firehose."""
         self._watcher.close()
 
     def play(self, seed: int) -> Told | None:
-        """What the workload of that seed left; None when it could not be played to an end."""
+        """Return the records of that seed's workload, or None if no attempt ran to its end."""
         program = generate(seed, LENGTH)
         for attempt in range(1, _ATTEMPTS_MAX + 1):
             told = self._play_once(f"seed {seed}, attempt {attempt}", program)
@@ -156,13 +156,13 @@ class Played:
 
 
 def without_its_end(outcome: Outcome) -> Program:
-    """The steps before the one at which the machine had to stop."""
+    """Return the steps before the one at which the machine had to stop."""
     played = tuple(step for step, _ in outcome.played)
     return played if outcome.is_cut else played[:-1]
 
 
 def replay(recorded: Recorded, version: str, folder: Path) -> tuple[Outcome, list[Row]]:
-    """The workload on leveret alone, against what a server answered once; and what leveret's firehose told."""
+    """Run the workload on leveret against recorded answers; return the outcome and the rows of leveret's firehose."""
     with (
         traced_leveret(version, folder, recorded.name) as embedded,
         closing(Watcher(embedded, Firehose())) as watcher,

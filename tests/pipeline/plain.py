@@ -1,7 +1,7 @@
-"""Every table of the pipeline by plain Python, one event after the other: what Spark's rows are held against.
+"""Every table of the pipeline in plain Python, one event after the other, as the reference for Spark's rows.
 
-Written from what events and tables mean (docs/pipeline-tables.md) and sharing nothing with the pipeline's code. It is
-slow and holds everything in memory. Columns that are numbers for names (`holder`) are left out.
+It follows the meaning of events and tables (docs/pipeline-tables.md) and shares no code with the pipeline. It is slow
+and holds everything in memory. It leaves out columns that are numbers for names (`holder`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONTROL_COLUMNS += ["count", "reason", "attrs"]
 
 @dataclass
 class Trace:
-    """One file: of a worker of a run, with its events as dictionaries in the order of `seq`."""
+    """One file of a worker of a run, with its events as dictionaries in the order of `seq`."""
 
     run: str
     worker: str
@@ -48,7 +48,7 @@ class Trace:
 
 
 def tables(traces: list[Trace]) -> dict[str, list[Row]]:
-    """All tables over these files."""
+    """Return all tables over these files."""
     files = [_File(trace) for trace in traces]
     found: dict[str, list[Row]] = defaultdict(list)
     for file in files:
@@ -274,7 +274,7 @@ class _File:
             }
 
     def _deliveries(self) -> Iterator[tuple[Row, Row | None, bool]]:
-        """Each delivery, the event that settled the copy next, and whether it was the copy's first."""
+        """Yield each delivery, the next event that settled the copy, and whether it was the copy's first delivery."""
         found = []
         for copy in self.copies.values():
             for place, event in enumerate(copy.events):
@@ -317,7 +317,7 @@ class _File:
                 yield {**self.trace.file, **told, "queue": None, "copy": None, "rule": "confirm_missing"}
 
     def _unfinished(self) -> set[str | None]:
-        """The tests of which a cut file does not have the end."""
+        """Return the tests whose end is missing from a cut file."""
         if not self.trace.truncated:
             return set()
         state: dict[str | None, str] = {}
@@ -349,7 +349,7 @@ class _File:
         return {rule for rule, is_so in broken.items() if is_so}
 
     def _of_same_attempt(self, copy: _Copy, siblings: list[_Copy]) -> list[_Copy]:
-        """A test that is tried again has a fresh broker, and in it another queue of the same name."""
+        """Leave out siblings of other attempts: a retried test has a fresh broker with a new queue of that name."""
 
         def attempt(of: _Copy) -> int:
             starts = [event for event in self.events if event["kind"] == "test_start"]
@@ -387,7 +387,7 @@ class _File:
         )
 
     def _is_closed(self, delivery: Row) -> bool:
-        """Whether the last that was told of the channel before is that it ended, or the connection ended at all."""
+        """Return whether the channel, by its last event before the delivery, or the connection had closed."""
         is_closed = False
         for event in self.events:
             if event["seq"] >= delivery["seq"] or event.get("conn") is None:
@@ -658,7 +658,7 @@ def _run_coverage(found: dict[str, list[Row]]) -> list[Row]:
 
 
 def _bindings(control: list[Row]) -> set[tuple[str, str, str, str, str, str]]:
-    """Of one virtual host: source, its type, key, kind of destination, destination, name."""
+    """Return the bindings of one virtual host: source, its type, key, kind of destination, destination, name."""
     types = {"amq.topic": "topic", "amq.direct": "direct"}
     for row in control:
         attrs = json.loads(row["attrs"] or "{}")

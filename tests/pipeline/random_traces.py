@@ -1,7 +1,8 @@
-"""Random traces of a well-behaved broker, and of one that did exactly one wrong thing in a test.
+"""Random traces of a well-behaved broker, or of one that did exactly one wrong thing in a test.
 
-`make(seed, ...)` plays clients and a small broker and writes down what schema version 1 says of it. Where a fault is
-planted, `Made.planted` says what has to be found, and nothing else may be. It knows nothing of the pipeline.
+`make(seed, ...)` simulates clients and a small broker and writes down the events by schema version 1. If a fault is
+planted, `Made.planted` lists the violations that must be found; the pipeline must find no others. This module does not
+use the pipeline.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ class Held:
 
 
 def make(seed: int, *, tests: int = 3, fault: str | None = None, run: str | None = None, worker: str = "gw0") -> Made:
-    """A trace of some tests; `fault` is planted in at most one of them, as far as a test gives the occasion."""
+    """Return a trace of some tests; `fault` is planted in at most one of them, if a test gives the opportunity."""
     return _Player(random.Random(seed), run or f"run{seed}", worker).play(tests, fault)
 
 
 def several(count: int, *, seed: int) -> list[Made]:
-    """So many traces, a clean one and one of every fault in turn; some runs have two workers."""
+    """Return this many traces, a clean one and one of every fault in turn; some runs have two workers."""
     made = []
     for number in range(count):
         fault = (None, *FAULTS)[number % (len(FAULTS) + 1)]
@@ -108,7 +109,7 @@ class _Player:
         self.numbers = {"msg": 0, "copy": 0, "conn": 0, "seq": dice.randrange(5)}
         self.says_address = dice.random() < 0.7
         self.fault: str | None = None
-        # A test that is tried again declares its queues as before.
+        # A retried test declares its queues as before.
         self.arguments: dict[tuple[str | None, str], dict[str, Any]] = {}
 
     def play(self, tests: int, fault: str | None) -> Made:
@@ -434,7 +435,7 @@ class _Player:
             self.emit("cancel", **self._at(consumer.channel), queue=consumer.queue.name, consumer=consumer.tag)
 
     def _finish(self) -> None:
-        """Nothing stays unacked. What is ready may stay, but not where priorities decide who goes first."""
+        """Leave nothing unacked. Ready messages may stay, except where priorities decide which comes first."""
         for held in self.held[:]:
             self.held.remove(held)
             if self.dice.random() < 0.7:
@@ -489,7 +490,7 @@ class _Player:
         return self._found("ack_without_delivery", queue, copy)
 
     def _plant_unacked_at_end(self) -> bool:
-        # Forgotten: nothing more is told of it, also not when its channel ends.
+        # Forgotten: it has no later event, not even when its channel ends.
         takers = [held for held in self.held if held.consumer is None or held.consumer.prefetch == 0]
         if not takers:
             return False
@@ -508,7 +509,7 @@ class _Player:
         self.held.append(self._get(queue, channels[0], queue.ready.pop(0)))
         if self.held[-1].copy.deliveries == 1:
             return self._found("lost", queue, lost)
-        # That was a redelivery: the next will be a first.
+        # That was a redelivery: the next will be a first delivery.
         while queue.ready and self.held[-1].copy.deliveries > 1:
             self.held.append(self._get(queue, channels[0], queue.ready.pop(0)))
         assert self.held[-1].copy.deliveries == 1

@@ -1,4 +1,4 @@
-"""Two tables that cost little, for tests of what keeps tables up to date: any table would do."""
+"""Two cheap tables, for tests of the code that keeps tables up to date; those tests could use any table."""
 
 from __future__ import annotations
 

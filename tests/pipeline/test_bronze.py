@@ -1,4 +1,4 @@
-"""What becomes of trace files: good ones, cut ones, and what is none."""
+"""How trace files are read: good ones, cut ones, and files that are no traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = lives(40)
 
 @dataclass
 class Read:
-    """All scenarios are files of one folder, read at once."""
+    """The rows of all scenarios: files of one folder, read at once."""
 
     folder: Path
     events: DataFrame
@@ -33,7 +33,7 @@ class Read:
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
-    # Spark quotes names in its own way, and takes some of these letters for patterns.
+    # Spark quotes these names in its own way and treats some of these letters as patterns.
     folder = tmp_path_factory.mktemp("a b%41ü+[1] {x}")
     write(folder / "plain.jsonl", [header("plain", commit="abc", seed=7), *WHOLE])
     write(folder / "packed.jsonl.gz", [header("packed"), *WHOLE])
@@ -68,7 +68,7 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
 
 
 def told(rows: list[Row]) -> list[dict[str, Any]]:
-    """What rows tell, as lines do: without what is null and what stands in the header."""
+    """Return rows in the form of lines: without nulls and without the columns of the header."""
     left_out = ("day", "run", "worker")
     plain = [
         {name: value for name, value in row.asDict().items() if value is not None and name not in left_out}
@@ -88,7 +88,7 @@ def test_every_event_is_read_as_it_was_written(read: Read, run: str) -> None:
     assert told(read.rows[run]) == WHOLE
 
 
-def test_the_header_tells_of_run_worker_and_day(read: Read) -> None:
+def test_run_worker_and_day_are_read_from_the_header(read: Read) -> None:
     row = read.runs["plain", "main"]
 
     assert (row.commit, row.seed, row.day.isoformat(), row.events, row.truncated) == (
@@ -113,7 +113,7 @@ def test_pieces_make_one_run(read: Read) -> None:
     assert (row.files, row.events, row.truncated) == (2, len(WHOLE), False)
 
 
-def test_what_is_told_twice_counts_once_and_a_cut_that_another_file_fills_is_none(read: Read) -> None:
+def test_a_repeated_event_counts_once_and_another_file_may_complete_a_cut_one(read: Read) -> None:
     row = read.runs["again", "main"]
 
     assert told(read.rows["again"]) == WHOLE
@@ -146,7 +146,7 @@ def test_a_header_without_events_makes_a_run_known(read: Read) -> None:
     assert (row.files, row.events, row.truncated) == (1, 0, False)
 
 
-def test_what_a_later_version_adds_is_kept(read: Read) -> None:
+def test_fields_added_by_a_later_version_are_kept(read: Read) -> None:
     first = min(read.rows["later"], key=lambda row: row.seq)
 
     assert json.loads(first._extra) == {"colour": "red", "more": '{"a":1}'}

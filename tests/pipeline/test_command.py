@@ -57,7 +57,7 @@ def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Up
     return Updated(folder, code, out.getvalue().splitlines(), err.getvalue())
 
 
-def test_files_that_are_bad_are_named_and_nothing_else_is_lost(spark: SparkSession, updated: Updated) -> None:
+def test_bad_files_are_named_and_the_others_are_read(spark: SparkSession, updated: Updated) -> None:
     traces = updated.folder / "traces"
     assert (updated.code, updated.out) == (
         0,
@@ -84,7 +84,7 @@ def test_files_that_are_bad_are_named_and_nothing_else_is_lost(spark: SparkSessi
     assert {row.run for row in read_table(spark, warehouse, "queue_stats").collect()} == {"good", "more", "cut"}
 
 
-def test_what_is_up_to_date_is_left_alone(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
+def test_up_to_date_tables_are_not_rebuilt(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "update", "-w", updated.warehouse]) == 0
     assert capsys.readouterr().out == "all runs were up to date\n"
 
@@ -176,14 +176,14 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
         (["compact", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
     ],
 )
-def test_what_is_not_there_is_said_before_anything_is_started(
+def test_missing_inputs_are_reported_before_spark_starts(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert main(["pipeline", *arguments]) == 2
     assert capsys.readouterr().err == f"leveret: {said}\n"
 
 
-def test_when_no_file_can_be_used_the_exit_code_says_so(
+def test_the_exit_code_is_2_if_no_file_is_usable(
     spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "empty.jsonl").touch()

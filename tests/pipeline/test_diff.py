@@ -1,4 +1,4 @@
-"""What two runs, or two commits, did differently."""
+"""The differences between two runs, or between two commits."""
 
 from __future__ import annotations
 

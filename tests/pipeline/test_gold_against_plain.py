@@ -1,6 +1,6 @@
-"""Every table equals an independent computation, and every planted fault is found and nothing else.
+"""Every table equals an independent computation, and exactly the planted faults are found.
 
-The traces of all scenarios are runs of one table, and the pipeline runs over them once. More of them:
+The traces of all scenarios are runs of one table, and the pipeline runs over them once. For more of them, run
 `python -m tests.pipeline.campaign`.
 """
 

@@ -1,4 +1,4 @@
-"""What rows of copies say of who held them is what the events say."""
+"""The rows of copies name the same holders as the events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leveret.pipeline import holds, lifecycle
 from tests.pipeline import frames, random_traces
 
 
-def test_rows_of_copies_say_what_their_events_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_copies_agree_with_their_events(spark: SparkSession, tmp_path: Path) -> None:
     traces = [made.trace for made in random_traces.several(48, seed=4711)]
     events = frames.sources(spark, traces, tmp_path)["events"]
     lifecycle.copies(events).write.parquet(str(tmp_path / "copies"))

@@ -1,4 +1,4 @@
-"""However traces come in, and wherever it is killed, a warehouse says in the end what one batch says."""
+"""Updates of a warehouse: in whatever order traces arrive, and wherever it is killed, it ends up equal to one batch."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NAMES = ("events", "runs", *SMALL_TABLES)
 
 
 class Killed(BaseException):
-    """What no code expects."""
+    """An exception that no code expects."""
 
 
 class Killer:
-    """Ends whatever runs at a file operation in a folder, as if the process had been killed there."""
+    """An audit hook that ends the work at a file operation in a folder, as if the process had been killed there."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -48,7 +48,7 @@ class Killer:
         self.left -= 1
 
     def run(self, folder: Path, operations: int, work: Callable[[], object]) -> bool:
-        """Do the work, killed before the operation of that number; return whether it was done before that."""
+        """Do the work, killed before its file operation number `operations`; return whether it finished first."""
         self.folder, self.left = folder, operations
         try:
             work()
@@ -73,7 +73,7 @@ def bring_up_to_date(spark: SparkSession, folder: Path, warehouse: Warehouse) ->
 
 
 def rows(spark: SparkSession, warehouse: Warehouse) -> dict[str, list[str]]:
-    """All tables, but for how many files told of a run: that is not the same, and need not be."""
+    """Return all tables, without the number of files that described a run: it may differ."""
     return {name: sorted(map(str, plain(spark, warehouse, name).collect())) for name in NAMES}
 
 
@@ -88,7 +88,7 @@ def at_once(spark: SparkSession, folder: Path, place: Path) -> dict[str, list[st
 
 
 def comings(folder: Path) -> Iterator[None]:
-    """Traces come in: late, in pieces and out of order, growing, cut, twice, foreign and then mended."""
+    """Write traces in rounds: late, in pieces and out of order, growing, cut, twice, foreign and then repaired."""
     write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])
     (folder / "grows.jsonl").write_text(text([header("grows"), *WHOLE[:30]])[:-9])
     (folder / "mended.jsonl").write_text("{")
@@ -104,14 +104,14 @@ def comings(folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def one_batch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """All tables, when everything has come and is taken in at once."""
+    """All tables, after all traces have arrived and are ingested at once."""
     folder = tmp_path_factory.mktemp("batch")
     for _ in comings(made(folder / "traces")):
         pass
     return at_once(spark, folder / "traces", folder / "warehouse")
 
 
-def test_a_history_of_updates_says_what_one_batch_says(
+def test_a_history_of_updates_equals_one_batch(
     spark: SparkSession, tmp_path: Path, one_batch: dict[str, list[str]]
 ) -> None:
     warehouse = Warehouse(tmp_path / "history")
@@ -121,7 +121,7 @@ def test_a_history_of_updates_says_what_one_batch_says(
     assert rows(spark, warehouse) == one_batch
 
 
-def test_the_second_time_nothing_is_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_update_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
     bring_up_to_date(spark, tmp_path / "traces", warehouse)
@@ -221,7 +221,7 @@ def test_a_damaged_line_counts_as_a_cut(spark: SparkSession, tmp_path: Path) -> 
     assert warehouse.state().files[str(tmp_path / "a.jsonl")].is_truncated
 
 
-def test_merging_leaves_alone_what_holds_tables_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+def test_compaction_keeps_batches_with_unknown_tables(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     both = {**SMALL_TABLES, "own": dataclasses.replace(SMALL_TABLES["kinds"], name="own")}
     for name in ("a", "b"):
@@ -235,7 +235,7 @@ def test_merging_leaves_alone_what_holds_tables_it_does_not_know(spark: SparkSes
     assert incremental.read_table(spark, warehouse, "own", tables=both).count() == before > 0
 
 
-def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
+def test_merged_batches_hold_the_same_rows(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     for _ in comings(folder):
         bring_up_to_date(spark, folder, warehouse)
@@ -251,7 +251,7 @@ def test_merged_batches_say_the_same(spark: SparkSession, tmp_path: Path, killer
     assert bring_up_to_date(spark, folder, warehouse) == []
 
 
-def test_a_stream_over_a_folder_says_what_one_batch_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_over_a_folder_equals_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     write(folder / "mended.jsonl", [{"level": "info"}])
     write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])

@@ -1,4 +1,4 @@
-"""Rows of copies can be merged from any division of the events."""
+"""Rows of copies can be merged, however the events are divided."""
 
 from __future__ import annotations
 

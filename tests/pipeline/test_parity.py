@@ -1,6 +1,6 @@
-"""What of a trace has to be the same on leveret and on RabbitMQ, and what cannot be.
+"""The parts of a trace that must be equal on leveret and on RabbitMQ, and those that cannot be.
 
-Each case is a run of its own in both traces, and all of them are compared at once.
+Each case is a run of its own in both traces, and all cases are compared at once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_order_of_queues_connections_and_made_up_names_do_not_count(differences:
     assert differences["names and numbers"] == []
 
 
-def test_delivery_in_another_order_differs_and_is_told_by_position(differences: Differences) -> None:
+def test_delivery_in_another_order_is_a_difference_with_its_position(differences: Differences) -> None:
     rows = differences["order"]
 
     assert [(row.side, row.queue, row.position, row.difference) for row in rows] == [
@@ -129,7 +129,7 @@ def test_order_between_channels_does_not_count_but_that_of_each_channel_does(dif
     assert len(differences["channels in disorder"]) == 2
 
 
-def test_what_only_one_of_them_delivered_is_missing(differences: Differences) -> None:
+def test_a_delivery_in_only_one_trace_is_missing(differences: Differences) -> None:
     assert [(row.difference, row.left, row.position) for row in differences["one more"]] == [("missing", None, 1)]
 
 
@@ -151,19 +151,21 @@ def test_a_queue_may_have_refused_what_was_routed_to_it_but_no_other_has_taken_i
     assert len(differences["strange route"]) == 1
 
 
-def test_the_default_exchange_tells_its_keys_as_queues(differences: Differences) -> None:
+def test_the_default_exchange_routes_to_the_queue_named_by_the_key(differences: Differences) -> None:
     assert differences["default exchange"] == []
 
 
-def test_a_firehose_is_not_told_of_itself(differences: Differences) -> None:
+def test_a_firehose_does_not_record_itself(differences: Differences) -> None:
     assert differences["firehose"] == []
 
 
-def test_what_an_exchange_has_kept_for_a_later_binding_is_no_route(differences: Differences) -> None:
+def test_messages_replayed_to_a_later_binding_are_not_routes(differences: Differences) -> None:
     assert differences["history"] == []
 
 
-def test_headers_that_a_queue_adds_count_where_both_tell_them(traces: list[Any], differences: Differences) -> None:
+def test_headers_that_a_queue_adds_are_compared_if_both_traces_have_them(
+    traces: list[Any], differences: Differences
+) -> None:
     counts = [events.where("run = 'counts'") for events in traces]
 
     assert differences["counts"] == []

@@ -1,4 +1,4 @@
-"""Random workloads that RabbitMQ has played: leveret publishes, routes and delivers the same, however it is told."""
+"""Random workloads recorded on RabbitMQ: leveret publishes, routes and delivers the same, by trace and by firehose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def ways(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
-    """What leveret's trace, leveret's firehose and RabbitMQ's firehose told of all workloads."""
+    """The events of all workloads from leveret's trace, leveret's firehose and RabbitMQ's firehose."""
     folder = tmp_path_factory.mktemp("parity")
     rows = {"leveret-firehose": [], "rabbitmq": []}
     for version, recorded, told in load():
@@ -35,10 +35,10 @@ def ways(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_leverets_trace_tells_what_rabbitmqs_firehose_told(ways: dict[str, DataFrame]) -> None:
+def test_leverets_trace_agrees_with_rabbitmqs_firehose(ways: dict[str, DataFrame]) -> None:
     assert parity.compare(ways["leveret"], ways["rabbitmq"], ["test"]).collect() == []
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_leverets_firehose_tells_what_rabbitmqs_told_down_to_the_headers_queues_add(ways: dict[str, DataFrame]) -> None:
+def test_leverets_firehose_agrees_with_rabbitmqs_including_headers_that_queues_add(ways: dict[str, DataFrame]) -> None:
     assert parity.compare(ways["leveret-firehose"], ways["rabbitmq"], ["test"], ignored_headers=()).collect() == []

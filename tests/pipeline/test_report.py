@@ -1,4 +1,4 @@
-"""The report from a warehouse, by Spark: that the numbers and names of the page are those of the traces."""
+"""The report of a warehouse, computed by Spark: its numbers and names are those of the traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = ["tests/test_a.py::test_it", "tests/test_a.py::test_<b>"]
 
 
 def _run(*, is_flaky: bool = False) -> list[Line]:
-    """A retry by way of a dead-letter queue, an unused binding, a forgotten message and one that is acked twice."""
+    """Return a run with a retry by a dead-letter queue, an unused binding, a forgotten message and a double ack."""
     copy = {"vhost": "/", "queue": HOSTILE, "msg": 1, "copy": 1}
     taken = {**copy, "conn": 1, "chan": 1}
     events: list[Line] = [
@@ -79,7 +79,7 @@ def page(spark: SparkSession, warehouse: Warehouse) -> str:
 
 
 class _Reader(HTMLParser):
-    """The text of each section, and the names of all elements."""
+    """A parser that collects the text of each section, and the names of all elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def test_names_are_never_markup(page: str) -> None:
     assert "tests/test_a.py::test_<b>" in sections["flaky"]
 
 
-def test_page_needs_nothing_but_itself(page: str) -> None:
+def test_page_loads_no_other_file(page: str) -> None:
     assert re.findall(r"\b(?:src|srcset|action|data)=|url\(|@import|http://|https://", page) == []
     assert {target[0] for target in re.findall(r'href="([^"]*)"', page)} == {"#"}
     assert "default-src &#x27;none&#x27;" in page
@@ -228,7 +228,7 @@ def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, war
         report(spark, warehouse, "nightly")
 
 
-def test_command_writes_the_page_and_says_where(
+def test_command_writes_the_page_and_prints_its_path(
     spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "page.html"
@@ -241,7 +241,7 @@ def test_command_writes_the_page_and_says_where(
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
-def test_name_that_nothing_has_is_refused_before_the_tables_are_made(
+def test_unknown_name_is_refused_before_the_tables_are_computed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str
 ) -> None:
     write(tmp_path / "traces" / "first.jsonl", [header("first"), *lives(1, queue="q")])

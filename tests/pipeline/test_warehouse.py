@@ -1,4 +1,4 @@
-"""The log of a warehouse: what counts after which commits, without Spark."""
+"""The log of a warehouse: which files count after which commits, without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def after(*commits: dict[str, Any]) -> State:
     return state
 
 
-def test_a_run_is_stale_until_it_is_answered_and_when_more_of_it_comes() -> None:
+def test_a_run_is_stale_until_its_tables_cover_all_its_batches() -> None:
     assert after(ingest("a", r1=5)).stale(["runs"]) == ["r1"]
     assert after(ingest("a", r1=5), update("b", r1=1)).stale(["runs"]) == []
     assert after(ingest("a", r1=5, r2=5), update("b", r1=1, r2=1), ingest("c", r1=5)).stale(["runs"]) == ["r1"]
@@ -57,7 +57,7 @@ def test_older_rows_of_a_run_no_longer_count() -> None:
     assert state.superseded() == [("b", "r1")]
 
 
-def test_a_batch_whose_runs_were_all_answered_anew_is_forgotten() -> None:
+def test_a_batch_of_results_is_dropped_once_all_its_runs_have_newer_ones() -> None:
     state = after(ingest("a", r1=5), update("b", r1=1), update("c", r1=1))
 
     assert list(state.answers) == ["c"]
@@ -103,7 +103,7 @@ def test_commits_of_many_threads_are_all_there(tmp_path: Path) -> None:
     assert sorted(warehouse.state().runs) == sorted(f"r{n}" for n in range(20))
 
 
-def test_a_snapshot_says_the_same_as_the_commits_it_sums_up(tmp_path: Path) -> None:
+def test_a_snapshot_equals_the_commits_it_replaces(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     for number in range(103):
         warehouse.commit(ingest(f"b{number}", **{f"r{number % 7}": 1}))
@@ -117,7 +117,7 @@ def test_a_snapshot_says_the_same_as_the_commits_it_sums_up(tmp_path: Path) -> N
     assert warehouse.state() == before
 
 
-def test_only_what_nothing_names_is_removed_and_only_when_it_is_old(tmp_path: Path) -> None:
+def test_vacuum_removes_only_old_unreferenced_files(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     warehouse.commit(ingest("00000001-aa", r1=5))
     for batch in ("00000001-aa", "00000002-bb"):

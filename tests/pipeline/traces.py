@@ -1,4 +1,4 @@
-"""Small traces, written as the recorder writes them."""
+"""Small traces, as the recorder writes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def header(run: str, worker: str = "main", **told: Any) -> Line:
 
 
 def lives(messages: int, *, queue: str = "orders", test: str = "test_it") -> list[Line]:
-    """Messages that are published, delivered and acked one after the other; every third is dead-lettered instead."""
+    """Return events of messages published, delivered and acked in turn; every third is dead-lettered instead."""
     where = {"vhost": "/", "conn": 1, "chan": 1}
     events: list[Line] = [{"kind": "test_start", "test": test}]
     for number in range(1, messages + 1):
@@ -39,7 +39,7 @@ def text(lines: Iterable[Line]) -> str:
 
 
 def write(path: Path, lines: Iterable[Line]) -> Path:
-    """A whole trace file; compressed when its name says so. It gets its name when it is complete."""
+    """Write a whole trace file, compressed if its name says so; it gets its name once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = text(lines).encode()
     draft = path.with_name(f".{path.name}")

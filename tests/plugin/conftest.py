@@ -1,11 +1,11 @@
-"""Suites of users, run by a pytest of their own."""
+"""Fixtures that run a user's test suite in a pytest of its own."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
-# Kept imported, or every run in this process would import them anew.
+# Keep these imported. Otherwise every run in this process would import them anew.
 import aio_pika  # noqa: F401
 import pika  # noqa: F401
 import pytest
@@ -33,7 +33,7 @@ def no_options_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A place for a suite, with a module `client`, where pytest loads the plugins named to it and no others."""
+    """A directory for a suite, with a module `client`; pytest loads only the plugins named to it."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.syspathinsert()
     pytester.makepyfile(client=CLIENT)
@@ -42,7 +42,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 @pytest.fixture
 def run(suite: pytest.Pytester) -> Run:
-    """Runs the source of a test file in this process."""
+    """Return a function that runs the source of a test file in this process."""
 
     def run_source(source: str, *arguments: str) -> pytest.RunResult:
         suite.makepyfile(source)
@@ -53,7 +53,7 @@ def run(suite: pytest.Pytester) -> Run:
 
 @pytest.fixture
 def run_apart(suite: pytest.Pytester) -> Run:
-    """Runs the source of a test file in a process of its own, beside the plugins named."""
+    """Return a function that runs the source of a test file in a new process, beside the plugins named."""
 
     def run_source(source: str, *arguments: str, beside: tuple[str, ...] = ()) -> pytest.RunResult:
         suite.makepyfile(source)

@@ -1,4 +1,4 @@
-"""RabbitMQ's management API in small, in front of a broker of ours: what `--leveret-real` asks of a server."""
+"""A small version of RabbitMQ's management API in front of leveret, with what `--leveret-real` asks of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leveret import Broker, BrokerError
 
 @contextmanager
 def management_of(broker: Broker, version: str = "4.3.6") -> Iterator[str]:
-    """The URL of a management API for this broker, with its only user."""
+    """Yield the URL of a management API for this broker, with its only user."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -48,7 +48,7 @@ def management_of(broker: Broker, version: str = "4.3.6") -> Iterator[str]:
 
 
 def answer_of(broker: Broker, version: str, method: str, parts: tuple[str, ...], body: dict[str, Any]) -> object:
-    """What the server answers."""
+    """Return the server's answer."""
     match method, *parts:
         case "GET", "overview":
             return {"rabbitmq_version": version}

@@ -1,8 +1,8 @@
-"""What the plugin costs a run that uses no broker: nothing of leveret is imported."""
+"""The cost of the plugin for a run that uses no broker: it imports nothing of leveret."""
 
 from __future__ import annotations
 
-# Other plugins that pytest finds here take longer to import than these runs.
+# Importing other plugins that pytest finds here takes longer than these runs.
 NO_STRANGERS = [
     word for name in ("hypothesispytest", "anyio", "asyncio", "xdist", "time_machine") for word in ("-p", f"no:{name}")
 ]
@@ -66,7 +66,7 @@ def test_pytest_finds_the_plugin_and_exactly_its_fixtures(pytester):
 
 
 def test_the_asserts_of_an_installed_broker_are_not_rewritten(pytester, monkeypatch):
-    # A distribution as an installer writes it: pytest rewrites all that stands in the record of one with a plugin.
+    # A distribution as an installer writes it: pytest rewrites all files in the RECORD of a distribution with a plugin.
     info = pytester.mkdir("leveret-99.dist-info")
     info.joinpath("METADATA").write_text("Name: leveret\nVersion: 99\n")
     info.joinpath("entry_points.txt").write_text("[pytest11]\nleveret = pytest_leveret.plugin\n")

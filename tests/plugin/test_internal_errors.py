@@ -1,4 +1,4 @@
-"""Errors of leveret itself: they fail the test, with the traceback they had."""
+"""leveret's internal errors: they fail the test, with their traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The marker: merged from module, class, test and parameter, and refused when it cannot be meant."""
+"""The marker: merged from module, class, test and parameter; an invalid one is refused."""
 
 from __future__ import annotations
 

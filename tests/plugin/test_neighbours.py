@@ -1,6 +1,6 @@
-"""Beside other plugins and libraries that change how tests run.
+"""The plugin beside other plugins and libraries that change how tests run.
 
-What changes the process as a whole (its clock, threads, signals) is tried in a process of its own.
+Tests that change the process as a whole (its clock, threads, signals) run in a process of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same words in marker, command line, environment and ini file, and which of them wins."""
+"""The same options in marker, command line, environment and ini file, and which of them wins."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The same tests on a real RabbitMQ; here a broker of ours with a management API stands for it, or one that is named.
+"""The same tests on a real RabbitMQ; here leveret with a management API takes its place.
 
-`LEVERET_ORACLES=4.3=amqp://...` runs these on that server instead.
+`LEVERET_ORACLES=4.3=amqp://...` runs these tests on that server instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def server() -> Iterator[Broker]:
         yield broker
 
 
-# Asked before a fixture of this folder hides them from the runs within.
+# Read this before a fixture of this folder hides the environment variables from the runs within.
 ORACLE = dict(pair.split("=", 1) for pair in os.environ.get("LEVERET_ORACLES", "").split(",") if pair).get("4.3")
 
 

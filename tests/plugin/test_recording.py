@@ -1,4 +1,4 @@
-"""A run that records: what its trace file says of the tests, and where the file is."""
+"""A run that records: what its trace file says about the tests, and where the file is."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_tests_with_the_session_broker_are_recorded_as_well(run, pytester):
 
 
 def test_a_test_that_runs_again_is_recorded_again(run, pytester):
-    # As plugins do that run failed tests again.
+    # Plugins that rerun failed tests do the same.
     pytester.makeconftest("""
         from _pytest.runner import runtestprotocol
 

@@ -17,7 +17,7 @@ SHOW_VERSION = """
 
 
 def ran(result: pytest.RunResult) -> list[str]:
-    """The tests of a verbose run, in order."""
+    """Return the tests of a verbose run, in order."""
     return re.findall(r"^\w+\.py::(.*) (?:PASSED|FAILED)", "\n".join(result.outlines), re.MULTILINE)
 
 

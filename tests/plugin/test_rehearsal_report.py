@@ -41,7 +41,7 @@ DYING = """
 
 
 def section(result: pytest.RunResult) -> list[str]:
-    """The lines of the report."""
+    """Return the lines of a section of the report."""
     lines = result.outlines
     (start,) = (index for index, line in enumerate(lines) if "leveret: upgrade report" in line)
     (*_, end) = (index for index, line in enumerate(lines) if line.startswith("==="))
@@ -297,7 +297,7 @@ def test_counts_are_not_compared_if_clients_publish_more(run):
     assert section(result)[1:] == ["no test would notice an upgrade"]
 
 
-def test_what_a_client_does_on_some_versions_only_is_not_a_change(run):
+def test_actions_of_a_client_on_only_some_versions_are_no_change(run):
     result = run(
         """
         from client import connect

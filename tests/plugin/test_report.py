@@ -1,4 +1,4 @@
-"""What pytest shows of the brokers of a failed test."""
+"""What pytest shows about the brokers of a failed test."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_failing_fixture_shows_the_broker_it_used(run):
 
 
 def test_an_error_that_shows_the_broker_is_not_followed_by_a_section(run):
-    # Without the summary, which repeats errors where CI is set.
+    # Omit the summary, which repeats the errors if CI is set.
     result = run(
         """
         def test_it(leveret):

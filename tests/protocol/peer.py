@@ -1,6 +1,6 @@
-"""A client without a socket: pamqp's codec on one side, `Connection` on the other, octets in between.
+"""A client without a socket: pamqp's codec on one side, `Connection` on the other, bytes in between.
 
-pamqp is somebody else's reading of the specification, so that what leveret writes is read by code that is not ours.
+pamqp is an independent implementation of the specification, so other code than leveret's reads what leveret writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Server:
         self.peer_count = 0
 
     def stranger(self) -> Peer:
-        """A peer that has sent nothing yet."""
+        """Return a peer that has sent nothing yet."""
         self.peer_count += 1
         connection = accept(
             self.node, number=self.peer_count, peer=("127.0.0.1", 40_000), local=("127.0.0.1", 5672), dirty=self.dirty
@@ -47,7 +47,7 @@ class Server:
         return Peer(connection)
 
     def peer(self, *, channels: Iterable[int] = (1,), **options: object) -> Peer:
-        """A peer that has opened a connection and these channels; nothing waits to be read."""
+        """Return a peer with an open connection and these open channels; all replies have been read."""
         peer = self.stranger()
         peer.open(**options)
         for number in channels:
@@ -56,7 +56,7 @@ class Server:
         return peer
 
     def elapse(self, seconds: float) -> None:
-        """Let both clocks go on."""
+        """Move both clocks forward."""
         span_us = int(seconds * SECOND)
         self.node.advance(self.node.now + span_us, self.node.wall_now + span_us)
 
@@ -79,7 +79,7 @@ class Peer:
         channel_max: int = 2047,
         capabilities: dict[str, object] | None = None,
     ) -> None:
-        """Say all a client says to open a connection."""
+        """Send everything a client sends to open a connection."""
         self.send_octets(PROTOCOL_HEADER)
         self.send(0, start_ok(capabilities=CAPABILITIES if capabilities is None else capabilities))
         self.send(0, commands.Connection.TuneOk(channel_max, frame_max, heartbeat_s))
@@ -95,23 +95,23 @@ class Peer:
         self.send_octets(publish_octets(channel, content, key, exchange, **properties))
 
     def read_octets(self) -> bytes:
-        """What the server has sent since the last read."""
+        """Return the bytes that the server has sent since the last read."""
         found = b"".join(self.connection.data_to_send())
         self.output += found
         return found
 
     def read(self) -> list[Received]:
-        """The frames the server has sent since the last read."""
+        """Return the frames that the server has sent since the last read."""
         return list(split(self.read_octets()))
 
     def call(self, channel: int, *frames: Frame) -> list[Received]:
-        """Send, and read the answer."""
+        """Send, and return the frames of the reply."""
         self.read()
         self.send(channel, *frames)
         return self.read()
 
     def told(self, channel: int, *frames: Frame) -> list[str]:
-        """Send, and read the names of the methods that come back."""
+        """Send, and return the names of the methods in the reply."""
         return names(self.call(channel, *frames))
 
 
@@ -130,7 +130,7 @@ def publish_octets(
     chunk: int = 131064,
     **properties: object,
 ) -> bytes:
-    """A publish with its content in frames of at most `chunk` octets."""
+    """Return a publish with its content in frames of at most `chunk` bytes."""
     bodies = [body.ContentBody(content[at : at + chunk]) for at in range(0, len(content), chunk)]
     return octets(
         channel,
@@ -148,7 +148,7 @@ def start_ok(
 
 
 def declare(name: str = "q", *, durable: bool = True, exclusive: bool = False, **arguments: object) -> Frame:
-    """queue.declare; `max_length=3` stands for the argument x-max-length."""
+    """Return a queue.declare; `max_length=3` sets the argument x-max-length."""
     named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     return Queue.Declare(queue=name, durable=durable, exclusive=exclusive, arguments=named)
 
@@ -158,7 +158,7 @@ def select() -> Frame:
 
 
 def split(data: bytes) -> Iterator[Received]:
-    """The frames in what a server sent."""
+    """Yield the frames in the bytes that a server sent."""
     while data:
         size, channel, item = frame.unmarshal(data)
         data = data[size:]
@@ -167,7 +167,7 @@ def split(data: bytes) -> Iterator[Received]:
 
 
 def names(received: Iterable[Received]) -> list[str]:
-    """Method names; contents are left out."""
+    """Return the names of the methods; contents are left out."""
     return [item.name for _, item in received if isinstance(item, base.Frame)]
 
 
@@ -176,13 +176,13 @@ def methods(received: Iterable[Received], kind: type[Frame]) -> list[Frame]:
 
 
 def the(received: Iterable[Received], kind: type[Frame]) -> Frame:
-    """The one method of a kind."""
+    """Return the only method of a kind."""
     (found,) = methods(received, kind)
     return found
 
 
 def contents(received: Iterable[Received]) -> list[bytes]:
-    """The bodies in what was received, each whole."""
+    """Return the whole bodies of the contents received."""
     found: list[bytes] = []
     for _, item in received:
         if isinstance(item, header.ContentHeader):

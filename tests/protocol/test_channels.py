@@ -1,4 +1,4 @@
-"""Channels: opening, closing from either side, and that one does not disturb another."""
+"""Channels: opening them, closing them from either side, and their independence of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a conversation, from either side, and what becomes of what it held."""
+"""The end of a conversation, from either side, and what happens to the messages it held."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def close() -> commands.Connection.Close:
 
 
 def refused(server: Server, **options: object) -> Peer:
-    """A peer whose connection the server has closed by an error."""
+    """Return a peer whose connection the server has closed with an error."""
     peer = server.peer(**options)
     peer.send(0, commands.Connection.TuneOk(1, 8192, 0))
     peer.read()

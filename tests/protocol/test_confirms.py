@@ -1,4 +1,4 @@
-"""Publisher confirms: numbering, one answer for a batch of input, returns first, nacks by themselves."""
+"""Publisher confirms: numbering, one confirm for a batch of input, returns first, separate nacks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_nack_covers_only_what_is_not_settled(peer: Peer) -> None:
     for name, last, is_multiple in confirms(peer):
         covered = [tag for tag in range(1, last + 1) if tag not in settled] if is_multiple else [last]
         settled.update(dict.fromkeys(covered, name))
-    # The first two went nowhere, and what goes nowhere is taken.
+    # The first two are unroutable, and the broker acks unroutable messages.
     expected = ["Ack", "Ack", "Ack", "Nack", "Ack", "Nack", "Nack", "Ack", "Ack"]
     assert [settled[tag] for tag in range(1, 10)] == expected
 

@@ -97,7 +97,7 @@ MISPLACED = {
         raw(4, 1, b""),
         (501, "FRAME_ERROR - type 4, all octets = <<>>: unknown_frame", 0, 0),
     ),
-    "a method of three octets": (
+    "a method of three bytes": (
         raw(1, 1, b"\x00\x0a\x00"),
         (501, "FRAME_ERROR - type 1, all octets = <<0,10,0>>: unknown_frame", 0, 0),
     ),

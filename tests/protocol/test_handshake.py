@@ -1,4 +1,4 @@
-"""The way to an open connection: every order of its steps, and what becomes of a wrong one."""
+"""The handshake: every order of its steps, and the errors for wrong steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An error of leveret's own, provoked by a tap that raises: the client is told 541, the test gets the original."""
+"""An internal error of leveret's, caused by a tap that raises: the client gets 541, the test the original error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.protocol.peer import Peer, Server, contents, declare, names, the
 
 
 class Broken(Exception):
-    """What no part of leveret knows."""
+    """An exception that no part of leveret expects."""
 
 
 class Trap:
@@ -98,7 +98,7 @@ def test_a_conversation_never_raises(kind: str, times: int) -> None:
 
 
 def talk(peer: Peer) -> None:
-    """A conversation in which nearly every kind of event happens."""
+    """Cause nearly every kind of event in one conversation."""
     peer.send(1, Channel.Open(), Confirm.Select(), Exchange.Declare(exchange="x"))
     peer.send(1, declare(dead_letter_exchange="x", max_length=2), Queue.Bind(queue="q", exchange="x"))
     peer.send(1, Queue.Unbind(queue="q", exchange="x"), Basic.Qos(prefetch_count=1))

@@ -1,4 +1,4 @@
-"""Alarms that stop publishers, and deliveries that are held too long."""
+"""Alarms that block publishers, and deliveries that consumers hold too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions: what is held back, what commit and rollback do with it, and what ends one."""
+"""Transactions: the operations they hold back, the effects of commit and rollback, and how they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker, a client that asks over RPC, and one that answers."""
+"""Fixtures: a broker, an RPC client that sends requests, and one that replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 5
 
 
 class Asker:
-    """A client that asks and takes answers, by direct reply-to or in a queue of its own."""
+    """A client that sends requests and collects the replies, by direct reply-to or in a queue of its own."""
 
     def __init__(self, broker: Broker, *, is_direct: bool = True) -> None:
         self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
@@ -33,7 +33,7 @@ class Asker:
         self._channel.basic_publish("", queue, body, properties)
 
     def answers(self, count: int) -> list[bytes]:
-        """The bodies of so many replies, once they are there."""
+        """Wait for this many replies in all and return their bodies."""
         while len(self.replies) < count:
             before = len(self.replies)
             self.connection.process_data_events(PATIENCE)

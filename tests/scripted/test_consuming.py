@@ -1,4 +1,4 @@
-"""A consumer in the test's own hand."""
+"""A consumer that the test controls step by step."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_times_limits_how_many_requests_are_taken(broker, asker):
     assert len(broker.queue("prices").ready) == 1
 
 
-def test_a_delay_goes_by_the_clock_of_the_broker(broker, asker):
+def test_a_delay_follows_the_broker_s_clock(broker, asker):
     broker.clock.hold()
     broker.respond("prices", "1", delay=3600)
     asker.ask("prices")

@@ -1,4 +1,4 @@
-"""This module is one channel of a scenario: AMQP's methods by name, each waiting for its answer."""
+"""One channel of a scenario: AMQP's methods by name, each waiting for its reply."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Channel:
         self._unconfirmed: set[int] = set()
 
     def send(self, name: str, **fields: object) -> None:
-        """A method without waiting for anything."""
+        """Send a method and wait for nothing."""
         self.connection.send(self.number, name, **fields)
 
     def receive(self, *names: str) -> Event:
-        """The next event with one of these names, or what closed the channel."""
+        """Return the next event with one of these names, or the one that closed the channel."""
         return self.connection.take(self.number, *names)
 
     def call(self, name: str, **fields: object) -> Event:
-        """A method and its reply."""
+        """Send a method and return its reply."""
         self.send(name, **fields)
         return self.receive(f"{name}-ok")
 
@@ -44,7 +44,7 @@ class Channel:
         return reply
 
     def sync(self) -> None:
-        """The channel has handled everything sent before; what goes on to queues may still be on its way."""
+        """Wait until the channel has handled everything sent before; effects on queues may still be on their way."""
         hidden = self.connection.log.hidden
         hidden.add("channel.flow-ok")
         self.call("channel.flow", active=True)
@@ -73,11 +73,11 @@ class Channel:
     def declare(
         self, queue: str | bytes = "", *, durable: bool = True, arguments: Arguments | None = None, **fields: object
     ) -> Event:
-        """A queue, durable unless told otherwise."""
+        """Declare a queue, durable by default."""
         return self.call("queue.declare", queue=queue, durable=durable, arguments=arguments or {}, **fields)
 
     def passive(self, queue: str) -> Event:
-        """How many messages and consumers a queue has."""
+        """Declare the queue passively; the reply has its message and consumer counts."""
         return self.call("queue.declare", queue=queue, passive=True)
 
     def bind(self, queue: str, exchange: str, routing_key: str = "", arguments: Arguments | None = None) -> Event:
@@ -104,7 +104,7 @@ class Channel:
         immediate: bool = False,
         **properties: object,
     ) -> None:
-        """A message; nothing is waited for."""
+        """Publish a message and wait for nothing."""
         fields = {"exchange": exchange, "routing_key": routing_key, "mandatory": mandatory, "immediate": immediate}
         self.send("basic.publish", **fields)
         self.send_content(body, codec.encode_properties(**properties))
@@ -112,19 +112,19 @@ class Channel:
         self._unconfirmed.add(self._published)
 
     def send_content(self, body: str | bytes, properties: bytes = b"\0\0", frame_max: int = 8192) -> None:
-        """Content header and body frames."""
+        """Send a content header and body frames."""
         octets = codec.octets(body)
         self.header(len(octets), properties)
         for start in range(0, len(octets), frame_max - 8):
             self.body(octets[start : start + frame_max - 8])
 
     def header(self, body_size: int, properties: bytes = b"\0\0", **fields: int) -> None:
-        """One content header frame."""
+        """Send one content header frame."""
         payload = codec.encode_header(body_size, properties, **fields)
         self.connection.send_frame(codec.HEADER, self.number, payload)
 
     def body(self, octets: bytes) -> None:
-        """One body frame."""
+        """Send one body frame."""
         self.connection.send_frame(codec.BODY, self.number, octets)
 
     def fill(self, queue: str, *bodies: str, **properties: object) -> None:
@@ -139,12 +139,12 @@ class Channel:
         return self.receive("basic.get-ok", "basic.get-empty")
 
     def get_all(self, queue: str) -> None:
-        """Take what is ready, without acknowledgement, until the queue is empty."""
+        """Get messages without acknowledgement until the queue is empty."""
         while self.get(queue, no_ack=True).name == "basic.get-ok":
             pass
 
     def await_count(self, queue: str, count: int) -> None:
-        """Wait until the queue holds so many ready messages; the transcript says how many it holds then."""
+        """Wait until the queue holds this many ready messages; write into the transcript how many it then holds."""
         self.connection.log.write(self.number, f"{queue} has {self._await(queue, count)} ready")
 
     def _await(self, queue: str, count: int) -> int:
@@ -175,11 +175,11 @@ class Channel:
         return self.call("basic.cancel", consumer_tag=consumer_tag)
 
     def deliver(self) -> Event:
-        """The next delivery."""
+        """Return the next delivery."""
         return self.receive("basic.deliver")
 
     def deliveries(self, count: int) -> list[Event]:
-        """So many deliveries."""
+        """Return this many deliveries."""
         return [self._delivery_of(index, count) for index in range(count)]
 
     def _delivery_of(self, index: int, count: int) -> Event:
@@ -204,7 +204,7 @@ class Channel:
         return self.call("basic.qos", prefetch_size=prefetch_size, prefetch_count=prefetch_count, global_=global_)
 
     def confirm_select(self, *, gathered: bool = True) -> Event:
-        """Confirm mode; confirms are gathered into sets, as how they are grouped is a matter of timing."""
+        """Turn on confirms; the transcript gets them as sets, because their grouping is a matter of timing."""
         self._published = 0
         self._unconfirmed.clear()
         if gathered:
@@ -212,7 +212,7 @@ class Channel:
         return self.call("confirm.select")
 
     def confirms(self) -> None:
-        """Wait until all that was published is confirmed; the transcript gets the set of acks and of nacks."""
+        """Wait until every publish is confirmed; the transcript gets the sets of acks and nacks."""
         settled: dict[str, list[int]] = {"basic.ack": [], "basic.nack": []}
         while self._unconfirmed:
             event = self.receive("basic.ack", "basic.nack")
@@ -229,7 +229,7 @@ class Channel:
         return settled
 
     def receive_confirm(self) -> Event:
-        """One confirm, as it came."""
+        """Return one confirm as it arrived."""
         return self.receive("basic.ack", "basic.nack")
 
     def tx_select(self) -> Event:

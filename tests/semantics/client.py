@@ -1,8 +1,8 @@
-"""This module is the raw AMQP client of the scenarios: it sends what it is told and keeps all that the server sends.
+"""The raw AMQP client of the scenarios: it sends exactly what a scenario says and keeps all that the server sends.
 
-A ``Connection`` reads only while somebody waits for something, one thing at a time, so a transcript has one order. It
-answers a server's ``channel.close`` and ``connection.close`` by itself unless ``answers_close`` is off. Waiting has a
-limit; the limit passing, and acting on something closed, end the scenario with ``ScenarioEnded``.
+A ``Connection`` reads only while the scenario waits for something, one thing at a time, so a transcript has one order.
+It answers a server's ``channel.close`` and ``connection.close`` by itself unless ``answers_close`` is off. Every wait
+has a limit. When the limit passes, or a scenario acts on something closed, ``ScenarioEnded`` ends the scenario.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ENDINGS = ("channel.close", "connection.close", "closed", "reset")
 
 
 class ScenarioEnded(Exception):
-    """The scenario cannot go on: nothing came, or the channel is closed. The text goes into the transcript."""
+    """The scenario cannot go on: nothing arrived, or the channel is closed. The text goes into the transcript."""
 
 
 @dataclass
 class Event:
-    """One thing the server did: a method with its content, a heartbeat, or the end of the socket."""
+    """One event from the server: a method with its content, a heartbeat, or the end of the socket."""
 
     channel: int
     name: str
@@ -46,7 +46,7 @@ class Event:
         return self.fields[name]
 
     def line(self) -> str:
-        """The event as a line of a transcript."""
+        """Return the event as a line of a transcript."""
         parts = [self.name, render.fields(self.fields)]
         if self.properties is not None:
             parts += ["|", render.fields(self.properties), "|", render.body(self.body)]
@@ -56,11 +56,11 @@ class Event:
 
 
 class Connection:
-    """One socket. ``events`` holds what came and nobody has taken yet; ``log`` gets a line for each."""
+    """One socket. ``events`` holds what arrived and was not yet taken; ``log`` gets a line for each."""
 
     def __init__(self, address: tuple[str, int], log: Log, limit: float, patience: int) -> None:
         self.log = log
-        # Seconds to wait for what should come at once, and how often to ask for what comes about in its own time.
+        # Seconds to wait for an immediate reply, and how often to poll for something that happens in its own time.
         self.limit = limit
         self.patience = patience
         self.events: list[Event] = []
@@ -77,7 +77,7 @@ class Connection:
         self.local_port = self._socket.getsockname()[1]
 
     def send_bytes(self, data: bytes) -> None:
-        """Octets as they are."""
+        """Send these bytes as they are."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -87,16 +87,16 @@ class Connection:
         self.send_bytes(codec.frame(kind, channel, payload, end))
 
     def send(self, channel: int, name: str, **fields: object) -> None:
-        """A method, without waiting for anything."""
+        """Send a method and wait for nothing."""
         self.send_frame(codec.METHOD, channel, codec.encode_method(name, **fields))
 
     def call(self, name: str, reply: str, **fields: object) -> Event:
-        """A method on channel 0 and its reply."""
+        """Send a method on channel 0 and return its reply."""
         self.send(0, name, **fields)
         return self.take(0, reply)
 
     def take(self, channel: int, *names: str, limit: float | None = None) -> Event:
-        """The next event of that channel with one of these names, or whatever ended the channel or connection."""
+        """Return the next event of that channel with one of these names, or the end of the channel or connection."""
         deadline = time.monotonic() + (self.limit if limit is None else limit)
         while True:
             for index, event in enumerate(self.events):
@@ -109,7 +109,7 @@ class Connection:
                 raise ScenarioEnded(f"waited for {' or '.join(names)}, nothing came")
 
     def take_bytes(self, count: int) -> bytes:
-        """Raw octets, for what is not a frame."""
+        """Return this many raw bytes, for data that is not a frame."""
         deadline = time.monotonic() + self.limit
         while len(self._buffer) < count and self._receive(deadline):
             pass
@@ -118,7 +118,7 @@ class Connection:
         return taken
 
     def wait_end(self, limit: float) -> str:
-        """Read until the socket ends; how it ended."""
+        """Read until the socket ends, and return how it ended."""
         deadline = time.monotonic() + limit
         while not self.is_ended:
             if not self._read(deadline):
@@ -126,27 +126,27 @@ class Connection:
         return next((event.name for event in reversed(self.events) if event.name in ("closed", "reset")), "ended")
 
     def read_for(self, seconds: float) -> None:
-        """Let time pass on a real server, taking in what comes."""
+        """Let time pass on a real server while reading what arrives."""
         deadline = time.monotonic() + seconds
         while not self.is_ended and self._read(deadline):
             pass
 
     def fileno(self) -> int:
-        """For select."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def read_once(self) -> None:
-        """Take in what a readable socket has."""
+        """Read once from a readable socket."""
         self._receive(0)
         self.take_frames()
 
     def take_frames(self) -> None:
-        """Take in all that was received, and nothing more."""
+        """Take all frames that were received, without reading more."""
         while self._take_frame():
             pass
 
     def count(self, channel: int) -> int:
-        """How many things nobody has taken yet came on that channel, but for confirms."""
+        """Return how many events of that channel were not yet taken, not counting confirms."""
         return sum(event.channel == channel and event.name not in _CONFIRMS for event in self.events)
 
     def _read(self, deadline: float) -> bool:
@@ -229,17 +229,17 @@ class Connection:
             self.drop()
 
     def forget_channel(self, number: int) -> None:
-        """The channel is closed."""
+        """Forget a closed channel."""
         if number in self.open_channels:
             self.open_channels.remove(number)
 
     def start(self) -> Event:
-        """Protocol header, connection.start."""
+        """Send the protocol header and return connection.start."""
         self.send_bytes(codec.PROTOCOL_HEADER)
         return self.take(0, "connection.start")
 
     def log_in(self, user: str, password: str, client_properties: dict[str, object]) -> Event:
-        """PLAIN login; connection.tune, or how it was refused."""
+        """Log in with PLAIN; return connection.tune, or the event that refused the login."""
         return self.call(
             "connection.start-ok",
             "connection.tune",
@@ -258,13 +258,13 @@ class Connection:
         return reply
 
     def close(self) -> Event:
-        """The closing handshake of the client."""
+        """Close the connection with the client's closing handshake."""
         reply = self.call("connection.close", "connection.close-ok", reply_code=200, reply_text="bye")
         self.drop()
         return reply
 
     def drop(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without a closing handshake."""
         self._is_closing = self.is_ended = True
         self._socket.close()
 
@@ -286,7 +286,7 @@ class Log:
         self.confirmations: dict[int, list[Event]] = {}
 
     def add(self, event: Event) -> None:
-        """A line for the event, unless it is hidden."""
+        """Add a line for the event, unless it is hidden."""
         if not self.is_recording or event.name in self.hidden:
             return
         if event.channel in self.confirmations and event.name in ("basic.ack", "basic.nack"):
@@ -295,5 +295,5 @@ class Log:
         self.write(event.channel, event.line())
 
     def write(self, channel: int, line: str) -> None:
-        """A line of the scenario's own."""
+        """Add a line of the scenario's own."""
         self._lines.setdefault(f"{self._ordinal}.{channel}", []).append(self._names.clean(line))

@@ -1,7 +1,7 @@
-"""This module is the test client's own AMQP 0-9-1 codec: methods, field tables with wire tags, properties, frames.
+"""The test client's own AMQP 0-9-1 codec: methods, field tables with wire tags, properties, frames.
 
-It is independent of leveret's on purpose. Decoding keeps the tag of every table value; encoding lets a scenario choose
-it (``Field("s", 5)``).
+It is independent of leveret's codec on purpose. Decoding keeps the tag of every table value; encoding lets a scenario
+choose it (``Field("s", 5)``).
 """
 
 from __future__ import annotations
@@ -138,19 +138,19 @@ _SCALARS |= {"T": "Q"}
 
 
 class Field(NamedTuple):
-    """A table value with its wire tag; tables are tuples of (name octets, Field), arrays tuples of Field."""
+    """A table value with its wire tag; tables are tuples of (name as bytes, Field), arrays tuples of Field."""
 
     tag: str
     value: object
 
 
 def octets(text: str | bytes) -> bytes:
-    """Text as UTF-8, octets as they are."""
+    """Return text as UTF-8; bytes stay as they are."""
     return text if isinstance(text, bytes) else text.encode()
 
 
 def typed(value: object) -> Field:
-    """The value with the tag common clients would choose; a Field stays what it is."""
+    """Return the value with the tag that common clients would choose; a Field stays as it is."""
     match value:
         case Field():
             return value
@@ -182,20 +182,20 @@ def longstr(text: str | bytes) -> bytes:
 
 
 def encode_table(entries: Mapping[str, object] | Sequence[tuple[str, object]]) -> bytes:
-    """A table with its length; a list of pairs allows a name twice."""
+    """Return a table with its length; a list of pairs may repeat a name."""
     pairs = entries.items() if isinstance(entries, Mapping) else entries
     return longstr(b"".join(shortstr(name) + encode_field(value) for name, value in pairs))
 
 
 def encode_field(value: object) -> bytes:
-    """Tag and octets of one value."""
+    """Return the tag and the bytes of one value."""
     tag, inner = typed(value)
     return tag.encode() + _encode_inner(tag, inner)
 
 
 def _encode_inner(tag: str, inner: object) -> bytes:
     if isinstance(inner, bytes) and tag not in "Sx":
-        return inner  # octets of the scenario's choice, also under an odd tag
+        return inner  # bytes of the scenario's choice, also under an odd tag
     if tag in _SCALARS:
         return struct.pack(">" + _SCALARS[tag], inner)
     match tag, inner:
@@ -213,22 +213,22 @@ def _encode_inner(tag: str, inner: object) -> bytes:
 
 
 class Reader:
-    """A cursor over octets."""
+    """A cursor over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
 
     def take(self, count: int) -> bytes:
-        """The next octets; fewer than asked for is a broken server."""
+        """Return the next bytes; the server is broken if there are too few."""
         part = self.data[self.position : self.position + count]
         if len(part) < count:
-            raise ValueError(f"server sent too few octets: {self.data!r}")
+            raise ValueError(f"server sent too few bytes: {self.data!r}")
         self.position += count
         return part
 
     def number(self, code: str) -> int | float:
-        """One struct value, big-endian."""
+        """Return one struct value, big-endian."""
         return struct.unpack(">" + code, self.take(struct.calcsize(code)))[0]
 
     def shortstr(self) -> bytes:
@@ -238,7 +238,7 @@ class Reader:
         return self.take(int(self.number("I")))
 
     def table(self) -> tuple[tuple[bytes, Field], ...]:
-        """A table with its tags, in wire order."""
+        """Return a table with its tags, in wire order."""
         inner = Reader(self.longstr())
         entries = []
         while inner.position < len(inner.data):
@@ -246,7 +246,7 @@ class Reader:
         return tuple(entries)
 
     def field(self) -> Field:
-        """One tagged value."""
+        """Return one tagged value."""
         tag = self.take(1).decode("latin-1")
         if tag in _SCALARS:
             return Field(tag, self.number(_SCALARS[tag]))
@@ -267,7 +267,7 @@ class Reader:
         raise ValueError(f"server sent an unknown table tag {tag!r}")
 
     def value(self, kind: str) -> object:
-        """A method field or property that is not a bit."""
+        """Return a method field or property that is not a bit."""
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind])
         return {"shortstr": self.shortstr, "longstr": self.longstr, "table": self.table}[kind]()
@@ -283,7 +283,7 @@ _EMPTY: dict[str, object] = {"shortstr": "", "longstr": "", "table": {}, "bit": 
 
 
 def encode_arguments(name: str, **fields: object) -> bytes:
-    """The argument octets of a method; fields not given are empty, zero or false."""
+    """Return the argument bytes of a method; fields that are not given are empty, zero or false."""
     spec, parts, bits = METHODS[name], [], []
     unknown = set(fields) - {field for field, _ in spec.fields}
     if unknown:
@@ -303,13 +303,13 @@ def _pack_bits(bits: list[bool]) -> bytes:
 
 
 def encode_method(name: str, **fields: object) -> bytes:
-    """The payload of a method frame."""
+    """Return the payload of a method frame."""
     spec = METHODS[name]
     return struct.pack(">HH", spec.class_id, spec.method_id) + encode_arguments(name, **fields)
 
 
 def decode_method(payload: bytes) -> tuple[str, dict[str, object]]:
-    """Name and fields of a method the server sent; octets left over are a broken server."""
+    """Return the name and fields of a method from the server; the server is broken if bytes are left over."""
     reader = Reader(payload)
     spec = METHODS_BY_ID[int(reader.number("H")), int(reader.number("H"))]
     fields: dict[str, object] = {}
@@ -323,12 +323,12 @@ def decode_method(payload: bytes) -> tuple[str, dict[str, object]]:
         fields[field] = bool(bits >> bit_count & 1)
         bit_count += 1
     if reader.position != len(payload):
-        raise ValueError(f"octets left after {spec.name}: {payload[reader.position :]!r}")
+        raise ValueError(f"bytes left after {spec.name}: {payload[reader.position :]!r}")
     return spec.name, fields
 
 
 def encode_properties(**properties: object) -> bytes:
-    """Flags and values; properties that are not given are absent."""
+    """Return the flags and values; properties that are not given are absent."""
     flags, parts = 0, []
     unknown = set(properties) - {name for name, _ in PROPERTIES}
     if unknown:
@@ -341,7 +341,7 @@ def encode_properties(**properties: object) -> bytes:
 
 
 def decode_properties(reader: Reader) -> dict[str, object]:
-    """The properties that are present."""
+    """Return the properties that are present."""
     flags = int(reader.number("H"))
     if flags & 3:
         raise ValueError(f"server sent property flags {flags:#x}")
@@ -350,10 +350,10 @@ def decode_properties(reader: Reader) -> dict[str, object]:
 
 
 def encode_header(body_size: int, properties: bytes, class_id: int = 60, weight: int = 0) -> bytes:
-    """The payload of a content header frame."""
+    """Return the payload of a content header frame."""
     return struct.pack(">HHQ", class_id, weight, body_size) + properties
 
 
 def frame(kind: int, channel: int, payload: bytes, end: int = FRAME_END) -> bytes:
-    """One frame."""
+    """Return one frame."""
     return struct.pack(">BHI", kind, channel, len(payload)) + payload + bytes([end])

@@ -1,4 +1,4 @@
-"""This module is the operator's hand: what rabbitmqctl and the management HTTP API do around a scenario.
+"""The operator of a scenario: what rabbitmqctl and the management HTTP API do around it.
 
 Method names are rabbitmqctl's. On a server they go through HTTP, on leveret to ``Broker`` methods of the same names.
 """
@@ -25,7 +25,7 @@ _ALARM_OFF = {"memory": ("set_vm_memory_high_watermark", "0.6"), "disk": ("set_d
 
 
 class Operator(Protocol):
-    """What scenarios may ask an operator to do."""
+    """The actions that a scenario may ask of an operator."""
 
     def add_vhost(self, vhost: str, default_queue_type: str = "classic") -> None: ...
     def delete_vhost(self, vhost: str) -> None: ...
@@ -141,7 +141,7 @@ class HttpOperator:
         self._ctl("eval", "rabbit_maintenance:revive().")
 
     def set_alarm(self, resource: str) -> None:
-        """Make the node believe it runs out of memory or disk."""
+        """Make the node believe that it runs out of memory or disk."""
         self._ctl(*_ALARM_ON[resource])
         self._await_alarms({"memory", "disk"} & {resource})
 
@@ -160,12 +160,12 @@ class HttpOperator:
         return connection.getresponse().read().decode()
 
     def _ctl(self, *arguments: str) -> None:
-        """rabbitmqctl of a node of one's own, as LEVERET_ORACLE_CTL says how to call it."""
+        """Run rabbitmqctl for the test's own node; LEVERET_ORACLE_CTL holds the command."""
         command = [*shlex.split(os.environ["LEVERET_ORACLE_CTL"]), *arguments]
         subprocess.run(command, check=True, capture_output=True)
 
     def clean_up(self, vhost: str) -> None:
-        """Leave nothing of the run behind."""
+        """Remove everything that the run created."""
         self.delete_vhost(vhost)
         for user in self._users:
             self._request("DELETE", "users", user)
@@ -244,4 +244,4 @@ class LeveretOperator:
         self._broker.admin.clear_alarm(resource)
 
     def clean_up(self, vhost: str) -> None:
-        """The broker ends with the run."""
+        """Do nothing: the broker ends with the run."""

@@ -1,11 +1,11 @@
-"""This command records transcripts from real servers::
+"""The command that records transcripts from real servers::
 
     python -m tests.semantics.record --oracle 4.3=amqp://guest:guest@127.0.0.1:5643 [--only AREA[/NAME]] [--repeat 3]
 
-Every scenario runs ``--repeat`` times, each in a fresh vhost, and must answer the same each time: what differs by
-timing is no proof. Those that do not are printed with their difference and not saved. The management HTTP API is
-expected at the AMQP port + 10000. Scenarios that stop or starve the node run only with ``--own-node``, and call
-rabbitmqctl as LEVERET_ORACLE_CTL says.
+Every scenario runs ``--repeat`` times, each in a fresh vhost, and must answer the same each time: an answer that
+depends on timing proves nothing. A scenario that does not is printed with its difference and not saved. The management
+HTTP API must listen on the AMQP port + 10000. Scenarios that stop or starve the node run only with ``--own-node``, and
+call rabbitmqctl by the command in LEVERET_ORACLE_CTL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .scenario import SCENARIOS, Scenario, run
 
 
 def main() -> int:
-    """Record; the exit code is the number of scenarios that did not answer the same twice."""
+    """Record; return the number of scenarios that did not answer the same each time, as the exit code."""
     parser = argparse.ArgumentParser(description="record transcripts of real servers")
     parser.add_argument("--oracle", action="append", required=True, metavar="VERSION=URL")
     parser.add_argument("--only", action="append", metavar="AREA[/NAME]")
@@ -78,7 +78,7 @@ def _answer(scenario: Scenario, url: str, version: str) -> transcripts.Transcrip
 
 
 def difference(expected: transcripts.Transcript, got: transcripts.Transcript) -> str:
-    """A readable difference of two transcripts."""
+    """Return a readable difference of two transcripts."""
     lines = (json.dumps(it, indent=1, ensure_ascii=False, sort_keys=True).splitlines() for it in (expected, got))
     return "\n".join(difflib.unified_diff(*lines, "expected", "got", n=2, lineterm=""))
 

@@ -1,8 +1,8 @@
-"""This module writes what a server sent as lines of a transcript, with the few named normalisations.
+"""Write what a server sent as lines of a transcript, with a few named normalisations.
 
-Normalised: names the server makes up (numbered in order of appearance), the run's token in vhost and user names,
-instants near now, node names, and long bodies (length and hash). Everything else stands as it came, with the wire tags
-of headers.
+Normalised are: names that the server generates (numbered in order of appearance), the run's token in vhost and user
+names, instants near now, node names, and long bodies (length and hash). Everything else stays as it arrived, with the
+wire tags of headers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _DAY_SECONDS = 86_400
 
 
 class Names:
-    """The normaliser of one run: remembers which made-up names it has seen."""
+    """The normaliser of one run: it remembers the generated names it has seen."""
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._seen: dict[str, dict[str, str]] = {kind: {} for kind, _ in _GENERATED}
 
     def clean(self, line: str) -> str:
-        """The line with stable names."""
+        """Return the line with stable names."""
         for kind, pattern in _GENERATED:
             seen = self._seen[kind]
             line = pattern.sub(lambda hit: seen.setdefault(hit[0], f"<{kind} {len(seen) + 1}>"), line)  # noqa: B023
@@ -40,7 +40,7 @@ class Names:
 
 
 def text(octets: bytes) -> str:
-    """Quoted text, or quoted octets where they are not UTF-8."""
+    """Return quoted text, or quoted bytes if they are not UTF-8."""
     if len(octets) > _LONG_TEXT:
         return body(octets)
     try:
@@ -50,7 +50,7 @@ def text(octets: bytes) -> str:
 
 
 def field(value: Field) -> str:
-    """A table value: its wire tag and what it holds."""
+    """Return a table value as its wire tag and its contents."""
     tag, inner = value
     match inner:
         case None:
@@ -72,12 +72,12 @@ def _is_near_now(number: int) -> bool:
 
 
 def table(entries: tuple[tuple[bytes, Field], ...]) -> str:
-    """A table in wire order."""
+    """Return a table in wire order."""
     return "{" + ", ".join(f"{text(name)[1:-1]}: {field(value)}" for name, value in entries) + "}"
 
 
 def value(inner: object) -> str:
-    """A method field or a property."""
+    """Return a method field or a property."""
     match inner:
         case bytes():
             return text(inner)
@@ -89,7 +89,7 @@ def value(inner: object) -> str:
 
 
 def fields(pairs: dict[str, object]) -> str:
-    """Fields by name, in wire order."""
+    """Return fields by name, in wire order."""
     return " ".join(f"{name}={_named(name, inner)}" for name, inner in pairs.items())
 
 
@@ -99,7 +99,7 @@ def _named(name: str, inner: object) -> str:
 
 
 def body(octets: bytes) -> str:
-    """A short body as text, a long one as its length and hash."""
+    """Return a short body as text, a long one as its length and hash."""
     if len(octets) <= _LONG_BODY:
         return text(octets)
     return f"<{len(octets)} octets, sha1 {hashlib.sha1(octets).hexdigest()[:12]}>"

@@ -1,7 +1,7 @@
-"""This module is the language scenarios are written in: ``s`` (the run) and its channels.
+"""The language of scenarios: ``s`` (the run) and its channels.
 
-Every method of a channel sends and waits for the answer, so a scenario needs no sleep; ``send`` and ``receive`` are
-there for what has no answer or should be pipelined. ``elapse`` lets time pass: really on a server, by the clock on
+Every method of a channel sends and waits for the reply, so a scenario needs no sleep. ``send`` and ``receive`` are for
+methods without a reply and for pipelining. ``elapse`` lets time pass: in real time on a server, by the clock on
 leveret.
 """
 
@@ -20,7 +20,7 @@ ALL_VERSIONS = ("4.3", "4.0", "3.10")
 
 @dataclass(frozen=True)
 class Scenario:
-    """One behaviour: its function, its area (the file it stands in) and where it holds."""
+    """One behaviour: its function, its area (the file it is in) and the versions it holds for."""
 
     name: str
     area: str
@@ -28,7 +28,7 @@ class Scenario:
     versions: tuple[str, ...] = ALL_VERSIONS
     # Stops or starves the whole node: recorded only on a node of its own.
     needs_own_node: bool = False
-    # Is about a node that runs with target.SETTINGS.
+    # Runs on a node with target.SETTINGS.
     has_settings: bool = False
 
     @property
@@ -47,7 +47,7 @@ def scenario(
     def register(decorated: Callable[[Run], None]) -> Callable[[Run], None]:
         area = decorated.__module__.rsplit(".", 1)[-1]
         made = Scenario(decorated.__name__, area, decorated, **options)  # type: ignore[arg-type]
-        assert made.id not in SCENARIOS, f"{made.id} is there twice"
+        assert made.id not in SCENARIOS, f"scenario {made.id} exists twice; rename one of them"
         SCENARIOS[made.id] = made
         return decorated
 
@@ -68,7 +68,7 @@ class Run:
         self._main: Connection | None = None
 
     def raw(self) -> Connection:
-        """A socket without any handshake; everything that comes is recorded."""
+        """Open a socket without any handshake; everything that arrives is recorded."""
         ordinal = len(self.connections) + 1
         log = Log(ordinal, self._names, self.lines)
         connection = Connection(self.endpoint.address, log, self.endpoint.limit_seconds, self.endpoint.patience)
@@ -86,7 +86,7 @@ class Run:
         client_properties: Mapping[str, object] | None = None,
         **tuning: int,
     ) -> Connection:
-        """An open connection; the handshake is recorded only where it fails."""
+        """Open a connection; the handshake is recorded only if it fails."""
         connection = self.raw()
         connection.log.hidden |= {"connection.start", "connection.tune", "connection.open-ok"}
         connection.start()
@@ -98,7 +98,7 @@ class Run:
         return connection
 
     def channel(self, number: int | None = None, on: Connection | None = None) -> Channel:
-        """An open channel, on the first connection unless told otherwise."""
+        """Open a channel, on the first connection by default."""
         if on is None:
             if self._main is None:
                 self._main = self.connect()
@@ -116,7 +116,7 @@ class Run:
         return self._main
 
     def user(self, name: str) -> str:
-        """The real name of a user that this run made."""
+        """Return the real name of a user that this run created."""
         return self.endpoint.user(name)
 
     def elapse(self, milliseconds: int) -> None:
@@ -124,18 +124,18 @@ class Run:
         self.endpoint.elapse(milliseconds, self.connections)
 
     def elapse_liveness(self, milliseconds: int) -> None:
-        """Let time pass for heartbeats and limits of patience."""
+        """Let time pass for heartbeats and timeouts."""
         self.endpoint.elapse_liveness(milliseconds)
 
     def expect_end(self, connection: Connection, after_ms: int = 0) -> None:
-        """Wait until the server ends the socket; ``after_ms`` is how long it is known to take."""
+        """Wait until the server ends the socket, which takes it ``after_ms``."""
         self.endpoint.elapse_liveness(after_ms)
         how = connection.wait_end(self.endpoint.limit_seconds + after_ms / 1000 * self.endpoint.real_time)
         if how in ("still open", "ended"):
             connection.log.write(0, f"(socket {how})")
 
     def finish(self) -> dict[str, list[str]]:
-        """Take in what is still coming, close everything, give the transcript."""
+        """Read what still arrives, close everything, and return the transcript."""
         for connection in self.connections:
             self._sync(connection)
         for connection in self.connections:
@@ -165,7 +165,7 @@ class Run:
 
 
 def run(scenario: Scenario, endpoint: Endpoint) -> dict[str, list[str]]:
-    """The transcript of a scenario on an endpoint."""
+    """Return the transcript of a scenario on an endpoint."""
     current = Run(endpoint)
     try:
         scenario.function(current)

@@ -1,7 +1,7 @@
-"""This module is where scenarios run: leveret, or a real RabbitMQ. The only file here that knows either.
+"""Where scenarios run: leveret, or a real RabbitMQ. No other file here knows either.
 
-An endpoint is a fresh virtual host for one run. Its name, and the names of users, carry a token of eight letters that
-differs from run to run on a server and is ``scenario`` on leveret, so that texts have the same length everywhere.
+An endpoint is a fresh virtual host for one run. Its name, and the names of users, contain a token of eight letters. On
+a server the token differs from run to run; on leveret it is ``scenario``. So texts have the same length everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .client import Connection
 
 PERMIT = frozenset({"transient_nonexcl_queues"})
-# Lines of rabbitmq.conf that the scenarios of the area node_settings are about.
+# Lines of rabbitmq.conf that the scenarios of the area node_settings test.
 SETTINGS: dict[str, int | bool] = {
     "channel_max": 3,
     "channel_max_per_node": 4,
@@ -40,18 +40,18 @@ SETTINGS: dict[str, int | bool] = {
 
 
 class Endpoint(Protocol):
-    """What a run needs to know of the server it talks to."""
+    """What a run needs to know about the server it talks to."""
 
     version: str
     address: tuple[str, int]
     token: str
     vhost: str
     operator: Operator
-    # How long to wait for what should come at once.
+    # How long to wait for an immediate reply.
     limit_seconds: float
-    # How often to ask for what other processes of a server bring about.
+    # How often to poll for effects of other processes of a server.
     patience: int
-    # 1 where waiting is real, 0 where a clock is advanced.
+    # 1 if waiting takes real time, 0 if a clock is advanced.
     real_time: int
 
     def user(self, name: str) -> str: ...
@@ -89,13 +89,13 @@ class LeveretEndpoint:
 
 @contextmanager
 def leveret(version: str, *, has_settings: bool = False) -> Iterator[LeveretEndpoint]:
-    """A fresh broker with the vhost of the scenario, and with SETTINGS if asked for."""
+    """Start a fresh broker with the vhost of the scenario, and with SETTINGS on request."""
     from leveret import Broker
 
     settings, permit = (SETTINGS, frozenset[str]()) if has_settings else ({}, PERMIT)
     with Broker(rabbitmq=version, settings=settings, permit=permit) as broker:
         if has_settings:
-            # A server's default vhost has two exchanges more, of its log and of a plugin; they count.
+            # A server's default vhost has two more exchanges, of its log and of a plugin; they count towards the limit.
             broker.declare_exchange("stands for amq.rabbitmq.log")
             broker.declare_exchange("stands for amq.rabbitmq.event")
         endpoint = LeveretEndpoint(broker, version)
@@ -127,12 +127,12 @@ class OracleEndpoint:
             connection.read_for(milliseconds / 1000 if index == 0 else 0.001)
 
     def elapse_liveness(self, milliseconds: int) -> None:
-        """Real time passes while the scenario reads."""
+        """Do nothing: real time passes while the scenario reads."""
 
 
 @contextmanager
 def oracle(url: str, version: str) -> Iterator[OracleEndpoint]:
-    """A fresh vhost on a server, removed afterwards."""
+    """Create a fresh vhost on a server, and remove it afterwards."""
     endpoint = OracleEndpoint(url, version)
     endpoint.operator.add_vhost(endpoint.vhost)
     endpoint.operator.set_permissions("guest", endpoint.vhost)
@@ -143,6 +143,6 @@ def oracle(url: str, version: str) -> Iterator[OracleEndpoint]:
 
 
 def oracles() -> dict[str, str]:
-    """Version -> URL, from LEVERET_ORACLES."""
+    """Return the URL of each version, from LEVERET_ORACLES."""
     pairs = filter(None, os.environ.get("LEVERET_ORACLES", "").split(","))
     return dict(pair.split("=", 1) for pair in pairs)

@@ -1,4 +1,4 @@
-"""The behaviours in the table of features and the scenarios name each other completely."""
+"""The table of features and the scenarios name each other completely."""
 
 from __future__ import annotations
 

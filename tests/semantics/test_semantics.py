@@ -1,4 +1,4 @@
-"""Every scenario answers as the real server did; LEVERET_ORACLES adds runs on live servers."""
+"""leveret answers every scenario as the real server did; LEVERET_ORACLES adds runs on live servers."""
 
 from __future__ import annotations
 

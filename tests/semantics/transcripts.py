@@ -1,6 +1,6 @@
-"""This module keeps transcripts: one JSON file per version and area, a list of lines per connection and channel.
+"""Transcripts: one JSON file per version and area, a list of lines per connection and channel.
 
-Where an older version answered exactly as 4.3, its file says so instead of repeating the lines.
+If an older version answered exactly as 4.3, its file says so instead of repeating the lines.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def _read(version: str, area: str) -> dict[str, Transcript | str]:
 
 
 def load(version: str, area: str, name: str) -> Transcript | None:
-    """What that version answered, None when it was not recorded."""
+    """Return what that version answered, or None if it was not recorded."""
     found = _read(version, area).get(name)
     return load(LATEST, area, name) if isinstance(found, str) else found
 
 
 def recorded() -> list[tuple[str, str, str]]:
-    """Area, name and version of every transcript there is."""
+    """Return the area, name and version of every transcript."""
     paths = sorted(_ROOT.glob("*/*.json"))
     return [(path.stem, name, path.parent.name) for path in paths for name in json.loads(path.read_text())]
 
 
 def save(version: str, area: str, recorded: dict[str, Transcript], known: list[str]) -> None:
-    """Put transcripts into the file of the area; ``known`` are the names that still exist, in their order."""
+    """Write transcripts into the file of the area; ``known`` are the names that still exist, in their order."""
     merged = {**_read(version, area), **recorded}
     kept = {name: _shortened(version, area, name, merged[name]) for name in known if name in merged}
     path = _path(version, area)

@@ -1,6 +1,6 @@
-"""A broker that speaks no AMQP: a host and a conversation of the shape the loop knows, to test the loop alone.
+"""A broker that speaks no AMQP: a host and conversations of the shape that the loop expects, to test the loop alone.
 
-A client says lines; the conversation answers each in capitals. A few lines are orders: see `Echo`.
+A client sends lines; the conversation answers each in capitals. A few lines are commands: see `Echo`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class EchoHost:
 
 
 class Echo:
-    """Answers lines. `bye` closes, `reset` resets, `pause` stops reading, `half` ends our side, `crash` raises.
+    """A conversation that answers lines.
 
-    `flood` answers 64 MB.
+    `bye` closes, `reset` resets, `pause` stops reading, `half` closes our side, `crash` raises, `flood` answers 64 MB.
     """
 
     def __init__(self, host: EchoHost, dirty: list[Echo]) -> None:
@@ -122,7 +122,7 @@ class EchoBroker:
         self.loop.ask(lambda: None)
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
-        """For what happens in the kernel's own time, as the end of a peer."""
+        """Wait for something that the kernel does in its own time, such as the end of a peer."""
         clock = SystemClock()
         limit = clock.now() + 5_000_000
         while True:

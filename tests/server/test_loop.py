@@ -1,4 +1,4 @@
-"""What the loop promises to any conversation, tried with one that speaks no AMQP."""
+"""What the loop promises to any conversation, tested with one that speaks no AMQP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_stream_of_input_makes_the_loop_pause() -> None:
             client.sendall(b"quiet\n")
             broker.wait_until(lambda count=count: b"quiet\n" * count in all_received(broker))  # type: ignore[misc]
 
-        # The second one hears nothing but who wakes the loop.
+        # The second poller only listens for the loop's wake-ups.
         assert len(pollers) == 2
 
 
@@ -73,7 +73,7 @@ def all_received(broker: EchoBroker) -> bytes:
     return b"".join(bytes(conversation.received) for conversation in broker.host.conversations)
 
 
-def test_what_was_sent_before_a_barrier_is_handled_after_it(broker: EchoBroker) -> None:
+def test_input_sent_before_a_barrier_has_been_handled_when_it_returns(broker: EchoBroker) -> None:
     with broker.connect() as client:
         for number in range(200):
             client.sendall(b"%d\n" % number)
@@ -213,7 +213,7 @@ def test_a_paused_conversation_is_not_read(broker: EchoBroker) -> None:
         broker.wait_until(lambda: echo.received == b"pause\nunheard\n")
 
 
-def test_a_barrier_covers_what_waited_while_a_conversation_was_paused(broker: EchoBroker) -> None:
+def test_a_barrier_covers_input_that_arrived_during_a_pause(broker: EchoBroker) -> None:
     with broker.connect() as client:
         client.sendall(b"pause\n")
         broker.sync()
@@ -294,7 +294,7 @@ def test_a_stopped_loop_frees_its_port_and_resets_its_peers() -> None:
 def test_nothing_is_left_of_a_thousand_loops() -> None:
     with echo_broker():
         pass
-    # What earlier tests left is not ours to count.
+    # Collect what earlier tests left, so that it is not counted here.
     gc.collect()
     descriptors = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     loops = []
@@ -317,7 +317,7 @@ def test_a_stopped_loop_has_no_thread() -> None:
     assert len(set(os.listdir("/proc/self/task")) - before) == 1
     broker.loop.stop()
 
-    # The system may take a moment to bury a thread that has returned.
+    # The system may take a moment to remove a thread that has returned.
     clock = SystemClock()
     limit = clock.now() + 1_000_000
     while set(os.listdir("/proc/self/task")) - before:

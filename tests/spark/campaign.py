@@ -1,9 +1,9 @@
-"""Random kills of a job that is fed from a queue, hundreds of them: `python -m tests.spark.campaign --help`.
+"""Random kills of a job that reads a queue, hundreds of them: `python -m tests.spark.campaign --help`.
 
-Outside the checks, since it takes an hour. In a running JVM the reader, a task or the sink is killed at a random moment
-and the query started again; or the whole driver is, JVM and all. After a few kills the job may finish, and everything
-that was published has to be in its sink, once. A seed repeats the choices, though not the instants of the operating
-system.
+The checks do not run it, since it takes an hour. It kills the reader, a task or the sink in a running JVM at a random
+moment and starts the query again; or it kills the whole driver with its JVM. After a few kills the job may finish. Then
+every published message must be in its sink exactly once. A seed repeats the choices, but not the operating system's
+timing.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ DRIVER_KILLS_PER_ROUND = 5
 MESSAGES = 400
 SINKS = ("files", "batches", "queue")
 ROOT = Path(__file__).parents[2]
-# The longest a query may take to show the process that is to be killed.
+# The longest wait for the process to kill to appear.
 PATIENCE_S = 60.0
 
 
 @dataclass
 class Tally:
-    """What happened in a campaign."""
+    """The results of a campaign."""
 
     hits: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Tally:
 
 
 def main() -> int:
-    """Run it; 1 when anything was lost or double."""
+    """Run the campaign; return 1 if a message was lost or duplicated."""
     options = parse()
     if options.job:
         return drive(options)
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.campaign", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--oracle", metavar="URL", help="a RabbitMQ (default: python -m leveret serve)")
     parser.add_argument("--queue-type", choices=("classic", "quorum"), default="classic")
@@ -94,7 +94,7 @@ def parse() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def broker(url: str | None) -> Iterator[str]:
-    """A broker's URL: the one given, or a leveret in a process of its own."""
+    """Yield a broker's URL: the one given, or that of a leveret in a process of its own."""
     if url is not None:
         yield url
         return
@@ -131,7 +131,7 @@ def in_running_jvm(url: str, options: argparse.Namespace, tally: Tally) -> None:
 
 
 def crash(job: Job, jvm: int, dice: random.Random, tally: Tally) -> str:
-    """Run a job into one crash; returns what was hit, or "done" when it was faster."""
+    """Run a job until it crashes once; return what was hit, "missed", or "done" if the job finished first."""
     victim = dice.choice(("reader", "task", "sink") if job.sink == "batches" else ("reader", "task"))
     delay_s = dice.random() * 1.5
     if victim == "sink":
@@ -141,7 +141,7 @@ def crash(job: Job, jvm: int, dice: random.Random, tally: Tally) -> str:
     pids = reader_pids if victim == "reader" else worker_pids
     deadline = time.monotonic() + PATIENCE_S
     pause = threading.Event()
-    # Most are killed among batches, some while they recover or begin.
+    # Most kills come between batches, some while the query recovers or begins.
     is_early = dice.random() < 0.2
     while query.isActive and time.monotonic() < deadline:
         if pids(jvm) and (is_early or planned_batches(job) > planned):
@@ -154,19 +154,19 @@ def crash(job: Job, jvm: int, dice: random.Random, tally: Tally) -> str:
         return "done" if not depth(job.url, job.queue) else "missed"
     tally.hits[victim] += 1
     if not query.isActive or not surely_ends(query):
-        # Nothing was running in the worker that was killed: the query goes on, or waits for messages.
+        # The killed worker ran nothing, so the query goes on or waits for messages.
         query.stop()
     tally.endings["failure" if end_of(query) else "stop or the last batch"] += 1
     return victim
 
 
 def planned_batches(job: Job) -> int:
-    """How many batches a query has planned, over all its runs."""
+    """Return how many batches a query has planned, over all its runs."""
     return len(list((job.folder / "checkpoint" / "offsets").glob("[0-9]*")))
 
 
 def surely_ends(query) -> bool:  # type: ignore[no-untyped-def]
-    """Whether a query ends within a few seconds."""
+    """Return whether a query ends within a few seconds."""
     try:
         ended: bool = query.awaitTermination(8)
     except Exception:
@@ -175,7 +175,7 @@ def surely_ends(query) -> bool:  # type: ignore[no-untyped-def]
 
 
 def crash_sink(job: Job, dice: random.Random, tally: Tally) -> str:
-    """Have the sink raise before or after it has written a batch, a few batches from here."""
+    """Make the sink raise before or after it writes a batch, up to five batches from now."""
     left = [dice.randrange(6)]
 
     def fail(_: int) -> None:
@@ -224,13 +224,13 @@ def of_drivers(url: str, options: argparse.Namespace, tally: Tally) -> None:
 
 
 def driver(url: str, queue: str, folder: str, sink: str) -> subprocess.Popen[str]:
-    """A job in a process of its own; it prints its JVM's id when its query runs."""
+    """Start a job in a process of its own; it prints its JVM's id once its query runs."""
     command = [sys.executable, "-m", "tests.spark.campaign", "--job", url, queue, folder, sink]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def kill_driver(url: str, queue: str, folder: str, sink: str, dice: random.Random, tally: Tally) -> bool:
-    """Start one and kill it with its JVM, at once; False when it was done before."""
+    """Start a driver and kill it together with its JVM; return False if the job was done before that."""
     with driver(url, queue, folder, sink) as process:
         assert process.stdout is not None
         jvm = int(process.stdout.readline() or "0")
@@ -238,7 +238,7 @@ def kill_driver(url: str, queue: str, folder: str, sink: str, dice: random.Rando
             threading.Event().wait(dice.random() * 4)
         if not jvm or process.poll() is not None:
             return False
-        # Some crashes take the JVM first.
+        # In some crashes the JVM dies first.
         victims = [process.pid, jvm] if dice.random() < 0.5 else [jvm, process.pid]
         kill(victims)
         process.wait()
@@ -248,7 +248,7 @@ def kill_driver(url: str, queue: str, folder: str, sink: str, dice: random.Rando
 
 
 def drive(options: argparse.Namespace) -> int:
-    """Be the driver of a job, until its queue is empty."""
+    """Run a job as its driver until its queue is empty."""
     url, queue, folder, sink = options.job
     spark = local_session("test")
     register(spark)
@@ -258,7 +258,7 @@ def drive(options: argparse.Namespace) -> int:
     await_end(query)
     job.drain()
     sys.stdout.flush()
-    # Not through the JVM's farewell, which may take longer than the job.
+    # Skip the JVM's shutdown, which may take longer than the job.
     os._exit(0)
 
 

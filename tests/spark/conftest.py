@@ -1,4 +1,4 @@
-"""What the tests of `format("amqp")` share: one Spark session that knows the format."""
+"""The Spark session, with the format registered, that the tests of `format("amqp")` share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A job that is fed from a queue, ways to crash it, and what has to be true afterwards.
+"""A job that reads a queue, ways to crash it, and checks of the outcome.
 
-The processes of a running Spark are found below its JVM: the reader of a stream is one of its own, the tasks run in
-workers that a daemon forks.
+The processes of a running Spark are children of its JVM: the reader of a stream is a process of its own, and tasks run
+in workers that a daemon forks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ QUEUE_ARGUMENTS = {"classic": None, "quorum": {"x-queue-type": "quorum"}}
 
 
 class SinkError(Exception):
-    """The sink of a job fails, on purpose."""
+    """The error that the sink of a job raises on purpose."""
 
 
 class Job:
-    """A query from one queue into one sink: files of Spark's, files of our own by batch, or another queue."""
+    """A query from one queue into one sink: Spark's own files, files written per batch, or another queue."""
 
     def __init__(self, spark: SparkSession, url: str, queue: str, folder: Path, sink: str, batch: int = 40) -> None:
         self.spark = spark
@@ -36,12 +36,12 @@ class Job:
         self.folder = folder
         self.sink = sink
         self.batch = batch
-        # Called around the writing of each batch by the sink "batches", to crash there.
+        # The sink "batches" calls these around the writing of each batch, to crash there.
         self.before_write: Callable[[int], None] = _nothing
         self.after_write: Callable[[int], None] = _nothing
 
     def start(self, *, available_now: bool = True) -> StreamingQuery:
-        """Start the query, or go on with it."""
+        """Start the query, or resume it."""
         messages = (
             self.spark.readStream.format("amqp")
             .option("url", self.url)
@@ -54,14 +54,14 @@ class Job:
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     def drain(self) -> None:
-        """Run it until the queue is empty."""
+        """Run the query until the queue is empty."""
         while True:
             await_end(self.start())
             if not depth(self.url, self.queue):
                 return
 
     def rows(self) -> list[tuple[str | None, bytes]]:
-        """Message id and body of what the sink has."""
+        """Return the message id and body of each message in the sink."""
         if self.sink == "queue":
             return drained(self.url, f"{self.queue}.out")
         files = self.spark.read.parquet(str(self.folder / "out")).select("message_id", "body")
@@ -80,7 +80,7 @@ class Job:
         return str(self.folder / "out")
 
     def _write_batch(self, rows: DataFrame, batch_id: int) -> None:
-        """Idempotent: a batch that comes again takes its own place."""
+        """Write a batch; a repeated batch replaces its own files, so it is idempotent."""
         self.before_write(batch_id)
         target = self.folder / "out" / f"batch={batch_id}"
         if not (target / "_SUCCESS").exists():
@@ -93,17 +93,17 @@ def _nothing(_: int) -> None:
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Wait until a query is done; raises what it failed of, but for a reader that a busy machine was slow to start."""
+    """Wait until a query ends and raise its error, unless a busy machine was too slow to start a reader."""
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        # Spark gives it ten seconds, whatever its settings say.
+        # Spark allows ten seconds for this, whatever its settings say.
         if "Python worker failed to connect back" not in str(error):
             raise
 
 
 def end_of(query: StreamingQuery) -> str:
-    """Wait until a query has ended, and say how: empty when it was done."""
+    """Wait until a query has ended; return its error as text, or an empty string if it succeeded."""
     try:
         query.awaitTermination()
     except Exception as error:
@@ -112,7 +112,7 @@ def end_of(query: StreamingQuery) -> str:
 
 
 def fill(url: str, queue: str, bodies: list[bytes], *, queue_type: str = "classic", with_ids: bool = True) -> None:
-    """Declare a queue and the one behind it, and publish into the first."""
+    """Declare a queue and its output queue, and publish into the first."""
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
         arguments = QUEUE_ARGUMENTS[queue_type]
@@ -125,7 +125,7 @@ def fill(url: str, queue: str, bodies: list[bytes], *, queue_type: str = "classi
 
 
 def depth(url: str, queue: str) -> int:
-    """Messages ready in a queue."""
+    """Return the number of ready messages in a queue."""
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         count: int = connection.channel().queue_declare(queue, passive=True).method.message_count
         return count
@@ -139,7 +139,7 @@ def delete(url: str, queue: str) -> None:
 
 
 def drained(url: str, queue: str) -> list[tuple[str | None, bytes]]:
-    """Message id and body of everything in a queue, which is empty then."""
+    """Empty a queue and return the message id and body of each message."""
     found = []
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
@@ -151,7 +151,7 @@ def drained(url: str, queue: str) -> list[tuple[str | None, bytes]]:
 
 
 def faults_of(sink: str, rows: list[tuple[str | None, bytes]], bodies: list[bytes]) -> list[str]:
-    """What is lost or double. A queue has what was published twice under the same message id, which counts once."""
+    """Return the lost and the duplicate messages; in a queue, copies with the same message id count once."""
     if sink == "queue":
         of_id: dict[str | None, set[bytes]] = {}
         for message_id, body in rows:
@@ -162,28 +162,28 @@ def faults_of(sink: str, rows: list[tuple[str | None, bytes]], bodies: list[byte
         ambiguous = []
         seen = Counter(body for _, body in rows)
     lost = [f"{body!r} is lost" for body in bodies if not seen[body]]
-    double = [f"{body!r} is there {count} times" for body, count in seen.items() if count > 1]
+    double = [f"{body!r} arrived {count} times" for body, count in seen.items() if count > 1]
     return ambiguous + lost + double
 
 
 def jvm_pid(spark: SparkSession) -> int:
-    """The process Spark runs in."""
+    """Return the id of Spark's JVM process."""
     pid: int = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     return pid
 
 
 def reader_pids(jvm: int) -> list[int]:
-    """The processes that read streams below a JVM."""
+    """Return the processes below a JVM that read streams."""
     return [pid for pid, line in _children(jvm) if READER in line]
 
 
 def worker_pids(jvm: int) -> list[int]:
-    """The processes that run tasks below a JVM."""
+    """Return the processes below a JVM that run tasks."""
     return [pid for daemon, line in _children(jvm) if WORKERS in line for pid, _ in _children(daemon)]
 
 
 def kill(pids: list[int]) -> int:
-    """End processes as an out-of-memory killer does; returns how many were there."""
+    """Kill processes as an out-of-memory killer does; return how many of them existed."""
     count = 0
     for pid in pids:
         try:
@@ -195,13 +195,13 @@ def kill(pids: list[int]) -> int:
 
 
 def _children(parent: int) -> list[tuple[int, str]]:
-    """Process ids and command lines, with a null between arguments."""
+    """Return process ids and command lines, with a null between arguments."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
-            # The name of a command may hold anything; the fields behind it do not.
+            # The name of a command may contain anything; the fields after it do not.
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             line = (folder / "cmdline").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Reading a queue as it is: what a task reads, and what it leaves, without Spark."""
+"""Reading a queue as a batch: what a task reads, and what it leaves in the queue, without Spark."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def broker(request: pytest.FixtureRequest, leveret: Broker) -> Broker:
     return leveret
 
 
-def test_looking_as_often_as_one_likes_loses_nothing(broker: Broker) -> None:
-    # A quorum queue has done with a message after 20 failed deliveries.
+def test_repeated_reads_lose_no_message(broker: Broker) -> None:
+    # A quorum queue drops a message after 20 failed deliveries.
     for _ in range(25):
         assert read(broker) == ["0", "1", "2", "3", "4"]
 
 
-def test_what_is_read_away_is_gone(broker: Broker) -> None:
+def test_messages_acked_on_read_are_removed(broker: Broker) -> None:
     assert read(broker, ack="on_read", maxMessages="3") == ["0", "1", "2"]
     assert read(broker) == ["3", "4"]
 
@@ -42,7 +42,7 @@ def test_an_empty_queue_has_no_rows(leveret: Broker) -> None:
     assert read(leveret) == []
 
 
-def test_more_than_one_consumer_has_room_for_can_be_looked_at(leveret: Broker) -> None:
+def test_a_read_may_exceed_the_room_of_one_consumer(leveret: Broker) -> None:
     leveret.declare_queue("jobs")
     for number in range(20_001):
         leveret.publish("", "jobs", str(number))

@@ -1,4 +1,4 @@
-"""A job that crashes: reader, task or sink, at five places; nothing is lost and nothing comes twice."""
+"""Crashes of a job's reader, task or sink at five places: no message is lost and none is duplicated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def job(session: SparkSession, leveret: Broker, tmp_path: Path) -> Job:
 
 
 def once(act: Callable[[], object]) -> Callable[[int], None]:
-    """Do something at the crashing batch, the first time it comes."""
+    """Return a function that acts at the crashing batch, the first time it runs."""
     left = [True]
 
     def strike(batch: int) -> None:
@@ -71,7 +71,7 @@ def test_the_reader_is_killed_when_the_sink_has_the_batch(job: Job, session: Spa
 def test_a_task_is_killed(session: SparkSession, leveret: Broker, tmp_path: Path) -> None:
     fill(leveret.url, "jobs", BODIES)
     job = Job(session, leveret.url, "jobs", tmp_path, "queue", batch=10)
-    # Its publishes are taken and not confirmed, so the task waits to be killed.
+    # The broker takes its publishes and does not confirm them, so the task waits until it is killed.
     withheld = leveret.faults.withhold_confirms()
 
     query = job.start()

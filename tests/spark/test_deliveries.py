@@ -1,4 +1,4 @@
-"""Deliveries taken out of a connection's octets, however those are chopped; and what tells messages apart."""
+"""Deliveries parsed from a connection's bytes, however those are split; and the identity of a message."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STREAM = (
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
-def test_any_chopping_gives_the_same_deliveries_and_leaves_the_rest(cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_deliveries_and_leaves_the_rest(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
 
     kept, passed = tapped([STREAM[start:end] for start, end in pairwise(places) if end > start])
@@ -68,13 +68,13 @@ def test_any_chopping_gives_the_same_deliveries_and_leaves_the_rest(cuts: list[i
     assert without_heartbeats(passed) == rest
 
 
-def test_pika_gets_a_sign_of_life_where_nothing_else_is_left_for_it() -> None:
+def test_pika_gets_a_heartbeat_in_place_of_taken_deliveries() -> None:
     _, passed = tapped([delivery(b"all that came")])
 
     assert passed == HEARTBEAT
 
 
-def test_what_is_not_this_protocol_is_left_to_pika() -> None:
+def test_bytes_of_another_protocol_are_left_to_pika() -> None:
     assert tapped([b"AMQP\x00\x00\x09\x01"]) == ([], b"AMQP\x00\x00\x09\x01")
 
 
@@ -96,7 +96,7 @@ def test_a_message_has_the_same_identity_at_every_delivery() -> None:
     assert identities([first]) == identities([again])
 
 
-def test_messages_that_differ_have_different_identities() -> None:
+def test_different_messages_have_different_identities() -> None:
     different = [
         delivery(b"x"),
         delivery(b"y"),

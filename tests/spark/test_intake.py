@@ -1,4 +1,4 @@
-"""What a streaming query takes from its queue, keeps and acknowledges: before and after crashes, without Spark."""
+"""What a streaming query takes from its queue, keeps and acknowledges, before and after crashes; without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.spark.amqp.options import stream_read_options
 
 START = Offset.start()
 LIMIT = 10
-# Less than a batch may have.
+# Fewer messages than a batch may have.
 FEW = 5
 
 
@@ -34,7 +34,7 @@ def broker(leveret: Broker, queue_type: str) -> Broker:
 
 @contextmanager
 def intake(broker: Broker, **options: object) -> Iterator[Intake]:
-    """A query's reader; leaving the block is its crash: the broker sees the connection go."""
+    """Yield a query's reader; leaving the block crashes it, and the broker sees the connection close."""
     texts = {name: str(value) for name, value in options.items()}
     reader = Intake(
         stream_read_options({"url": broker.url, "queue": "jobs", "maxMessagesPerBatch": str(LIMIT), **texts})
@@ -59,12 +59,12 @@ def numbers(first: int, behind: int) -> list[str]:
 
 
 def left(broker: Broker) -> list[str]:
-    """What the broker still has, handed out or not."""
+    """Return the messages that the broker still has, ready or unacked."""
     queue = broker.queue("jobs")
     return sorted([message.text for message in (*queue.ready, *queue.unacked)], key=int)
 
 
-def test_a_batch_is_what_is_there_in_order(broker: Broker) -> None:
+def test_a_batch_holds_the_ready_messages_in_order(broker: Broker) -> None:
     publish(broker, *numbers(0, FEW))
 
     with intake(broker) as reader:
@@ -88,7 +88,7 @@ def test_an_empty_queue_gives_no_new_offset(broker: Broker) -> None:
         assert reader.next_offset(START, LIMIT) == START
 
 
-def test_nothing_is_acknowledged_before_the_offset_behind_it_is_asked_for(broker: Broker) -> None:
+def test_no_message_is_acknowledged_before_the_next_offset_is_requested(broker: Broker) -> None:
     publish(broker, *numbers(0, FEW))
 
     with intake(broker) as reader:
@@ -98,7 +98,7 @@ def test_nothing_is_acknowledged_before_the_offset_behind_it_is_asked_for(broker
         assert left(broker) == numbers(0, FEW)
 
 
-def test_asking_for_more_acknowledges_what_was_committed(broker: Broker) -> None:
+def test_the_next_offset_acknowledges_the_committed_batch(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
 
     with intake(broker) as reader:
@@ -164,7 +164,7 @@ def test_nothing_is_dropped_after_a_crash_when_the_ack_had_arrived(broker: Broke
         assert bodies(reader, first, behind) == numbers(10, 15)
 
 
-def test_messages_without_ids_are_told_apart_by_their_content(broker: Broker) -> None:
+def test_messages_without_ids_are_distinguished_by_their_content(broker: Broker) -> None:
     publish(broker, *numbers(0, 15), with_ids=False)
     with intake(broker) as reader:
         end = reader.next_offset(START, LIMIT)
@@ -175,11 +175,11 @@ def test_messages_without_ids_are_told_apart_by_their_content(broker: Broker) ->
         assert bodies(reader, end, behind) == numbers(10, 15)
 
 
-def test_messages_that_repeat_themselves_are_rather_read_twice_than_lost(broker: Broker) -> None:
+def test_identical_messages_are_read_twice_rather_than_lost(broker: Broker) -> None:
     publish(broker, *["again"] * 20, with_ids=False)
     with intake(broker) as reader:
         first = reader.next_offset(START, LIMIT)
-        # Acknowledges the first ten; the others look the same.
+        # This acknowledges the first ten; the others look the same.
         reader.next_offset(first, LIMIT)
 
     with intake(broker) as reader:
@@ -188,7 +188,7 @@ def test_messages_that_repeat_themselves_are_rather_read_twice_than_lost(broker:
         assert bodies(reader, first, behind) == ["again"] * 10
 
 
-def test_a_batch_that_another_consumer_took_a_message_of_is_replayed_empty_and_comes_later(broker: Broker) -> None:
+def test_a_batch_that_lost_a_message_to_another_consumer_replays_empty_and_is_read_later(broker: Broker) -> None:
     publish(broker, *numbers(0, 12))
     with intake(broker) as reader:
         end = reader.next_offset(START, LIMIT)
@@ -214,7 +214,7 @@ def test_a_second_crash_after_an_empty_replay_loses_nothing(broker: Broker) -> N
         assert bodies(reader, end, behind) == numbers(1, 11)
 
 
-def test_a_connection_lost_on_the_ack_is_made_anew_and_nothing_comes_twice(broker: Broker) -> None:
+def test_a_connection_lost_on_the_ack_is_reopened_and_no_message_is_duplicated(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
     broker.faults.reset_peer(on="basic.ack")
 
@@ -226,7 +226,7 @@ def test_a_connection_lost_on_the_ack_is_made_anew_and_nothing_comes_twice(broke
         assert left(broker) == numbers(10, 15)
 
 
-def test_a_connection_lost_behind_the_ack_is_made_anew_and_nothing_is_lost(broker: Broker) -> None:
+def test_a_connection_lost_after_the_ack_is_reopened_and_no_message_is_lost(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
     broker.faults.reset_peer(on="basic.ack", when="after")
 
@@ -261,7 +261,7 @@ def test_a_broker_that_stays_away_is_reported(broker: Broker) -> None:
             reader.next_offset(end, LIMIT)
 
 
-def test_what_arrives_later_is_not_part_of_what_is_available_now(broker: Broker) -> None:
+def test_messages_that_arrive_later_are_not_available_now(broker: Broker) -> None:
     publish(broker, *numbers(0, 12))
 
     with intake(broker) as reader:
@@ -274,7 +274,7 @@ def test_what_arrives_later_is_not_part_of_what_is_available_now(broker: Broker)
         assert reader.next_offset(second, LIMIT) == second
 
 
-def test_what_is_available_now_is_waited_for_while_it_is_on_its_way(broker: Broker) -> None:
+def test_available_messages_on_their_way_are_awaited(broker: Broker) -> None:
     # A quorum queue of RabbitMQ counts 0 ready messages before it has sent them.
     broker.faults.delay("basic.deliver", seconds=0.4)
     publish(broker, *numbers(0, FEW))
@@ -286,7 +286,7 @@ def test_what_is_available_now_is_waited_for_while_it_is_on_its_way(broker: Brok
         assert bodies(reader, START, end) == numbers(0, FEW)
 
 
-def test_a_batch_that_has_to_come_again_is_waited_for_while_it_is_on_its_way(broker: Broker) -> None:
+def test_a_batch_to_replay_is_awaited_while_its_messages_are_on_their_way(broker: Broker) -> None:
     publish(broker, *numbers(0, FEW))
     with intake(broker) as reader:
         end = reader.next_offset(START, LIMIT)
@@ -296,7 +296,7 @@ def test_a_batch_that_has_to_come_again_is_waited_for_while_it_is_on_its_way(bro
         assert bodies(reader, START, end) == numbers(0, FEW)
 
 
-def test_a_replay_counts_towards_what_is_available_now(broker: Broker) -> None:
+def test_a_replay_counts_towards_the_messages_available_now(broker: Broker) -> None:
     publish(broker, *numbers(0, 12))
     with intake(broker) as reader:
         end = reader.next_offset(START, LIMIT)
@@ -310,7 +310,7 @@ def test_a_replay_counts_towards_what_is_available_now(broker: Broker) -> None:
         assert bodies(reader, end, behind) == ["10", "11"]
 
 
-def test_acknowledged_as_read_a_crash_loses_what_was_read(broker: Broker) -> None:
+def test_a_crash_loses_messages_that_were_acked_on_read(broker: Broker) -> None:
     publish(broker, *numbers(0, 15))
     with intake(broker, ack="auto") as reader:
         end = reader.next_offset(START, LIMIT)
@@ -363,7 +363,7 @@ def test_only_one_reader_may_read_exclusively(leveret: Broker) -> None:
         ({"url": "amqp://guest:guest@127.0.0.1:{port}/shop"}, "has no virtual host 'shop' that user 'guest' may use"),
     ],
 )
-def test_what_the_broker_refuses_is_said(leveret: Broker, options: dict[str, str], said: str) -> None:
+def test_a_refusal_of_the_broker_is_reported(leveret: Broker, options: dict[str, str], said: str) -> None:
     given = {name: value.format(port=leveret.port) for name, value in options.items()}
     reader = Intake(stream_read_options({"url": leveret.url, "queue": "jobs", **given}))
 
@@ -372,7 +372,7 @@ def test_what_the_broker_refuses_is_said(leveret: Broker, options: dict[str, str
     reader.close()
 
 
-def test_a_broker_that_is_not_there_is_said(leveret: Broker) -> None:
+def test_a_missing_broker_is_reported(leveret: Broker) -> None:
     leveret.stop()
 
     reader = Intake(stream_read_options({"url": leveret.url, "queue": "jobs"}))
@@ -381,7 +381,7 @@ def test_a_broker_that_is_not_there_is_said(leveret: Broker) -> None:
         reader.next_offset(START, LIMIT)
 
 
-def test_a_queue_that_is_deleted_meanwhile_is_said(leveret: Broker) -> None:
+def test_a_queue_deleted_meanwhile_is_reported(leveret: Broker) -> None:
     leveret.declare_queue("jobs")
 
     with intake(leveret) as reader:
@@ -393,6 +393,6 @@ def test_a_queue_that_is_deleted_meanwhile_is_said(leveret: Broker) -> None:
 
 
 def steal_one(broker: Broker) -> None:
-    """Another consumer takes the first message and is done with it."""
+    """Let another consumer take and ack the first message."""
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         assert connection.channel().basic_get("jobs", auto_ack=True)[0] is not None

@@ -1,4 +1,4 @@
-"""Options: what each may be, and what is said of a mistake."""
+"""Options: the valid values of each, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_every_option_is_documented() -> None:
 
 
 def test_planning_imports_neither_pika_nor_arrow() -> None:
-    # It asks each question in a new process, where importing them would be most of the time.
+    # Spark plans each query in a new process, where these imports would take most of the time.
     program = (
         "import sys\n"
         "from leveret.spark.amqp.source import AmqpDataSource\n"

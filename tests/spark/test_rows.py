@@ -1,4 +1,4 @@
-"""Octets of deliveries become columns: every property, alone and together, and what nobody can decode."""
+"""The bytes of deliveries as columns: every property, alone and together, and bytes that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_property_is_in_its_column(messages: list[dict[str, Any]]) -> None
 
 @settings(deadline=None)
 @given(MESSAGES, st.sets(st.sampled_from(SCHEMA.fieldNames()), min_size=1))
-def test_any_choice_of_columns_holds_what_all_of_them_hold(properties: dict[str, Any], columns: set[str]) -> None:
+def test_any_choice_of_columns_has_the_values_of_the_full_row(properties: dict[str, Any], columns: set[str]) -> None:
     chosen = sorted(columns)
     delivery = delivered(properties)
 
@@ -83,7 +83,7 @@ def test_any_choice_of_columns_holds_what_all_of_them_hold(properties: dict[str,
     assert rows([delivery], chosen) == [{name: everything[name] for name in chosen}]
 
 
-def test_where_a_message_came_from_is_in_its_row() -> None:
+def test_the_source_of_a_message_is_in_its_row() -> None:
     (first, second) = rows([delivered({}), delivered({})])
 
     assert (first["exchange"], first["routing_key"], first["queue"]) == ("shop", "order.new", "orders")
@@ -100,7 +100,7 @@ def test_properties_that_are_cut_leave_the_others_of_the_batch_alone() -> None:
     assert whole["message_id"] == "m2"
 
 
-def test_text_that_is_no_text_stays_readable() -> None:
+def test_invalid_utf_8_becomes_replacement_characters() -> None:
     method, head, octets = delivered({"message_id": "ab"})
 
     (row,) = rows([(method, head.replace(b"ab", b"a\xff"), octets)])

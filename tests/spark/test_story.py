@@ -1,4 +1,4 @@
-"""The story of the streaming job; that of the report is told by its own test, the others in tests/house."""
+"""The story of the streaming job. The report's own test covers its story; tests/house covers the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from examples.__main__ import main
 
 @pytest.fixture
 def audible(spark: SparkSession) -> Iterator[None]:
-    """It has Spark tell nothing of what fails."""
+    """Restore Spark's log level; the story keeps Spark from logging expected failures."""
     yield
     spark.sparkContext.setLogLevel("ERROR")
 
 
-def test_the_story_is_told_in_the_session_there_is(audible: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_story_runs_in_the_existing_session(audible: None, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["spark_job"])
 
     said = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`format("amqp")` as a user has it: DataFrames from queues and into exchanges."""
+"""`format("amqp")` as a user sees it: DataFrames from queues and into exchanges."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_an_unknown_option_is_refused_when_it_is_loaded(read: Reading) -> None:
     assert "did you mean 'maxMessages'?" in said_by(lambda: read("orders", maxMesages=5))
 
 
-def test_a_missing_queue_is_said_with_its_name(
+def test_a_missing_queue_is_reported_with_its_name(
     session: SparkSession, leveret: Broker, read: Reading, tmp_path: Path
 ) -> None:
     said = "no queue 'nowhere' in vhost '/': format amqp declares nothing"
@@ -251,7 +251,7 @@ def test_a_column_no_message_has_cannot_be_read(session: SparkSession, leveret: 
     assert "unknown column 'text'; expected one of " in said_by(lambda: reader.load().collect())
 
 
-def test_what_was_read_can_be_written(leveret: Broker, read: Reading) -> None:
+def test_messages_that_were_read_can_be_written(leveret: Broker, read: Reading) -> None:
     leveret.declare_queue("in")
     leveret.declare_queue("out")
     leveret.publish("", "in", "x", message_id="m1", headers={"n": 1}, timestamp=datetime(2026, 1, 1, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""A state machine for Hypothesis: what it plays, what it finds, how it tells it."""
+"""A state machine for Hypothesis: the steps it runs, the bugs it finds, and how it reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHRUNK = settings(PLAIN, phases=(Phase.generate, Phase.shrink), print_blob=False
 
 
 class Orders(BrokerMachine):
-    """Orders that are rejected wait for ten minutes and come again."""
+    """A queue of orders; a rejected order waits for ten minutes and comes back."""
 
     def set_up(self) -> None:
         self.broker.declare_queue(
@@ -37,7 +37,7 @@ TestOrdersAreNeverLost.settings = PLAIN
 
 
 def story(machine: type[BrokerMachine]) -> list[str]:
-    """The steps of the shortest failing story."""
+    """Return the steps of the shortest failing run."""
     with pytest.raises(AssertionError) as failure:
         run_state_machine_as_test(machine, settings=SHRUNK)
     lines = "\n".join(getattr(failure.value, "__notes__", [])).splitlines()

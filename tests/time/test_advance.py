@@ -1,4 +1,4 @@
-"""`clock.advance`: from deadline to deadline, each at its own instant, with clients living through it."""
+"""`clock.advance`: from deadline to deadline, each at its own instant, with clients that work in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from leveret import Broker, BrokerError, EndlessTimeError
 from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 MINUTE = 60_000_000
@@ -74,7 +74,7 @@ def test_clients_finish_their_work_before_time_moves(leveret: Broker) -> None:
         now = round(leveret.clock.now * 1_000_000)
         leveret.publish("", "jobs")
 
-        # The worker has hardly got it; its first retry begins now and not in an hour all the same.
+        # The worker has hardly got the message. Even so, its first retry begins now and not in an hour.
         leveret.clock.advance(hours=1)
 
         first, second, *_ = expiries(leveret)
@@ -82,7 +82,7 @@ def test_clients_finish_their_work_before_time_moves(leveret: Broker) -> None:
 
 
 def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -> None:
-    """What a thread of this process computes is seen; ten times two milliseconds are no different from none."""
+    """leveret sees that a thread of this process computes, so a pause of twenty milliseconds is as good as none."""
     back = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
     leveret.declare_queue("orders")
     leveret.declare_queue("again", arguments=back)
@@ -113,7 +113,7 @@ def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -
 def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
     leveret: Broker, channel: BlockingChannel
 ) -> None:
-    """The messages it got before are its own affair at every later step."""
+    """Later steps do not wait again for the messages that it got before."""
     to_orders = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
     leveret.declare_queue("orders")
     channel.basic_consume("orders", lambda *_: None)
@@ -126,7 +126,7 @@ def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
     assert len(leveret.queue("orders").unacked) == 3
 
 
-def test_time_can_be_held_and_let_go(leveret: Broker) -> None:
+def test_time_can_be_held_and_released(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 1})
     leveret.clock.hold()
     leveret.publish("", "orders")
@@ -138,7 +138,7 @@ def test_time_can_be_held_and_let_go(leveret: Broker) -> None:
 
 
 def test_a_loop_without_end_is_named(leveret: Broker) -> None:
-    """A job that always fails goes round for ever; a year of that is taken for a mistake."""
+    """A job that always fails is retried for ever; a year of retries is treated as a mistake."""
     leveret.declare_queue("jobs", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"})
     back = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "jobs"}
     leveret.declare_queue("wait", arguments=back)

@@ -1,4 +1,4 @@
-"""`clock.autojump`: whenever nobody has anything to do, time jumps to the next deadline."""
+"""`clock.autojump`: whenever no client is at work, time jumps to the next deadline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leveret import Broker, BrokerError, EndlessTimeError, WaitTimeoutError
 from leveret.time.autojump import Autojump
 from tests.time.workers import FAILED, JOBS, PATIENCE, compute, pika_worker, rejecting_worker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 HOUR = 3600
@@ -24,14 +24,14 @@ TO_DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
 def declare_loop(broker: Broker) -> None:
-    """What is rejected on `jobs` waits a second and comes back."""
+    """Declare queues in which a message rejected from `jobs` waits a second and comes back."""
     broker.declare_queue("jobs", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"})
     back = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "jobs"}
     broker.declare_queue("wait", arguments=back)
 
 
 def wait_until_off(jumping: Autojump) -> None:
-    """Wait in a way that the broker knows nothing of."""
+    """Wait in a way that the broker cannot notice."""
     while jumping.is_on:
         threading.Event().wait(0.001)
 
@@ -48,7 +48,7 @@ def test_time_jumps_while_a_test_waits(leveret: Broker) -> None:
         assert leveret.clock.now == pytest.approx(started + 24 * HOUR)
 
 
-def test_time_jumps_no_further_than_to_what_a_test_waits_for(leveret: Broker) -> None:
+def test_time_jumps_only_as_far_as_a_test_waits(leveret: Broker) -> None:
     leveret.declare_queue("soon", arguments={"x-message-ttl": 60_000})
     leveret.declare_queue("late", arguments={"x-message-ttl": 3_600_000})
     with leveret.clock.autojump():
@@ -62,7 +62,7 @@ def test_time_jumps_no_further_than_to_what_a_test_waits_for(leveret: Broker) ->
 
 
 def test_time_jumps_while_a_test_waits_in_its_own_client(leveret: Broker) -> None:
-    """pika's consume generator on the test's own thread: the broker sees that the thread waits."""
+    """pika's consume generator runs on the test's own thread: the broker sees that the thread waits."""
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000, **TO_DEAD})
     with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection, leveret.clock.autojump():
@@ -86,7 +86,7 @@ def test_time_stands_still_while_a_thread_computes(leveret: Broker) -> None:
 
 @pytest.mark.leveret(checks="unseen_channel_error=off")
 def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> None:
-    """The consumer may be waiting for a slow web service; so a half-hour's limit for deliveries is not jumped to."""
+    """The consumer may be waiting for a web service, so time does not jump to the half-hour delivery timeout."""
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum"})
     with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
         channel = connection.channel()
@@ -102,7 +102,7 @@ def test_time_stands_still_while_a_client_holds_a_message(leveret: Broker) -> No
 
 
 def test_time_does_not_jump_without_a_deadline(leveret: Broker) -> None:
-    """Heartbeats and other ticks that come again and again are never jumped to."""
+    """Time never jumps to heartbeats and other ticks that recur for ever."""
     with pika.BlockingConnection(pika.URLParameters(leveret.url)), leveret.clock.autojump() as jumping:
         leveret.wait_idle()
         now = leveret.clock.now
@@ -170,7 +170,7 @@ def test_a_loop_without_end_fails_at_the_end_of_the_block(leveret: Broker) -> No
 
 
 def test_an_endless_loop_without_a_waiting_call_is_reported_at_the_end(leveret: Broker) -> None:
-    """By `check`, which leaving a broker's own block calls; the fixtures of the plugin fail the test too."""
+    """`check` reports it. Leaving a broker's own block calls `check`; the plugin's fixtures fail the test too."""
     declare_loop(leveret)
     with rejecting_worker(leveret.url, "jobs"):
         leveret.publish("", "jobs")
@@ -203,7 +203,7 @@ def test_a_reset_ends_it(leveret: Broker) -> None:
 
 @pytest.mark.asyncio
 async def test_time_jumps_while_an_event_loop_waits(leveret: Broker) -> None:
-    """No twin is needed: an event loop that waits for a message is a thread that waits."""
+    """No awaitable form is needed: an event loop that waits for a message is a thread that waits."""
     leveret.declare_queue("dead")
     leveret.declare_queue("orders", arguments={"x-message-ttl": HOUR * 1000, **TO_DEAD})
     async with await aio_pika.connect(leveret.url) as connection:
@@ -227,7 +227,7 @@ with pika_worker(sys.argv[1]):
 
 
 def test_time_jumps_for_a_worker_in_another_process(leveret: Broker, pytestconfig: pytest.Config) -> None:
-    """Where the system tells, its threads are watched as those here; elsewhere a jump waits for a longer silence."""
+    """If the system reports what the worker's threads do, they count as this process's; if not, a jump waits longer."""
     command = [sys.executable, "-c", CHILD, leveret.url]
     with subprocess.Popen(
         command, cwd=pytestconfig.rootpath, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Heartbeats go by real time: hours of the broker's time cost no client its connection, unless the test asks."""
+"""Heartbeats follow real time: advancing the broker's clock by hours drops no client, unless the test asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from leveret import Broker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 
@@ -60,13 +60,13 @@ def test_a_day_of_jumps_costs_no_connection(leveret: Broker) -> None:
 
 
 def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(leveret: Broker) -> None:
-    """Nobody serves this connection, as when a job blocks the thread that should beat."""
+    """The client does not service this connection, as if a job blocked the thread that sends heartbeats."""
     with_heartbeat = pika.URLParameters(f"{leveret.url}?heartbeat=60")
     connection = pika.BlockingConnection(with_heartbeat)
 
     leveret.clock.advance(seconds=170, heartbeats=True)
     assert len(leveret.connections) == 1
-    # The broker looks twice an interval.
+    # The broker checks twice an interval.
     leveret.clock.advance(seconds=60, heartbeats=True)
 
     assert leveret.connections == []
@@ -74,7 +74,7 @@ def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(lever
         connection.process_data_events(time_limit=5)
 
 
-def test_a_message_held_by_a_client_that_fell_silent_goes_back(leveret: Broker) -> None:
+def test_a_message_held_by_a_silent_client_is_requeued(leveret: Broker) -> None:
     leveret.declare_queue("orders")
     leveret.publish("", "orders", b"x")
     connection = pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=60"))
@@ -86,7 +86,7 @@ def test_a_message_held_by_a_client_that_fell_silent_goes_back(leveret: Broker) 
     leveret.assert_requeued("orders", reason="channel_closed", body=b"x")
 
 
-def test_a_handshake_may_take_its_ten_seconds_whatever_the_clock_says(leveret: Broker) -> None:
+def test_the_handshake_timeout_follows_real_time(leveret: Broker) -> None:
     async def greet() -> bytes:
         reader, writer = await asyncio.open_connection(leveret.host, leveret.port)
         await leveret.aio.clock.advance(hours=1)

@@ -1,4 +1,4 @@
-"""Time beside those who move or stop Python's own clocks: the broker's time is not theirs."""
+"""The broker's time beside libraries that move or stop Python's clocks: they do not affect it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ladder of retries after 1 minute, 10 minutes and 1 hour, proven in some milliseconds with real clients."""
+"""Retries after 1 minute, 10 minutes and 1 hour, tested in milliseconds with real clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE = 60_000_000
 
 
 def spans_between_tries(broker: Broker) -> list[int]:
-    """The times from each try to the next, in microseconds of the broker's clock."""
+    """Return the times from each try to the next, in microseconds of the broker's clock."""
     tries = [event.at for event in broker.events.query("delivered", queue=JOBS)]
     return [after - before for before, after in pairwise(tries)]
 

@@ -1,4 +1,4 @@
-"""Whether somebody is at work: a worker that computes has not reacted yet, however busy the machine is."""
+"""Whether a client is at work: a worker that computes has not reacted yet, however busy the machine is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leveret.server import threads
 from leveret.server.threads import Threads
 from leveret.time.stillness import Stillness
 
-pytestmark = pytest.mark.skipif(not Threads().can_tell, reason="the system does not tell what threads do")
+pytestmark = pytest.mark.skipif(not Threads().can_tell, reason="the system does not report what threads do")
 
 
 def compute_for(seconds: float) -> None:
@@ -24,7 +24,7 @@ def compute_for(seconds: float) -> None:
 
 
 def looks_while_somebody_computes(broker: Broker) -> list[bool]:
-    """Whether somebody was at work, for each look while a thread computed without a pause."""
+    """Return, for each look, whether a client was at work while a thread computed without a pause."""
     stillness, looks = Stillness(broker._engine), []
     worker = threading.Thread(target=compute_for, args=(0.3,))
     worker.start()
@@ -37,7 +37,7 @@ def looks_while_somebody_computes(broker: Broker) -> list[bool]:
 
 @contextmanager
 def a_busy_broker() -> Iterator[None]:
-    """A thread that belongs to a broker, so is no client, and shares the interpreter with all others."""
+    """Run a busy thread that belongs to a broker: it is no client, and competes for the interpreter."""
     is_ended = threading.Event()
 
     def run() -> None:

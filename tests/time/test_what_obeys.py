@@ -1,4 +1,4 @@
-"""Everything timed in a broker obeys the test's clock, each at its own instant."""
+"""Every timer of a broker follows the test's clock, each at its own instant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 
-# Messages that expire are what this is about, wherever they go.
+# Messages expire on purpose here, also where no queue takes them.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 MINUTE_MS = 60_000
@@ -29,7 +29,7 @@ def held(leveret: Broker) -> None:
 
 
 def just_before_and_at(broker: Broker, span_ms: int) -> Iterator[str]:
-    """Move to a millisecond before a deadline, and then to it."""
+    """Move the clock to a millisecond before a deadline, and then to it."""
     broker.clock.advance(ms=span_ms - 1)
     yield "before"
     broker.clock.advance(ms=1)
@@ -48,7 +48,7 @@ def test_the_time_to_live_of_messages(leveret: Broker, kind: str, whose: str) ->
     assert counts == [1, 0]
 
 
-def test_the_time_that_an_unused_queue_has_left(leveret: Broker) -> None:
+def test_the_expiry_of_an_unused_queue(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-expires": 10 * MINUTE_MS})
 
     counts = [len(leveret.queues) for _ in just_before_and_at(leveret, 10 * MINUTE_MS)]
@@ -92,7 +92,7 @@ def test_delayed_retries_of_a_quorum_queue(leveret: Broker, channel: BlockingCha
 
 
 @pytest.mark.leveret(checks="unseen_channel_error=off")
-def test_the_limit_for_holding_a_message(leveret: Broker, channel: BlockingChannel) -> None:
+def test_the_delivery_timeout_of_a_held_message(leveret: Broker, channel: BlockingChannel) -> None:
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum"})
     leveret.publish("", "orders")
     channel.basic_get("orders")
@@ -102,8 +102,8 @@ def test_the_limit_for_holding_a_message(leveret: Broker, channel: BlockingChann
     assert counts == [0, 1]
 
 
-def test_the_next_attempt_of_a_dead_letter_that_found_no_room(leveret: Broker) -> None:
-    """At-least-once dead-lettering tries again every three minutes; meanwhile the queue it goes to was made."""
+def test_at_least_once_dead_lettering_retries_after_three_minutes(leveret: Broker) -> None:
+    """At-least-once dead-lettering tries again every three minutes; meanwhile the test declares the target queue."""
     surely = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
     leveret.declare_queue("orders", arguments={"x-queue-type": "quorum", "x-message-ttl": 0, **surely, **DEAD})
     leveret.publish("", "orders")
@@ -116,7 +116,7 @@ def test_the_next_attempt_of_a_dead_letter_that_found_no_room(leveret: Broker) -
 
 
 def test_the_age_of_what_a_stream_retains(leveret: Broker) -> None:
-    """A stream looks at ages when it opens a segment, as RabbitMQ does, so the old goes with the next that is new."""
+    """Like RabbitMQ, a stream checks ages when it opens a segment, so the next new message makes the old one go."""
     retention = {"x-max-age": "1h", "x-stream-max-segment-size-bytes": 100}
     leveret.declare_queue("log", arguments={"x-queue-type": "stream", **retention})
     leveret.publish("", "log", b"old")

@@ -1,8 +1,8 @@
-"""Workers that retry by a ladder of waiting queues, one for each client library.
+"""Workers that retry through waiting queues of growing delay, one for each client library.
 
-A job that fails waits in the queue of its step, expires there and is dead-lettered back. Every worker acknowledges
-first and publishes the next try only after some work of its own, which is the hard case for a test that moves time: to
-the broker, such a worker looks done in between.
+A failed job waits in the queue of its step, expires there and is dead-lettered back. Every worker acks a job first and
+publishes the next try only after some work of its own. That is the hard case for a test that moves time: in between,
+the broker sees no sign that the worker is busy.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PATIENCE = 5
 
 
 def waiting_queue(ttl_ms: int) -> dict[str, object]:
-    """The arguments of a queue in which jobs wait before they come back."""
+    """Return the arguments of a queue in which jobs wait before they come back."""
     return {"x-message-ttl": ttl_ms, **BACK_TO_JOBS}
 
 
 def compute() -> int:
-    """Some work that no client knows of: about two milliseconds."""
+    """Do some work that no client library sees, for about two milliseconds."""
     return sum(number * number for number in range(20_000))
 
 
 @contextmanager
 def pika_worker(url: str) -> Iterator[None]:
-    """A worker with pika's blocking connection, on a thread."""
+    """Run a worker with pika's blocking connection, on a thread."""
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.queue_declare(JOBS, durable=True)
@@ -64,7 +64,7 @@ def pika_worker(url: str) -> Iterator[None]:
 
 @contextmanager
 def rejecting_worker(url: str, queue: str) -> Iterator[None]:
-    """A worker that rejects whatever it gets, with pika on a thread."""
+    """Run a worker that rejects everything it gets, with pika on a thread."""
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.basic_consume(
@@ -82,7 +82,7 @@ def rejecting_worker(url: str, queue: str) -> Iterator[None]:
 
 @contextmanager
 def kombu_worker(url: str) -> Iterator[None]:
-    """A worker with kombu, on a thread."""
+    """Run a worker with kombu, on a thread."""
     connection = kombu.Connection(url)
     jobs = kombu.Queue(JOBS, durable=True)
     steps = {name: kombu.Queue(name, queue_arguments=waiting_queue(ttl)) for name, ttl in LADDER_MS.items()}
@@ -116,7 +116,7 @@ def kombu_worker(url: str) -> Iterator[None]:
 
 
 async def aio_pika_worker(url: str) -> aio_pika.abc.AbstractConnection:
-    """A worker with aio-pika, on the running event loop until its connection is closed."""
+    """Start a worker with aio-pika, on the running event loop until its connection is closed."""
     connection = await aio_pika.connect(url)
     channel = await connection.channel()
     jobs = await channel.declare_queue(JOBS, durable=True)

@@ -1,4 +1,4 @@
-"""A broker that writes a trace file, and that file as it stands."""
+"""Fixtures for a broker that writes a trace file, and for reading that file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 class Recorded:
-    """This is a broker, clients of it, and the rows of its trace file."""
+    """A broker, its clients, and the rows of its trace file."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -42,7 +42,7 @@ class Recorded:
         return TraceReader(self.file.path)
 
     def rows(self, *kinds: str, **columns: object) -> list[Row]:
-        """The rows of these kinds with these columns, all kinds when none is named."""
+        """Return the rows of these kinds whose columns have these values; without kinds, search all rows."""
         found = [row for row in self.reader if not kinds or row["kind"] in kinds]
         return [row for row in found if all(row.get(name) == value for name, value in columns.items())]
 
@@ -51,7 +51,7 @@ class Recorded:
         return row
 
     def story(self, copy: int) -> list[str]:
-        """What happened to a copy, in order, with the reason where there is one."""
+        """Return what happened to a copy, in order, with the reason if an event has one."""
         found = self.rows(copy=copy)
         return [f"{row['kind']} ({row['reason']})" if "reason" in row else row["kind"] for row in found]
 
@@ -66,7 +66,7 @@ class Recorded:
 
 
 def attrs(row: Row) -> Any:
-    """What the column attrs holds."""
+    """Return the contents of the column attrs."""
     return json.loads(row["attrs"])
 
 

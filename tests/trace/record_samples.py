@@ -1,8 +1,8 @@
-"""Record what a RabbitMQ's firehose and its tracing plugin say of one small workload, as data for the tests here.
+"""Record what RabbitMQ's firehose and its tracing plugin write about one small workload, as data for these tests.
 
-Run it as `python -m tests.trace.record_samples amqp://guest:guest@127.0.0.1:5672 15672 rabbitmq-4.3`, with the plugins
-rabbitmq_management (on that second port) and rabbitmq_tracing enabled; the last word is the folder below `samples`. It
-works in a virtual host of its own and removes it.
+Run it as `python -m tests.trace.record_samples amqp://guest:guest@127.0.0.1:5672 15672 rabbitmq-4.3`. The second
+argument is the port of rabbitmq_management; rabbitmq_tracing must be enabled too. The last argument is the folder below
+`samples`. The command works in a virtual host of its own and removes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pika
 
 SAMPLES = Path(__file__).parent / "samples"
 VHOST = "leveret-samples"
-# What `work` leaves in a log.
+# The number of entries that `work` leaves in a log.
 EVENTS = 12
 PATIENCE_S = 30
 
@@ -41,7 +41,7 @@ def main(amqp: str, management_port: str, name: str) -> None:
 
 
 class Api:
-    """This is the management API of one node."""
+    """The management API of one node."""
 
     def __init__(self, amqp: str, port: str) -> None:
         parts = urlsplit(amqp)
@@ -91,7 +91,7 @@ def record_log(amqp: str, server: Api, style: str, path: Path) -> None:
     wanted = {"format": style, "pattern": "#", "tracer_connection_username": "guest"}
     server.call("PUT", f"traces/{VHOST}/{trace}", {**wanted, "tracer_connection_password": "guest"})
     work(amqp)
-    # It writes when it likes and says nothing.
+    # The plugin writes its log at some later time and sends no notice.
     log, limit = b"", time.monotonic() + PATIENCE_S
     while log.count(b"routing_keys") + log.count(b"Routing keys") < EVENTS and time.monotonic() < limit:
         log = server.call("GET", f"trace-files/{trace}.log", missing_ok=True)
@@ -105,7 +105,7 @@ def connected(amqp: str) -> pika.BlockingConnection:
 
 
 def work(amqp: str) -> None:
-    """A little of everything that leaves a mark."""
+    """Do a little of everything that leaves an entry in the log."""
     with connected(amqp) as connection:
         channel = connection.channel()
         channel.confirm_delivery()

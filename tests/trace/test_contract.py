@@ -1,4 +1,4 @@
-"""What the events of a trace file mean, version 1: each rule is kept in a recorded conversation with a real client."""
+"""The meaning of the events in a trace file, version 1; a recorded conversation with a real client proves each rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leveret.trace.rows import body_hash
 from tests.trace.conftest import Recorded, attrs
 
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-# The kinds that version 1 began with. A kind may be added, and none of these may go.
+# The kinds that version 1 began with. Kinds may be added, but none of these may be removed.
 FIRST_KINDS = (
     *("published", "enqueued", "delivered", "got", "acked", "nacked", "rejected", "requeued", "expired", "dropped"),
     *("dead_lettered", "returned", "confirmed", "nacked_confirm", "purged", "fault"),
@@ -28,7 +28,7 @@ FIRST_KINDS = (
 
 
 def delivered(channel, queue, count=1, **options):
-    """Have so many messages handed to a consumer, and go on holding them; their delivery tags."""
+    """Deliver this many messages to a consumer that keeps them, and return their delivery tags."""
     tags = []
     for method, _, _ in channel.consume(queue, **options):
         tags.append(method.delivery_tag)
@@ -94,7 +94,7 @@ def test_numbers_are_unique_in_a_file_though_each_broker_begins_anew(recorded: R
         assert len(set(numbers)) == 3
 
 
-def test_seq_is_the_order_in_which_a_broker_did_things(recorded: Recorded) -> None:
+def test_seq_is_the_order_of_the_broker_s_actions(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     for number in range(20):
@@ -314,7 +314,7 @@ def test_an_ack_of_several_is_recorded_once_for_each_copy(recorded: Recorded) ->
     ]
 
 
-def test_a_redelivery_says_so_and_counts(recorded: Recorded) -> None:
+def test_a_redelivery_is_flagged_and_counted(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.basic_publish("", "q", b"1")
@@ -428,7 +428,7 @@ def test_a_reply_without_a_requester_is_dropped(recorded: Recorded) -> None:
     assert (row["reason"], row["queue"]) == ("no requester", properties.reply_to)
 
 
-def test_what_a_transaction_rolls_back_is_dropped(recorded: Recorded) -> None:
+def test_publishes_of_a_rolled_back_transaction_are_dropped(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.tx_select()
@@ -439,7 +439,7 @@ def test_what_a_transaction_rolls_back_is_dropped(recorded: Recorded) -> None:
     assert recorded.row("dropped")["reason"] == "rolled_back"
 
 
-def test_qos_and_consume_say_what_was_asked_for_and_what_was_got(recorded: Recorded) -> None:
+def test_qos_and_consume_record_prefetch_and_acknowledgement_mode(recorded: Recorded) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True)
     channel.basic_qos(prefetch_count=5)
@@ -490,7 +490,7 @@ def test_a_message_is_recorded_by_its_hash_size_and_properties(recorded: Recorde
     assert "hello" not in json.dumps(recorded.rows())
 
 
-def test_wall_is_real_time_whatever_the_test_does_to_the_broker_s(recorded: Recorded) -> None:
+def test_wall_is_real_time_even_if_the_test_advances_the_clock(recorded: Recorded) -> None:
     recorded.broker.declare_queue("before")
     recorded.broker.clock.advance(hours=5)
     recorded.broker.declare_queue("after")

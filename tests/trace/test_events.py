@@ -1,4 +1,4 @@
-"""The event kinds, and the object that gives a raw tuple names."""
+"""The event kinds, and the object that names the fields of a raw tuple."""
 
 from dataclasses import dataclass
 

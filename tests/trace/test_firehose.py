@@ -1,4 +1,4 @@
-"""What RabbitMQ's firehose and the logs of its tracing plugin become: the same rows, by whichever way they came."""
+"""RabbitMQ's firehose and the logs of its tracing plugin: both become the same rows."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from leveret.trace.rows import body_hash
 
 SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = ("rabbitmq-4.3", "rabbitmq-3.10")
-# What differs from recording to recording, and what a log does not say.
+# Fields that differ between recordings, and fields that a log does not have.
 OF_ONE_RECORDING = ("ts", "wall", "redelivered")
 
 
@@ -85,7 +85,7 @@ def test_a_delivery_has_the_redelivered_flag():
 
 @pytest.mark.parametrize("style", ["json", "text"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_log_says_the_same_as_the_firehose(version, style):
+def test_a_log_equals_the_firehose(version, style):
     rows = list(Firehose().log(SAMPLES / version / f"tracing-{style}.log"))
 
     assert [without_time(row) for row in rows] == [without_time(row) for row in of_firehose(version)]

@@ -1,4 +1,4 @@
-"""Lines: what the templates write is what the row says, for every kind, and no name can break a line."""
+"""Lines of a trace file: for every kind, the template writes the values of the row, and no name breaks a line."""
 
 import itertools
 import json
@@ -45,7 +45,7 @@ def messages(draw):
 
 
 def values_of(name):
-    """What may stand in a field of that name."""
+    """Return a strategy for the values of a field."""
     match name:
         case "message":
             return messages()
@@ -67,7 +67,7 @@ def values_of(name):
 
 
 def optional(kind, name):
-    """Where nothing may stand in a field."""
+    """Return a strategy for the values of a field, with None where this kind of event may lack it."""
     if (kind, name) in {(events.DROPPED, "copy"), (events.DROPPED, "queue"), (events.ACKED, "reason")}:
         return st.none() | values_of(name)
     if name == "tag" and kind != events.PUBLISHED:
@@ -95,7 +95,7 @@ def test_every_event_comes_back_from_its_line_as_its_row(raw_events, keeps_bodie
     lines.test = test
     rows = Rows(numbering(ordinal), Redaction(), keeps_bodies=keeps_bodies)
 
-    # Twice: the second time what repeats is known.
+    # Write it twice: the second time the writer already knows the repeated values.
     for start in (1, 101):
         written = lines.write(raw_events, WALL, itertools.count(start).__next__)
 

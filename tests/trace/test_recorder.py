@@ -1,4 +1,4 @@
-"""The recorder: what it keeps, and knowing when that is not all."""
+"""The recorder: the events that it keeps, and how it notices dropped events."""
 
 import gc
 
@@ -77,7 +77,7 @@ def test_an_unknown_level_is_refused():
         Recorder(level="rings")
 
 
-def test_the_error_for_the_level_full_says_what_to_use():
+def test_the_error_for_the_level_full_names_the_replacement():
     with pytest.raises(ValueError, match="to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"):
         Recorder(level="full")
 
@@ -232,7 +232,7 @@ def test_more_than_it_holds_is_dropped_also_when_kept_as_plain_data(size):
     assert [event.at for event in recorder.events()] == list(range(MANY - size, MANY))
 
 
-def test_exactly_what_it_holds_is_complete():
+def test_a_ring_filled_exactly_has_dropped_no_event():
     recorder = packing(MANY)
 
     tap_in_turns(recorder, range(MANY))

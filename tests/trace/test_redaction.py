@@ -1,4 +1,4 @@
-"""Which header values are not written."""
+"""Header values that are left out of a trace."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The trace file: one for all brokers of a process, whole lines at any time, compressed at its end."""
+"""The trace file: one for all brokers of a process, always made of whole lines, compressed when it is closed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_file_is_written_in_the_background(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         path = broker.events.path
-        # Time passes, and nothing else happens.
+        # Only time passes; no other call makes the writer run.
         assert broker._engine.wait_until(lambda: b"queue_declare" in Path(path).read_bytes(), 10)
     close_files()
 
@@ -103,7 +103,7 @@ def test_at_its_end_it_is_compressed(tmp_path):
     ).rstrip("\n")
 
 
-def test_a_broker_that_still_runs_writes_what_it_has_before_the_end(tmp_path):
+def test_a_running_broker_writes_its_pending_events_before_the_file_closes(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
         with broker._engine.lock:
@@ -169,7 +169,7 @@ def test_headers_are_redacted_by_name_and_by_names_that_are_added(tmp_path):
     assert headers == {"Authorization": "(redacted)", "customer-name": "(redacted)", "n": 1}
 
 
-def test_the_header_names_what_the_build_service_works_on(tmp_path, monkeypatch):
+def test_the_header_names_the_commit_and_branch_of_the_build_service(tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_SHA", "0123abcd")
     monkeypatch.setenv("GITHUB_HEAD_REF", "faster")
     with Broker(trace_dir=tmp_path, rabbitmq="4.0", seed=7) as broker:
@@ -180,7 +180,7 @@ def test_the_header_names_what_the_build_service_works_on(tmp_path, monkeypatch)
     assert (header["profile"], header["seed"]) == ("4.0", 7)
 
 
-def test_the_header_says_at_the_end_whether_time_was_held(tmp_path):
+def test_the_final_header_records_whether_time_was_held(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         assert TraceReader(broker.events.path).header["clock"] == "real"
         broker.clock.hold()

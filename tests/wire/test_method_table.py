@@ -1,4 +1,4 @@
-"""The generated file: fresh, and with exactly the methods, senders and fields of the table in method_table.md."""
+"""The generated file is fresh and has exactly the methods, senders and fields of the table in method_table.md."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, Method
 HERE = Path(__file__).parent
 GENERATOR = HERE.parents[1] / "tools" / "generate_methods.py"
 CELLS = re.compile(r"\s*\|\s*")
-# A client's reserved fields are read and dropped.
+# leveret reads a client's reserved fields and drops them.
 RESERVED = {"ticket", "capabilities", "insist", "out_of_band"}
 
 
 def table_rows() -> list[tuple[int, str, str, list[str]]]:
-    """Id, name, sender and names of fields of every row; a row of tx stands for a method and its answer."""
+    """Return the id, name, sender and field names of every row; a row of tx stands for a method and its reply."""
     rows: list[tuple[int, str, str, list[str]]] = []
     for line in (HERE / "method_table.md").read_text(encoding="utf-8").splitlines():
         if not re.match(r"\| \d", line):
@@ -43,7 +43,7 @@ def test_the_generated_file_is_fresh() -> None:
     assert check.returncode == 0, check.stderr
 
 
-def test_a_client_may_send_what_the_table_says_and_nothing_else() -> None:
+def test_a_client_may_send_exactly_the_methods_of_the_table() -> None:
     expected = {method_id: name for method_id, name, sender, _ in ROWS if sender in ("C", "both")}
 
     assert {method_id: method.NAME for method_id, method in CLIENT_METHODS.items()} == expected

@@ -1,4 +1,4 @@
-"""Methods: what clients send is read, what the server sends is written, both as pamqp does it."""
+"""Methods: leveret decodes what clients send and encodes what the server sends, both as pamqp does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leveret.core.wire.values import Table
 ALL_METHODS = [each for each in vars(methods).values() if isinstance(each, type) and issubclass(each, Method)][1:]
 FROM_SERVER = [each for each in ALL_METHODS if hasattr(each, "encode")]
 FROM_CLIENT = list(CLIENT_METHODS.values())
-# pamqp does not know RabbitMQ's access.request.
+# pamqp lacks RabbitMQ's access.request.
 PAMQP = pamqp.commands.INDEX_MAPPING
 PAMQP_NAMES = {"type": "exchange_type"}
 
@@ -33,7 +33,7 @@ pamqp_values: dict[str, st.SearchStrategy[object]] = {
     "longlong": st.integers(0, 2**63 - 1),
     "table": st.dictionaries(names, st.booleans() | st.integers(-5, 2**40) | names | st.none(), max_size=4),
 }
-# What pamqp insists on where the specification reserves a field.
+# Fields that the specification reserves, and to which pamqp gives fixed values.
 RESERVED = {"ticket", "capabilities", "insist", "out_of_band", "known_hosts", "cluster_id", "channel_id"}
 
 
@@ -42,7 +42,7 @@ def name_of(method: type[Method]) -> str:
 
 
 def plain(value: object) -> object:
-    """Our value or pamqp's, made comparable."""
+    """Return leveret's value or pamqp's in a form that can be compared."""
     if isinstance(value, Table):
         return value.to_python()
     return value.encode() if isinstance(value, str) else value
@@ -89,7 +89,7 @@ def test_pamqp_decodes_the_methods_of_the_server(method: type[Method], data: st.
 
 @st.composite
 def server_methods(draw: st.DrawFn, method: type[Method]) -> tuple[Method, list[object]]:
-    """A method of ours and the values it was made of."""
+    """Draw a method of leveret's and the values it was made of."""
     values: list[object] = []
     for name in method.__match_args__:
         kind = PAMQP[method.ID].amqp_type(name)
@@ -110,7 +110,7 @@ def test_methods_of_both_sides_survive_encoding_and_decoding(method: type[Method
 
 
 def sample(method: type[ClientMethod]) -> bytes:
-    """A payload with something in every field."""
+    """Return a payload with a value in every field."""
     if method.ID not in PAMQP:
         return id_octets(method) + b"\x05/data\x1f"
     written = PAMQP[method.ID]()
@@ -181,7 +181,7 @@ def test_unused_bits_do_not_matter() -> None:
     assert methods.QueueDeclare.decode(queue_declare(bits=0xE4)) == methods.QueueDeclare.decode(queue_declare(bits=4))
 
 
-# A surrogate, an overlong zero, a lone continuation, beyond U+10FFFF.
+# A surrogate, an overlong zero, a lone continuation byte, a code point beyond U+10FFFF.
 @pytest.mark.parametrize("octets", [b"\xed\xa0\x80", b"\xc0\x80", b"\x80", b"\xf4\x90\x80\x80"])
 def test_a_short_string_that_is_not_utf8_is_refused(octets: bytes) -> None:
     with pytest.raises(MalformedUtf8):

@@ -1,4 +1,4 @@
-"""Basic properties: present exactly when they were sent, read alike by pamqp, refused as RabbitMQ refuses them."""
+"""Basic properties: present exactly if they were sent, read as pamqp reads them, refused as RabbitMQ refuses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leveret.core.wire.errors import ShortStringTooLong, UndecodableProperties
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table
 
-# A value of every property and its octets, in the order of the wire.
+# A value of every property and its bytes, in wire order.
 SAMPLES: list[tuple[str, int, str | int | Table, bytes]] = [
     ("content_type", 15, "text/plain", b"\x0atext/plain"),
     ("content_encoding", 14, "gzip", b"\x04gzip"),
@@ -212,5 +212,5 @@ def test_a_text_of_more_than_255_octets_cannot_be_sent() -> None:
         Properties(type="x" * 256).encode()
 
 
-def test_a_representation_shows_what_is_present() -> None:
+def test_a_representation_shows_the_present_properties() -> None:
     assert repr(Properties(priority=1, type="x")) == "Properties(priority=1, type='x')"

@@ -1,4 +1,4 @@
-"""Field tables: what comes in goes out again, read alike by pamqp."""
+"""Field tables: encoding returns the decoded bytes, and pamqp reads them alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def long(octets: bytes) -> bytes:
     return struct.pack(">I", len(octets)) + octets
 
 
-# Every tag with the octets that follow it, our value and pamqp's.
+# Every tag with the bytes that follow it, leveret's value and pamqp's.
 SAMPLES = [
     ("t", b"\x01", True, True),
     ("t", b"\x00", False, False),
@@ -104,7 +104,7 @@ def test_there_is_a_sample_and_a_name_for_every_tag() -> None:
     assert {tag for tag, _, _, _ in SAMPLES} == set(TYPE_NAMES)
 
 
-def test_what_pamqp_writes_is_read_as_pamqp_meant_it() -> None:
+def test_leveret_reads_the_values_that_pamqp_wrote() -> None:
     meant = {
         "bool": True,
         "byte": 1,
@@ -165,7 +165,7 @@ def test_an_unsigned_long_becomes_a_signed_one() -> None:
     assert table.encode()[4:7] == b"\x01kl"
 
 
-def test_any_octet_but_zero_is_true_and_goes_out_as_one() -> None:
+def test_any_byte_but_zero_is_true_and_is_written_as_one() -> None:
     assert Table.decode(b"\x01kt\x07").encode() == long(b"\x01kt\x01")
 
 

@@ -1,4 +1,4 @@
-"""What the tests of aio-pika share: an open connection and a channel with publisher confirms."""
+"""Fixtures for the aio-pika tests: an open connection and a channel with publisher confirms."""
 
 import aio_pika
 import pytest_asyncio
@@ -6,7 +6,7 @@ import pytest_asyncio
 
 @pytest_asyncio.fixture
 async def connect(broker_url, patience):
-    """This opens one more connection; all of them are closed at the end of the test."""
+    """Return a function that opens one more connection; all of them are closed when the test ends."""
     opened = []
 
     async def connect(url=broker_url):

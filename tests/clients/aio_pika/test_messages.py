@@ -1,6 +1,6 @@
 """Publishing and consuming with aio-pika.
 
-aio-pika writes a float as `f` (single precision) and octets as `x` from a bytearray; it has no `basic.recover`.
+aio-pika writes a float as `f` (single precision) and a bytearray as `x`. It has no `basic.recover`.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ async def queue(channel):
 
 @pytest.fixture
 def publish(channel):
-    """This publishes to the default exchange."""
+    """Return a function that publishes to the default exchange."""
 
     async def publish(body, routing_key="work", **options):
         return await channel.default_exchange.publish(aio_pika.Message(body, **options), routing_key)
@@ -48,7 +48,7 @@ def publish(channel):
 
 @pytest_asyncio.fixture
 async def filled(queue, publish):
-    """This is a queue that holds the messages 0 to 4."""
+    """A queue that holds the messages 0 to 4."""
     for number in range(5):
         await publish(b"%d" % number)
     return queue
@@ -215,7 +215,7 @@ async def test_cancel_gives_no_more_deliveries(connection, channel, filled, pati
     assert delivered.empty()
 
 
-async def test_consumer_is_told_when_its_queue_is_deleted(connection, queue, patience):
+async def test_consumer_is_notified_when_its_queue_is_deleted(connection, queue, patience):
     told = asyncio.Queue()
     (await queue.channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(told.put)
     tag = await queue.consume(lambda message: None)

@@ -1,6 +1,6 @@
-"""What `connect_robust` restores after its connection was lost: exchanges, queues, bindings, prefetch and consumers.
+"""What `connect_robust` restores after a lost connection: exchanges, queues, bindings, prefetch and consumers.
 
-The connection goes through a relay, because cutting it there needs nothing from the broker.
+The connection goes through a relay. Cutting it there needs no help from the broker.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio
 
 
 class Relay:
-    """This passes octets between its clients and the broker until `cut`."""
+    """A relay that passes bytes between its clients and the broker until `cut`."""
 
     def __init__(self, url):
         self.target = urlsplit(url)
@@ -66,7 +66,7 @@ async def robust(relay, patience):
 
 @pytest.fixture
 def lose_connection(relay, robust, patience):
-    """This cuts the connection and waits until the library has restored everything."""
+    """Return a function that cuts the connection and waits until the library has restored everything."""
 
     async def lose_connection():
         restored = asyncio.Event()

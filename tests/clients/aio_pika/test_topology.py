@@ -1,4 +1,4 @@
-"""Declaring, binding, deleting and what is refused, with aio-pika."""
+"""Declaring, binding and deleting with aio-pika, and the errors for what the broker refuses."""
 
 from urllib.parse import urlsplit
 
@@ -159,6 +159,6 @@ async def test_wrong_password_is_refused(broker_url):
 
 
 async def test_unknown_virtual_host_is_refused(connect, broker_url):
-    # aiormq names the frame it got instead of connection.open-ok.
+    # aiormq names the frame that it received instead of connection.open-ok.
     with pytest.raises(InvalidFrameError, match=r"Connection\.Close"):
         await connect(urlsplit(broker_url)._replace(path="/nowhere").geturl())

@@ -1,4 +1,4 @@
-"""What the tests of aiormq share: an open connection and a channel with publisher confirms (the library's default)."""
+"""Fixtures for the aiormq tests: an open connection and a channel with publisher confirms (the library's default)."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ import pytest_asyncio
 
 @pytest_asyncio.fixture
 async def connect(broker_url, patience):
-    """This opens one more connection; all of them are closed at the end of the test."""
+    """Return a function that opens one more connection; all of them are closed when the test ends."""
     opened = []
 
     async def connect(url=broker_url):
@@ -33,7 +33,7 @@ async def channel(connection):
 
 @pytest.fixture
 def ready_count(connection):
-    """This asks how many messages of a queue are ready."""
+    """Return a function that counts the ready messages of a queue."""
 
     async def ready_count(name):
         channel = await connection.channel()

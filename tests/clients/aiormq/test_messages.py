@@ -1,6 +1,6 @@
 """Publishing and consuming with aiormq.
 
-aiormq writes a float as `f` (single precision) and octets as `x` from a bytearray.
+aiormq writes a float as `f` (single precision) and a bytearray as `x`.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ HEADERS = {
 
 @pytest_asyncio.fixture
 async def filled(channel):
-    """This is the name of a queue that holds the messages 0 to 4."""
+    """The name of a queue that holds the messages 0 to 4."""
     await channel.queue_declare("work", durable=True)
     for number in range(5):
         await channel.basic_publish(b"%d" % number, routing_key="work")
@@ -163,7 +163,7 @@ async def test_unknown_delivery_tag_closes_the_channel(channel):
         await channel.queue_declare("work", durable=True)
 
 
-async def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, filled, patience):
+async def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, filled, patience):
     told = asyncio.Queue()
     channel.on_consumer_cancel_callbacks.add(told.put)
     tag = (await channel.basic_consume(filled, lambda message: None, no_ack=True)).consumer_tag

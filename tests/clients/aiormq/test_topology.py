@@ -1,4 +1,4 @@
-"""Declaring, binding, deleting and what is refused, with aiormq."""
+"""Declaring, binding and deleting with aiormq, and the errors for what the broker refuses."""
 
 import aiormq
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of kombu share: a connection that gives up after a while instead of retrying for ever."""
+"""Fixtures for the kombu tests: a connection that gives up after a while instead of retrying for ever."""
 
 import kombu
 import pytest
@@ -13,7 +13,7 @@ def connection(broker_url, patience):
 
 @pytest.fixture
 def drain(connection, patience):
-    """This reads from the connection until a list is as long as wanted."""
+    """Return a function that reads from the connection until a list has the wanted length."""
 
     def drain(collected, count):
         while len(collected) < count:
@@ -25,7 +25,7 @@ def drain(connection, patience):
 
 @pytest.fixture
 def ready_count(connection):
-    """This asks how many messages of a queue are ready."""
+    """Return a function that counts the ready messages of a queue."""
 
     def ready_count(name):
         with connection.channel() as channel:

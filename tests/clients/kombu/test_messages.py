@@ -1,6 +1,6 @@
 """Producing and consuming with kombu: Producer, Consumer, SimpleQueue, ConsumerMixin and the pool of producers.
 
-kombu stands on py-amqp: no `basic.nack`, octets in headers become text, a timestamp is a naive UTC datetime.
+kombu builds on py-amqp: it has no `basic.nack`, bytes in headers become text, and a timestamp is a naive UTC datetime.
 """
 
 from datetime import datetime
@@ -29,7 +29,7 @@ HEADERS = {
 
 @pytest.fixture
 def work(connection):
-    """This is a durable queue on the default exchange."""
+    """A durable queue on the default exchange."""
     queue = kombu.Queue("work")(connection.default_channel)
     queue.declare()
     return queue
@@ -37,7 +37,7 @@ def work(connection):
 
 @pytest.fixture
 def filled(connection, work):
-    """This is a queue that holds the messages 0 to 4."""
+    """A queue that holds the messages 0 to 4."""
     producer = connection.Producer()
     for number in range(5):
         producer.publish(number, routing_key="work")
@@ -46,7 +46,7 @@ def filled(connection, work):
 
 @pytest.fixture
 def consume(connection):
-    """This starts a consumer whose messages are collected in a list."""
+    """Return a function that starts a consumer and collects its messages in a list."""
 
     def consume(*queues, channel=None, **options):
         messages = []
@@ -164,7 +164,7 @@ def test_cancel_gives_no_more_deliveries(filled, consume, drain, ready_count):
     assert len(messages) == 1
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, work, drain):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, work, drain):
     told = []
     queue = kombu.Queue("work", on_declared=None)(connection.default_channel)
     queue.consume("mine", callback=lambda message: None)

@@ -1,4 +1,4 @@
-"""Entities and what is refused, with kombu: Exchange, Queue, bindings, and the connection's own questions."""
+"""Exchange, Queue and bindings with kombu, the errors for what the broker refuses, and attributes of the connection."""
 
 import kombu
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of pika's BlockingConnection share: an open connection and a channel of it."""
+"""Fixtures for the tests of pika's BlockingConnection: an open connection and a channel on it."""
 
 import pika
 import pytest
@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def connect(broker_url, patience):
-    """This opens one more connection; all of them are closed at the end of the test."""
+    """Return a function that opens one more connection; all of them are closed when the test ends."""
     parameters = pika.URLParameters(broker_url)
     parameters.blocked_connection_timeout = parameters.socket_timeout = patience
     opened = []
@@ -33,7 +33,7 @@ def channel(connection):
 
 @pytest.fixture
 def take(patience):
-    """This consumes until so many messages came, and answers with their (method, properties, body)."""
+    """Return a function that consumes a number of messages and returns their (method, properties, body)."""
 
     def take(channel, queue, count, **options):
         messages = []

@@ -9,7 +9,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 @pytest.fixture
 def filled(channel):
-    """This is the name of a queue that holds the messages 0 to 4."""
+    """The name of a queue that holds the messages 0 to 4."""
     channel.queue_declare("work", durable=True)
     for number in range(5):
         channel.basic_publish("", "work", b"%d" % number)
@@ -95,7 +95,7 @@ def test_prefetch_is_enforced(connection, channel, filled, patience):
 
     while len(held) < 2:
         connection.process_data_events(time_limit=patience)
-    # What the broker sent before this answer is here when the answer is here.
+    # Everything that the broker sent before this reply has arrived by the time the reply arrives.
     assert channel.queue_declare(filled, passive=True).method.message_count == 3
     connection.process_data_events(time_limit=0)
     assert len(held) == 2
@@ -126,7 +126,7 @@ def test_cancel_gives_no_more_deliveries(connection, channel, filled):
     assert channel.queue_declare(filled, passive=True).method.consumer_count == 0
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, patience):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, patience):
     cancelled = []
     channel.queue_declare("work", durable=True)
     channel.add_on_cancel_callback(lambda method: cancelled.append(method.method.consumer_tag))

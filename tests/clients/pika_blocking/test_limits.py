@@ -1,4 +1,4 @@
-"""Length limits, deadlines and locks where they meet; each was found by random programs run on both brokers."""
+"""Length limits combined with TTLs and locks; random programs run on both brokers found each of these cases."""
 
 import pika
 import pytest
@@ -7,7 +7,7 @@ from pika.exceptions import NackError
 
 @pytest.fixture
 def declare(channel):
-    """This declares a durable queue whose arguments are given without their x-, and turns confirms on."""
+    """Return a function that declares a durable queue and turns confirms on; it takes arguments without their x-."""
     channel.confirm_delivery()
 
     def declare(name, **arguments):
@@ -31,7 +31,7 @@ def all_of(channel, queue):
 
 
 @pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
-def test_queue_that_refuses_keeps_what_comes_back(channel, declare, overflow):
+def test_full_queue_keeps_a_requeued_message(channel, declare, overflow):
     queue = declare("small", max_length=1, overflow=overflow)
     publish(channel, queue, b"1")
     method, _, _ = channel.basic_get(queue)
@@ -42,7 +42,7 @@ def test_queue_that_refuses_keeps_what_comes_back(channel, declare, overflow):
     assert all_of(channel, queue) == [b"1", b"2"]
 
 
-def test_quorum_queue_that_refuses_holds_one_more(channel, declare):
+def test_quorum_queue_that_rejects_publishes_holds_one_message_more(channel, declare):
     queue = declare("small", max_length=1, overflow="reject-publish", queue_type="quorum")
     publish(channel, queue, b"1", b"2")
 
@@ -61,7 +61,7 @@ def test_quorum_queue_drops_where_it_cannot_dead_letter_a_refused_message(channe
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-def test_message_beyond_its_time_goes_when_the_one_before_it_is_dropped(channel, declare, take, queue_type):
+def test_expired_message_is_dropped_with_the_one_before_it(channel, declare, take, queue_type):
     declare("dead")
     dead_letters = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
     queue = declare("small", max_length=2, queue_type=queue_type, **dead_letters)
@@ -77,7 +77,7 @@ def test_message_beyond_its_time_goes_when_the_one_before_it_is_dropped(channel,
     ]
 
 
-def test_quorum_queue_hands_out_what_came_back_before_it_looks_at_its_limit(connection, channel, declare, patience):
+def test_quorum_queue_redelivers_a_requeued_message_before_it_applies_its_limit(connection, channel, declare, patience):
     queue = declare("small", max_length=0, queue_type="quorum")
     delivered = []
     channel.basic_consume(queue, lambda _, method, __, body: delivered.append((method.delivery_tag, body)))
@@ -100,7 +100,7 @@ def test_missing_binding_of_a_locked_queue_can_be_unbound(connect, channel):
     assert channel.is_open
 
 
-def test_message_of_higher_priority_that_comes_later_is_not_watched_for_its_age(channel, declare):
+def test_later_message_of_higher_priority_does_not_expire_at_once(channel, declare):
     queue = declare("ranked", max_priority=3)
     publish(channel, queue, b"1")
 

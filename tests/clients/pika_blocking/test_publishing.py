@@ -1,6 +1,6 @@
 """Publishing with pika's BlockingConnection: confirms, returns, transactions, bodies and properties.
 
-pika cannot write a float (`UnsupportedAMQPFieldException`), so its headers of every type are without one.
+pika cannot write a float (`UnsupportedAMQPFieldException`), so the headers of every other type contain none.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Declaring, binding, deleting and what is refused, with pika's BlockingConnection."""
+"""Declaring, binding and deleting with pika's BlockingConnection, and the errors for what the broker refuses."""
 
 import pika
 import pytest

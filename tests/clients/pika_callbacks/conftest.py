@@ -1,7 +1,7 @@
-"""What the tests of pika's callback adapters share: the same code on SelectConnection and on AsyncioConnection.
+"""Fixtures for the tests of pika's callback adapters: the same code on SelectConnection and on AsyncioConnection.
 
-pika answers everything by calling back. A `Mailbox` is such a callback: it keeps the arguments it was called with, and
-`take` runs the adapter's I/O loop until there is something to take.
+pika reports every result by a callback. A `Mailbox` is such a callback: it keeps the arguments of each call, and `take`
+runs the adapter's I/O loop until a call has arrived.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 
 
 class SelectLoop:
-    """This runs a SelectConnection's own loop until a callback stops it."""
+    """A SelectConnection's own loop, run until a callback stops it."""
 
     def __init__(self, patience):
         self.patience = patience
@@ -32,14 +32,14 @@ class SelectLoop:
         self.ioloop.remove_timeout(limit)
 
     def give_up(self):
-        raise TimeoutError("nobody called back")
+        raise TimeoutError("no callback came")
 
     def close(self):
         self.ioloop.close()
 
 
 class AsyncioLoop:
-    """This runs an asyncio loop of its own until a callback wakes it."""
+    """An asyncio loop of its own, run until a callback wakes it."""
 
     def __init__(self, patience):
         self.patience = patience
@@ -61,7 +61,7 @@ class AsyncioLoop:
 
 
 class Mailbox:
-    """This is a callback that remembers what it was called with."""
+    """A callback that remembers the arguments of its calls."""
 
     def __init__(self, loop):
         self.loop = loop
@@ -72,7 +72,7 @@ class Mailbox:
         self.loop.wake()
 
     def take(self):
-        """Give the arguments of the next call, or of the only one if that is all there is to it."""
+        """Return the arguments of the next call, or the argument itself if there is only one."""
         while not self.calls:
             self.loop.run()
         arguments = self.calls.popleft()
@@ -80,7 +80,7 @@ class Mailbox:
 
 
 class Client:
-    """This opens connections and channels with callbacks, and waits for the calls."""
+    """A client that opens connections and channels with callbacks, and waits for the calls."""
 
     def __init__(self, url, loop):
         self.url = url
@@ -107,7 +107,7 @@ class Client:
         return opened.take()
 
     def ask(self, method, *arguments, **options):
-        """Call one of pika's methods and give the frame of its answer."""
+        """Call one of pika's methods and return the frame of the reply."""
         answered = self.mailbox()
         method(*arguments, callback=answered, **options)
         return answered.take()
@@ -121,7 +121,7 @@ class Client:
 
 @pytest.fixture(params=[SelectLoop, AsyncioLoop], ids=["select", "asyncio"])
 def make_client(request, broker_url, patience):
-    """This makes a client that has not connected yet; at the end of the test it is closed."""
+    """Return a function that makes a client without a connection; all clients are closed when the test ends."""
     made = []
 
     def make_client():

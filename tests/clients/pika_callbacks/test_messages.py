@@ -1,6 +1,6 @@
 """Publishing and consuming with pika's callback adapters.
 
-pika cannot write a float (`UnsupportedAMQPFieldException`), so its headers of every type are without one.
+pika cannot write a float (`UnsupportedAMQPFieldException`), so the headers of every other type contain none.
 """
 
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ HEADERS = {
 
 @pytest.fixture
 def filled(client, channel):
-    """This is the name of a queue that holds the messages 0 to 4."""
+    """The name of a queue that holds the messages 0 to 4."""
     client.ask(channel.queue_declare, "work", durable=True)
     for number in range(5):
         channel.basic_publish("", "work", b"%d" % number)
@@ -33,7 +33,7 @@ def filled(client, channel):
 
 
 def get(client, channel, queue):
-    """Give the method, properties and body of the next message."""
+    """Return the method, properties and body of the next message."""
     return client.ask(channel.basic_get, queue)[1:]
 
 
@@ -170,7 +170,7 @@ def test_cancel_gives_no_more_deliveries(client, channel, filled):
     assert not delivered.calls
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(client, channel):
+def test_consumer_is_notified_when_its_queue_is_deleted(client, channel):
     cancelled = client.mailbox()
     channel.add_on_cancel_callback(cancelled)
     client.ask(channel.queue_declare, "work", durable=True)

@@ -1,4 +1,4 @@
-"""Declaring, binding, deleting and what is refused, with pika's callback adapters."""
+"""Declaring, binding and deleting with pika's callback adapters, and the errors for what the broker refuses."""
 
 import pika
 from pika.exceptions import ConnectionClosedByBroker, ProbableAuthenticationError

@@ -1,4 +1,4 @@
-"""What the tests of py-amqp share: an open connection, with or without publisher confirms, and a channel."""
+"""Fixtures for the py-amqp tests: an open connection, with or without publisher confirms, and a channel."""
 
 from urllib.parse import unquote, urlsplit
 
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def connect(broker_url, patience):
-    """This opens one more connection; all of them are closed at the end of the test."""
+    """Return a function that opens one more connection; all of them are closed when the test ends."""
     broker = urlsplit(broker_url)
     opened = []
 
@@ -44,7 +44,7 @@ def channel(connection):
 
 @pytest.fixture
 def ready_count(connection):
-    """This asks how many messages of a queue are ready."""
+    """Return a function that counts the ready messages of a queue."""
 
     def ready_count(name):
         with connection.channel() as channel:
@@ -55,7 +55,7 @@ def ready_count(connection):
 
 @pytest.fixture
 def drain(connection, patience):
-    """This reads from the connection until a list is as long as wanted."""
+    """Return a function that reads from the connection until a list has the wanted length."""
 
     def drain(collected, count):
         while len(collected) < count:

@@ -1,7 +1,7 @@
 """Publishing and consuming with py-amqp.
 
-py-amqp has no `basic.nack`. In headers it writes octets as `S`, so they come back as text, writes a large integer as
-`L`, and reads a timestamp as a naive UTC datetime.
+py-amqp has no `basic.nack`. In headers it writes bytes as `S`, so they come back as text. It writes a large integer as
+`L` and reads a timestamp as a naive UTC datetime.
 """
 
 from datetime import datetime
@@ -27,7 +27,7 @@ HEADERS = {
 
 @pytest.fixture
 def filled(channel):
-    """This is the name of a queue that holds the messages 0 to 4."""
+    """The name of a queue that holds the messages 0 to 4."""
     channel.queue_declare("work", durable=True, auto_delete=False)
     for number in range(5):
         channel.basic_publish(amqp.Message(str(number)), "", "work")
@@ -190,7 +190,7 @@ def test_cancel_gives_no_more_deliveries(channel, filled, drain, ready_count):
     assert len(held) == 1
 
 
-def test_consumer_is_told_when_its_queue_is_deleted(connection, channel, filled, drain):
+def test_consumer_is_notified_when_its_queue_is_deleted(connection, channel, filled, drain):
     cancelled = []
     tag = channel.basic_consume(filled, callback=lambda message: None, on_cancel=cancelled.append)
 

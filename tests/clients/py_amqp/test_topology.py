@@ -1,4 +1,4 @@
-"""Declaring, binding, deleting and what is refused, with py-amqp."""
+"""Declaring, binding and deleting with py-amqp, and the errors for what the broker refuses."""
 
 import amqp
 import pytest

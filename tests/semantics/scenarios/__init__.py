@@ -1,4 +1,4 @@
-"""This package holds the scenarios, a file per area; ``load_all`` registers them."""
+"""The scenarios, a file per area; ``load_all`` registers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ack, nack, reject, recover, qos and where messages return to, on classic queues."""
+"""ack, nack, reject, recover, qos and the places that messages return to, on classic queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory and disk alarms, told to connections that publish."""
+"""Memory and disk alarms, as connections that publish see them."""
 
 from __future__ import annotations
 

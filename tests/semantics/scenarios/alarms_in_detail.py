@@ -1,4 +1,4 @@
-"""Where exactly an alarm stops a publisher, and what ends that beside the end of the alarm."""
+"""Where exactly an alarm stops a publisher, and what else ends the stop besides the end of the alarm."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def with_alternate(ch: Channel, name: str, alternate: str, type: str = "direct") -> None:
-    """An exchange that has an alternate."""
+    """Declare an exchange that has an alternate exchange."""
     ch.declare_exchange(name, type, arguments={"alternate-exchange": alternate})
 
 

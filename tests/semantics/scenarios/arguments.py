@@ -1,4 +1,4 @@
-"""Queue arguments: what is valid, how refusals read, how redeclared ones are compared."""
+"""Queue arguments: which are valid, the texts of refusals, how a redeclare compares them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def queue_with(s: Run, *bodies: str) -> Channel:
-    """A channel that declared ``q`` and put these into it."""
+    """Return a channel that declared ``q`` and published these bodies to it."""
     ch = s.channel()
     ch.declare("q")
     if bodies:

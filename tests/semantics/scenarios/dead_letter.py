@@ -1,4 +1,4 @@
-"""Dead letters of classic queues: when, where to, and what their headers say."""
+"""Dead letters of classic queues: when they happen, where they go, and what their headers contain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def dead(s: Run, exchange: str = "", key: str | None = "dead", **arguments: object) -> Channel:
-    """A queue ``q`` whose dead letters go to the queue ``dead``."""
+    """Declare a queue ``q`` whose dead letters go to the queue ``dead``."""
     ch = s.channel()
     ch.declare("dead")
     target: dict[str, object] = {"x-dead-letter-exchange": exchange}
@@ -19,7 +19,7 @@ def dead(s: Run, exchange: str = "", key: str | None = "dead", **arguments: obje
 
 
 def die(ch: Channel, count: int = 1) -> None:
-    """Reject what is ready in q, and wait until it is dead."""
+    """Reject every ready message of q, and wait until all are dead-lettered."""
     for _ in range(count):
         ch.reject(ch.get("q"), requeue=False)
     ch.await_count("dead", count)

@@ -1,4 +1,4 @@
-"""What exchanges and bindings refuse, with the exact text."""
+"""Errors of exchanges and bindings, with the exact text."""
 
 from __future__ import annotations
 

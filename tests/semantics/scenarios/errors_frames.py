@@ -10,20 +10,20 @@ from ..scenario import Channel, Run, scenario
 
 
 def connected(s: Run) -> tuple[Connection, Channel]:
-    """A connection with one open channel."""
+    """Return a connection with one open channel."""
     ch = s.channel()
     return ch.connection, ch
 
 
 def frame_is_refused(s: Run, kind: int, channel: int, payload: bytes, end: int = codec.FRAME_END) -> None:
-    """One frame on a fresh connection that has channel 1 open, and the close that answers it."""
+    """Send one frame on a fresh connection with channel 1 open, and record the close that answers it."""
     connection, _ = connected(s)
     connection.send_frame(kind, channel, payload, end)
     connection.take(0, "connection.close")
 
 
 def method_is_refused(s: Run, channel: int, name: str, **fields: object) -> None:
-    """One method on a fresh connection that has channel 1 open, and the close that answers it."""
+    """Call one method on a fresh connection with channel 1 open, and record the close that answers it."""
     frame_is_refused(s, codec.METHOD, channel, codec.encode_method(name, **fields))
 
 

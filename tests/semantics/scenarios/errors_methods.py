@@ -1,4 +1,4 @@
-"""Methods out of their place: states of connections and channels."""
+"""Methods in the wrong state of a connection or channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queues refuse, with the exact text."""
+"""Errors of queues, with the exact text."""
 
 from __future__ import annotations
 

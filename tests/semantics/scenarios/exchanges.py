@@ -1,4 +1,4 @@
-"""How exchanges route, and how they and their bindings live."""
+"""How exchanges route messages, and when exchanges and their bindings are created and deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def routed(ch: Channel, exchange: str, cases: list[tuple[str, str]]) -> None:
-    """For each (binding key, routing key): bind a fresh queue, publish, note whether it arrived."""
+    """For each (binding key, routing key): bind a fresh queue, publish, and note whether the message arrived."""
     for index, (binding, key) in enumerate(cases):
         queue = f"q{index}"
         ch.connection.log.hidden |= {"queue.declare-ok", "queue.bind-ok", "queue.unbind-ok", "basic.return"}
@@ -19,7 +19,7 @@ def routed(ch: Channel, exchange: str, cases: list[tuple[str, str]]) -> None:
 
 
 def is_routed(ch: Channel, exchange: str, key: str, **properties: object) -> bool:
-    """Whether a mandatory message is not returned."""
+    """Return whether a mandatory message is not returned."""
     ch.publish(exchange, key, "x", mandatory=True, **properties)
     ch.send("channel.flow", active=True)
     ch.connection.log.hidden |= {"channel.flow-ok", "basic.return"}

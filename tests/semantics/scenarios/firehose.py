@@ -1,4 +1,4 @@
-"""The firehose: copies of what is published and delivered."""
+"""The firehose: copies of published and delivered messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def listening(s: Run, key: str) -> Channel:
-    """A channel whose queue ``trace`` gets the firehose's messages with this key."""
+    """Return a channel whose queue ``trace`` gets the firehose's messages with this key."""
     ch = s.channel()
     ch.declare("trace")
     ch.bind("trace", "amq.rabbitmq.trace", key)
@@ -15,7 +15,7 @@ def listening(s: Run, key: str) -> Channel:
 
 
 def note(ch: Channel) -> None:
-    """Get one trace message; what differs from run to run is left out."""
+    """Get one trace message; leave out the fields that differ from run to run."""
     ch.connection.log.hidden.add("basic.get-ok")
     event = ch.get("trace", no_ack=True)
     ch.connection.log.hidden.discard("basic.get-ok")

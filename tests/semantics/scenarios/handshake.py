@@ -10,7 +10,7 @@ WITH_CLOSE = {"capabilities": {"authentication_failure_close": True}}
 
 
 def started(s: Run) -> Connection:
-    """A socket on which connection.start has come."""
+    """Open a socket and read connection.start."""
     connection = s.raw()
     connection.log.hidden |= {"connection.start"}
     connection.start()
@@ -18,13 +18,13 @@ def started(s: Run) -> Connection:
 
 
 def answer(connection: Connection, mechanism: str, response: bytes, properties: dict[str, object] = WITH_CLOSE) -> None:
-    """start-ok with this mechanism and response."""
+    """Send start-ok with this mechanism and response."""
     fields = {"client_properties": properties, "mechanism": mechanism, "response": response, "locale": "en_US"}
     connection.send(0, "connection.start-ok", **fields)
 
 
 def amqplain(*pairs: tuple[str, object]) -> bytes:
-    """A login table without its length."""
+    """Return a login table without its length."""
     return codec.encode_table(list(pairs))[4:]
 
 

@@ -1,4 +1,4 @@
-"""What settings of a node's rabbitmq.conf change for its clients; all of them stand together in `target.SETTINGS`."""
+"""Settings of a node's rabbitmq.conf that clients can notice; all of them are in `target.SETTINGS`."""
 
 from __future__ import annotations
 

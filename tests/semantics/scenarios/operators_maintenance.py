@@ -1,4 +1,4 @@
-"""Maintenance mode: who is connected is closed, who comes is refused, and all is as before when it ends."""
+"""Maintenance mode: the node closes its clients' connections and refuses new ones until the mode ends."""
 
 from __future__ import annotations
 

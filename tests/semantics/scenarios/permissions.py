@@ -1,4 +1,4 @@
-"""Permissions: which right each method needs, and how refusals read."""
+"""Permissions: the right that each method needs, and the texts of refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..scenario import Run, scenario
 
 
 def user_with(s: Run, configure: str = "^$", write: str = "^$", read: str = "^$") -> Connection:
-    """A connection of a user with these patterns; queues and exchanges are there already."""
+    """Connect as a user with these patterns, after declaring queues and exchanges as guest."""
     ch = s.channel()
     for name in ("q", "other"):
         ch.declare(name)

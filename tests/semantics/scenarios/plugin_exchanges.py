@@ -14,7 +14,7 @@ def bound(ch: Channel, exchange: str, keys: list[str]) -> None:
 
 
 def count_all(ch: Channel, queues: int) -> int:
-    """How many messages the queues hold together, once that does not change."""
+    """Return how many messages the queues hold together, once the counts are stable."""
     return sum(ch._count(f"q{index}") for index in range(queues))
 
 

@@ -6,7 +6,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def lengths(s: Run, ch: Channel, *queues: str) -> None:
-    """Publish five messages to each and note how many stay."""
+    """Publish five messages to each queue and note how many stay."""
     for queue in queues:
         for number in range(5):
             ch.publish("", queue, str(number))

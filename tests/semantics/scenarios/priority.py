@@ -6,7 +6,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def filled(s: Run, messages: list[tuple[str, int | None]], **arguments: object) -> Channel:
-    """A priority queue with these (body, priority), and how many of them it keeps."""
+    """Return a channel that published these (body, priority) to a priority queue."""
     ch = s.channel()
     named = {"x-" + name.replace("_", "-"): value for name, value in arguments.items()}
     ch.declare("q", arguments={"x-max-priority": 5, **named})

@@ -1,4 +1,4 @@
-"""Publishing: what is checked, what is returned, where copies go."""
+"""Publishing: what the broker checks, what it returns, where copies go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..scenario import Run, scenario
 
 
 def each_refused(s: Run, cases: list[dict[str, object]]) -> None:
-    """Publish to the default exchange with these properties, on a channel of its own each."""
+    """Publish to the default exchange with each of these properties, each time on a new channel."""
     for properties in cases:
         ch = s.channel()
         ch.publish("", "q", "x", **properties)

@@ -185,7 +185,7 @@ def a_queue_belongs_to_its_vhost(s: Run) -> None:
     s.channel().declare("q")
     other = s.channel(on=s.connect(vhost=s.vhost + "2"))
     other.passive("q")
-    # RabbitMQ says "is down" now and then, when the vhost has stopped before the connection hears of it.
+    # RabbitMQ occasionally says "is down", if the vhost stopped before the connection hears of it.
     other.connection.answers_close = False
     s.operator.delete_vhost(s.vhost + "2")
 

@@ -8,7 +8,7 @@ QUORUM = {"x-queue-type": "quorum"}
 
 
 def quorum(s: Run, *bodies: str, **arguments: object) -> Channel:
-    """A channel with the quorum queue ``q`` that holds these."""
+    """Return a channel on which the quorum queue ``q`` holds these bodies."""
     ch = s.channel()
     named = {"x-" + name.replace("_", "-"): value for name, value in arguments.items()}
     ch.declare("q", arguments={**QUORUM, **named})

@@ -1,4 +1,4 @@
-"""Quorum queues over time and on to other queues: timeouts, delayed retry, priorities, dead letters."""
+"""Quorum queues over time and with other queues: timeouts, delayed retry, priorities, dead letters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def the_consumer_timeout_cancels_a_consumer(s: Run) -> None:
 
 @scenario(versions=("4.3",))
 def a_late_ack_after_the_consumer_timeout_is_silent(s: Run) -> None:
-    # RabbitMQ may count the message as acquired once more, so nobody looks at it afterwards.
+    # RabbitMQ may count the message as acquired once more, so the scenario does not look at it afterwards.
     ch = quorum(s, "1", consumer_timeout=1000)
     ch.consume("q")
     delivery = ch.deliver()

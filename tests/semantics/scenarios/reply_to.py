@@ -9,7 +9,7 @@ NAME = "amq.rabbitmq.reply-to"
 
 
 def asked(s: Run, ch: Channel) -> Event:
-    """A request of ``ch`` as the answering side gets it; its reply_to is the generated name."""
+    """Publish a request on ``ch`` and return it as the answering side gets it; its reply_to is the generated name."""
     answering = s.channel(5)
     answering.declare("requests")
     ch.publish("", "requests", "question", reply_to=NAME)

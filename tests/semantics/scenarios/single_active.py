@@ -6,7 +6,7 @@ from ..scenario import Channel, Run, scenario
 
 
 def consumers(s: Run, *priorities: int) -> list[Channel]:
-    """Consumers in this order, each on a channel of its own, of a single-active queue."""
+    """Subscribe these consumers in this order to a single-active queue, each on a channel of its own."""
     channels = [s.channel() for _ in priorities]
     channels[0].declare("q", arguments={"x-single-active-consumer": True})
     for ch, priority in zip(channels, priorities, strict=True):

@@ -1,4 +1,4 @@
-"""What streams make of messages: conversion, filters, retention, dead letters and transactions."""
+"""Messages in streams: conversion, filters, retention, dead letters and transactions."""
 
 from __future__ import annotations
 

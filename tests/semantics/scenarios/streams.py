@@ -9,7 +9,7 @@ VERSIONS = ("4.3", "4.0")
 
 
 def stream(s: Run, *bodies: str) -> Channel:
-    """A channel with the stream ``q`` that holds these."""
+    """Return a channel on which the stream ``q`` holds these bodies."""
     ch = s.channel()
     ch.declare("q", arguments={"x-queue-type": "stream"})
     ch.confirm_select()
@@ -21,14 +21,14 @@ def stream(s: Run, *bodies: str) -> Channel:
 
 
 def publish_each(ch: Channel, *bodies: str) -> None:
-    """Publish these one by one, each confirmed before the next: then each is a chunk of its own."""
+    """Publish these bodies, each confirmed before the next, so that each becomes a chunk of its own."""
     for body in bodies:
         ch.publish("", "q", body)
         ch.confirms()
 
 
 def reader(s: Run, prefetch_count: int = 10) -> Channel:
-    """A channel that may consume from a stream, on a connection of its own."""
+    """Return a channel, on a connection of its own, that may consume from a stream."""
     ch = s.channel(on=s.connect())
     ch.qos(prefetch_count)
     return ch

@@ -344,7 +344,7 @@ def the_longest_term_in_one_line(s: Run) -> None:
 
 
 def holding_in_a_transaction(s: Run) -> Channel:
-    """A transactional channel with a consumer that holds all it may."""
+    """Return a transactional channel with a consumer that holds as many messages as its prefetch allows."""
     ch = s.channel()
     ch.declare("q")
     ch.fill("q", "1")
@@ -356,7 +356,7 @@ def holding_in_a_transaction(s: Run) -> Channel:
 
 
 def commit_two_beside_an_unlimited_consumer(ch: Channel) -> None:
-    """Who gets the two messages tells what the commit does first."""
+    """Commit two publishes beside an unlimited consumer; which consumer gets them shows what the commit does first."""
     ch.consume("q", "unlimited", no_ack=True)
     for body in ("2", "3"):
         ch.publish("", "q", body)

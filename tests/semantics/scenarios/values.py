@@ -1,4 +1,4 @@
-"""Properties and field tables: what comes back of what was published."""
+"""Properties and field tables: what is delivered of what was published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocol headers, frames, and how content is cut into frames."""
+"""Protocol headers, frames, and how content is split into frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..scenario import Run, scenario
 
 
 def answer_to(s: Run, data: bytes) -> Connection:
-    """Send octets as the first on a socket, take eight octets of answer and the end of the socket."""
+    """Send these bytes first on a socket, read eight bytes of the answer and the end of the socket."""
     connection = s.raw()
     connection.send_bytes(data)
     connection.take_bytes(8)
