@@ -23,7 +23,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def examples(session: nox.Session) -> None:
-    """Tell the stories of the examples."""
+    """Run the stories of the examples."""
     session.install("-e", ".[examples]")
     session.run("python", "-m", "examples", *session.posargs)
 
