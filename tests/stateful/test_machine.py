@@ -125,7 +125,7 @@ def test_a_machine_with_nothing_to_publish_to_raises() -> None:
 def test_a_mistake_in_set_up_is_raised_and_leaves_no_broker() -> None:
     class Mistaken(BrokerMachine):
         def set_up(self) -> None:
-            self.broker.bind("nowhere", "nothing")
+            self.broker.bind_queue("nowhere", "nothing")
 
     with pytest.raises(Exception, match=r"nowhere|nothing"):
         run_state_machine_as_test(Mistaken, settings=PLAIN)
