@@ -15,6 +15,9 @@ from leveret.core.compat import VERSIONS
 from leveret.observe.searching import HAPPENINGS
 from tests.house.repository import SourceFile, members_of, without_house
 
+# How many public names a broker may have. This only moves down.
+NAMES_OF_BROKER_MAX = 50
+
 # Assertions that ask something else than the trace for messages.
 OF_NO_HAPPENING = ("assert_empty", "assert_not_published", "assert_refused")
 
@@ -125,3 +128,9 @@ def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: st
 
 def read(root: Path, path: str) -> str:
     return (root / path).read_text(encoding="utf-8")
+
+
+def test_a_broker_has_few_public_names() -> None:
+    names = {name for name in (*dir(Broker), *vars(Broker())) if not name.startswith("_")}
+
+    assert len(names) <= NAMES_OF_BROKER_MAX, sorted(names)
