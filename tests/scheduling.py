@@ -1,4 +1,5 @@
-"""The pytest-xdist worker of each test: tests on Spark share one worker, the others run on any free one.
+"""The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
+which share a copy of the repository. The others run on any free one.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -16,13 +17,17 @@ _ALONE: Final = (
     *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "report_page", "session_java", "warehouse")),
 )
+_IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
 class OneSparkSession(LoadGroupScheduling):
-    """The scheduler of `--dist=loadgroup`, with all tests on Spark as one group."""
+    """The scheduler of `--dist=loadgroup`, with the tests on Spark as one group, and each row of CONTRIBUTING as one."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
             return "spark"
+        if nodeid.startswith(_IN_COPIES):
+            # "path::test[a fault-docs/faults.md]" belongs to the row "a fault".
+            return nodeid.partition("[")[2].partition("-")[0].rstrip("]")
         scope: str = super()._split_scope(nodeid)
         return scope
