@@ -21,7 +21,7 @@ _IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
 class OneSparkSession(LoadGroupScheduling):
-    """The scheduler of `--dist=loadgroup`, with the tests on Spark as one group, and each row of CONTRIBUTING as one."""
+    """The scheduler of `--dist=loadgroup`, with tests on Spark as one group and each row of CONTRIBUTING as one."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
