@@ -50,12 +50,7 @@ class Source(Protocol):
         """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""
 
 
-# The keywords that only some assertions take, and what people write for those that all take.
-_OWN_KEYWORDS: Final = {
-    "assert_requeued": ("reason",),
-    "assert_dead_lettered": ("reason", "to"),
-    "assert_dropped": ("reason",),
-}
+# What people write for keywords that all assertions take.
 _OTHER_WORDS: Final = {"within": "timeout", "wait": "timeout", "count": "times", "key": "routing_key"}
 
 
@@ -99,11 +94,15 @@ def evaluate(
 
 # The valid texts of `reason`. Any other text is a typo; an object with its own `__eq__` passes.
 _REASONS: Final = {
-    "assert_dead_lettered": TABLE[DEAD_LETTERED].reasons,
     "assert_requeued": TABLE[REQUEUED].reasons,
+    "assert_dead_lettered": TABLE[DEAD_LETTERED].reasons,
     # `reason_of` adds two: the consumer rejected the copy, or the copy expired.
     "assert_dropped": (*TABLE[DROPPED].reasons, "rejected", "expired"),
 }
+
+
+# The keywords that only some assertions take.
+_OWN_KEYWORDS: Final = {**dict.fromkeys(_REASONS, ("reason",)), "assert_dead_lettered": ("reason", "to")}
 
 
 def _require_known_reason(call: str, reason: object) -> None:

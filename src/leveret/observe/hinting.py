@@ -24,10 +24,14 @@ class Hinting:
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
-        # Python names a call with a wrong argument by its qualified name: that of the class which the user knows.
-        for base in cls.__mro__:
-            for name, value in vars(base).items():
-                if isinstance(value, FunctionType) and not name.startswith("_") and base.__module__ != __name__:
+        # Python names a call with a wrong argument by its qualified name. A mixin's methods take that of the class that
+        # the user knows; a base that is such a class itself keeps its own.
+        mixins = [
+            base for base in cls.__mro__ if base.__module__.startswith("leveret.") and not issubclass(base, Hinting)
+        ]
+        for mixin in mixins:
+            for name, value in vars(mixin).items():
+                if isinstance(value, FunctionType) and not name.startswith("_"):
                     value.__qualname__ = f"{cls.__name__}.{name}"
 
     # Hidden from type checkers, which would take any attribute for known.

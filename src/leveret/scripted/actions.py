@@ -192,6 +192,13 @@ class BrokerActions:
             return find_vhost(node, vhost).queue(queue).purge()
 
 
+def tap_as_test(vhost: VirtualHost, kind: str, *fields: object) -> None:
+    """Record an event of the test itself, which has no connection and no channel."""
+    node = vhost.node
+    if node.hooks.tap is not None:
+        node.hooks.tap((kind, node.now, vhost.name, None, None, *fields))
+
+
 class OwnPublisher:
     """The test as a publisher: it has all permissions, but no connection, direct replies or confirms."""
 
@@ -219,10 +226,8 @@ class OwnPublisher:
         return published.is_routed
 
     def tap(self, kind: str, *fields: object) -> None:
-        """Record an event of the test itself, which has no connection and no channel."""
-        tap = self.node.hooks.tap
-        if tap is not None:
-            tap((kind, self.node.now, self.vhost.name, None, None, *fields))
+        """Record an event of the test itself."""
+        tap_as_test(self.vhost, kind, *fields)
 
     def send_message(self, method: Encodable, message: Message) -> None:
         """Send nothing. The trace records that the message was returned, and the call of the test reports it."""

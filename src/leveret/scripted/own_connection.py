@@ -18,6 +18,7 @@ from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
 from leveret.core.wire.properties import Properties
 from leveret.observe.message_view import MessageView
+from leveret.scripted.actions import tap_as_test
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -104,9 +105,7 @@ class OwnChannel(Channel):
 
     def tap(self, kind: str, *fields: object) -> None:
         """Record an event of the test itself."""
-        tap = self.node.hooks.tap
-        if tap is not None:
-            tap((kind, self.node.now, self.vhost.name, None, None, *fields))
+        tap_as_test(self.vhost, kind, *fields)
 
     def has_room(self) -> bool:
         """Return whether it takes another message."""
