@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pika
 import pytest
 
@@ -50,10 +52,51 @@ def test_settings_outlive_a_restart() -> None:
             channel.basic_publish("", "q", b"x" * 11)
 
 
+def own_address() -> str:
+    """Return an address of this machine that is no loopback address, or skip the test."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Connecting a datagram socket sends nothing. It only chooses the interface.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no network interface but loopback")
+        return str(probe.getsockname()[0])
+
+
+def test_guest_may_not_log_in_from_another_machine() -> None:
+    with Broker(host="0.0.0.0") as broker:
+        far = pika.ConnectionParameters(own_address(), broker.port)
+
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="Login was refused"):
+            pika.BlockingConnection(far)
+
+
+@pytest.mark.parametrize("settings", [{"loopback_users": "none"}, {"loopback_users.guest": False}])
+def test_guest_may_log_in_from_another_machine_when_the_settings_say_so(settings: dict[str, object]) -> None:
+    with Broker(host="0.0.0.0", settings=settings) as broker:
+        pika.BlockingConnection(pika.ConnectionParameters(own_address(), broker.port)).close()
+
+
+def test_a_user_may_be_kept_to_this_machine() -> None:
+    users, settings = {"shop": "secret"}, {"loopback_users.shop": True}
+    with Broker(host="0.0.0.0", users=users, settings=settings) as broker:
+        login = pika.PlainCredentials("shop", "secret")
+
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="Login was refused"):
+            pika.BlockingConnection(pika.ConnectionParameters(own_address(), broker.port, credentials=login))
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port, credentials=login)).close()
+        pika.BlockingConnection(pika.ConnectionParameters(own_address(), broker.port)).close()
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
         ({"chanel_max": 3}, "unknown setting 'chanel_max'; did you mean 'channel_max'"),
+        (
+            {"loopback_users": "guest"},
+            "loopback_users must be \"none\", not 'guest'; name a user with loopback_users.NAME",
+        ),
+        ({"loopback_users.guest": "no"}, "loopback_users.guest must be True or False, not 'no'"),
         ({"log.file": True}, "unknown setting 'log.file'"),
         ({"channel_max": "many"}, "channel_max must be a whole number of at least 0, not 'many'"),
         ({"frame_max": 100}, "frame_max must be a whole number of at least 8192, not 100"),

@@ -8,13 +8,21 @@ from collections import deque
 import pytest
 
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.model.ready import (
+    Ready,
+    ReadyByPriority,
+    ReadyFifo,
+    ReadyInTwoClasses,
+    ReadyReturnsFirst,
+    ReadyReturnsThenLevels,
+)
 from leveret.core.wire.properties import Properties
 
 MAKERS = {
     "fifo": ReadyFifo,
     "by priority": lambda: ReadyByPriority(4),
-    "returns first": lambda: ReadyReturnsFirst(ReadyByPriority(4)),
+    "two classes": lambda: ReadyReturnsFirst(ReadyInTwoClasses()),
+    "returns first": lambda: ReadyReturnsThenLevels(ReadyByPriority(4)),
     "returns first, no priorities": lambda: ReadyReturnsFirst(ReadyFifo()),
 }
 
@@ -214,7 +222,7 @@ def test_returned_entries_come_first_in_order_of_return() -> None:
 
 
 def test_age_is_checked_in_some_places_only() -> None:
-    plain, returns = ReadyByPriority(3), ReadyReturnsFirst(ReadyByPriority(3))
+    plain, returns = ReadyByPriority(3), ReadyReturnsThenLevels(ReadyByPriority(3))
     for order in (plain, returns):
         for position, priority in ((0, 0), (1, 1), (2, 1), (3, 2)):
             order.append(entry(position, priority, expires_at=10 - position))
@@ -227,7 +235,7 @@ def test_age_is_checked_in_some_places_only() -> None:
 
 
 def test_an_entry_before_its_deadline_stays() -> None:
-    ready = ReadyReturnsFirst(ReadyByPriority(3))
+    ready = ReadyReturnsThenLevels(ReadyByPriority(3))
     for position, priority, expires_at in ((0, 0, 5), (1, 1, 6), (2, 2, None)):
         ready.append(entry(position, priority, expires_at=expires_at))
 

@@ -15,6 +15,7 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.node import Node
 from leveret.core.model.queue import Queue
+from leveret.core.model.stored_queue import StoredQueue
 from leveret.core.model.vhost import Published, VirtualHost
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
@@ -33,8 +34,11 @@ class Inbox(list[QueueEntry]):
         super().__init__()
         self.cancellations: list[str] = []
 
-    def has_room(self) -> bool:
+    def has_room_for(self, consumer: Consumer) -> bool:
         return True
+
+    def hold_up(self, queue: StoredQueue) -> None:
+        raise AssertionError("there is no limit")
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         self.append(entry)

@@ -38,11 +38,11 @@ class Server:
         self.dirty: list[Connection] = []
         self.peer_count = 0
 
-    def stranger(self) -> Peer:
-        """Return a peer that has sent nothing yet."""
+    def stranger(self, *, peer: str = "127.0.0.1", local: str = "127.0.0.1") -> Peer:
+        """Return a peer that has sent nothing yet, at these two ends of the connection."""
         self.peer_count += 1
         connection = accept(
-            self.node, number=self.peer_count, peer=("127.0.0.1", 40_000), local=("127.0.0.1", 5672), dirty=self.dirty
+            self.node, number=self.peer_count, peer=(peer, 40_000), local=(local, 5672), dirty=self.dirty
         )
         return Peer(connection)
 

@@ -199,19 +199,29 @@ def test_the_loss_of_a_connection_is_traced_before_its_requeues(server: Server) 
     assert told == [("conn_close", "connection lost"), ("requeued", "channel_closed")]
 
 
-def test_heartbeats_go_out_after_half_an_interval_of_silence(server: Server) -> None:
+def test_heartbeats_go_out_every_half_interval(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
-    server.elapse(5)
+    counts = []
 
-    server.elapse(4.9)
-    before = peer.read()
-    server.elapse(0.1)
+    for seconds in (4.9, 0.1, 4.9, 0.1, 5, 5):
+        server.elapse(seconds)
+        counts.append(len(peer.read()))
 
-    assert before == []
-    assert [item.name for _, item in peer.read()] == ["Heartbeat"]
+    assert counts == [0, 1, 0, 1, 1, 1]
 
 
 def test_no_heartbeat_is_sent_if_something_else_was(server: Server) -> None:
+    peer = server.peer(heartbeat_s=10)
+    server.elapse(5)
+    peer.send(1, Queue.Declare(queue="q", durable=True))
+    peer.read()
+
+    server.elapse(5)
+
+    assert peer.read() == []
+
+
+def test_the_first_heartbeat_is_sent_in_any_case(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
     server.elapse(4)
     peer.send(1, Queue.Declare(queue="q", durable=True))
@@ -219,13 +229,27 @@ def test_no_heartbeat_is_sent_if_something_else_was(server: Server) -> None:
 
     server.elapse(1)
 
-    assert peer.read() == []
+    assert [item.name for _, item in peer.read()] == ["Heartbeat"]
 
 
 def test_a_silent_client_is_reset_after_three_intervals(server: Server) -> None:
     peer = server.peer(heartbeat_s=10)
 
     for _ in range(299):
+        server.elapse(0.1)
+    before = peer.connection.is_reset
+    server.elapse(0.2)
+
+    assert (before, peer.connection.is_reset) == (False, True)
+
+
+def test_a_client_that_falls_silent_is_reset_at_the_second_check_after(server: Server) -> None:
+    peer = server.peer(heartbeat_s=10)
+    for seconds in (5, 5, 2):
+        server.elapse(seconds)
+    peer.send_octets(b"\x08")
+
+    for _ in range(279):
         server.elapse(0.1)
     before = peer.connection.is_reset
     server.elapse(0.2)

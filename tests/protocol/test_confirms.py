@@ -111,14 +111,25 @@ def test_an_unroutable_message_is_returned_and_then_confirmed(peer: Peer) -> Non
     assert names(peer.read()) == ["Basic.Return", "Basic.Ack"]
 
 
-def test_returns_come_before_the_confirm_of_the_whole_batch(peer: Peer) -> None:
+def test_an_unroutable_publish_is_confirmed_alone_before_the_rest_of_the_batch(peer: Peer) -> None:
     keys = ("q", "nowhere", "q")
 
     peer.send_octets(b"".join(publish_octets(1, b"1", key, mandatory=True) for key in keys))
 
     received = peer.read()
-    assert names(received) == ["Basic.Return", "Basic.Ack"]
-    assert the(received, Basic.Ack).delivery_tag == 3
+    assert names(received) == ["Basic.Return", "Basic.Ack", "Basic.Ack"]
+    acks = [frame for _, frame in received if isinstance(frame, Basic.Ack)]
+    assert [(ack.delivery_tag, ack.multiple) for ack in acks] == [(2, False), (3, True)]
+
+
+def test_an_unroutable_publish_is_confirmed_before_an_earlier_one_that_a_full_queue_refuses(peer: Peer) -> None:
+    peer.send(1, declare("full", max_length=0, overflow="reject-publish"))
+    peer.read()
+    keys = ("full", "nowhere")
+
+    peer.send_octets(b"".join(publish_octets(1, b"1", key) for key in keys))
+
+    assert confirms(peer) == [("Ack", 2, False), ("Nack", 1, True)]
 
 
 def test_owed_confirms_are_sent_before_the_channel_closes(peer: Peer) -> None:
@@ -167,7 +178,7 @@ def test_every_message_of_a_batch_is_in_the_trace(peer: Peer) -> None:
 def test_a_queue_deleted_meanwhile_changes_no_confirm(peer: Peer) -> None:
     peer.send_octets(publish_octets(1, b"1") + octets(1, Queue.Delete(queue="q")) + publish_octets(1, b"2"))
 
-    assert confirms(peer) == [("Ack", 2, True)]
+    assert confirms(peer) == [("Ack", 2, False), ("Ack", 1, False)]
 
 
 def test_an_unroutable_message_is_traced_as_returned_or_dropped(peer: Peer) -> None:

@@ -307,3 +307,43 @@ def test_input_after_a_wrong_step_is_ignored(server: Server) -> None:
 
     assert list(split(peer.read_octets()))[1:] == []
     assert not server.node.internal_errors
+
+
+# 192.0.2.1 belongs to another machine. 4.3 looks at the client's end, older versions at their own (seen on 4.3.6, 4.0.5
+# and 3.10.8, through IPv4).
+@pytest.mark.parametrize(
+    ("version", "peer", "local", "is_let_in"),
+    [
+        ("4.3", "192.0.2.1", "192.0.2.2", False),
+        ("4.3", "192.0.2.1", "127.0.0.1", False),
+        ("4.3", "127.0.0.1", "192.0.2.2", True),
+        ("4.3", "127.0.0.2", "127.0.0.2", True),
+        ("4.3", "::1", "::1", True),
+        ("4.3", "::ffff:127.0.0.1", "::ffff:127.0.0.1", True),
+        ("4.0", "192.0.2.1", "192.0.2.2", False),
+        ("4.0", "192.0.2.1", "127.0.0.1", True),
+        ("4.0", "127.0.0.1", "192.0.2.2", False),
+        ("3.10", "192.0.2.1", "127.0.0.1", True),
+        ("3.10", "127.0.0.1", "192.0.2.2", False),
+    ],
+)
+def test_guest_logs_in_over_loopback_only(version: str, peer: str, local: str, is_let_in: bool) -> None:
+    guest = Server(version).stranger(peer=peer, local=local)
+    guest.send_octets(PROTOCOL_HEADER)
+    guest.read()
+
+    guest.send(0, start_ok(capabilities={"authentication_failure_close": True}))
+
+    assert names(guest.read()) == ["Connection.Tune" if is_let_in else "Connection.Close"]
+
+
+def test_other_users_log_in_from_anywhere() -> None:
+    server = Server()
+    server.node.access.set_user("shop", "secret")
+    user = server.stranger(peer="192.0.2.1", local="192.0.2.2")
+    user.send_octets(PROTOCOL_HEADER)
+    user.read()
+
+    user.send(0, start_ok(response="\0shop\0secret"))
+
+    assert names(user.read()) == ["Connection.Tune"]

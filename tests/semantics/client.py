@@ -10,6 +10,8 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import codec, render
@@ -70,6 +72,7 @@ class Connection:
         self.is_ended = False
         self._is_closing = False
         self._buffer = b""
+        self._unsent: list[bytes] | None = None
         self._content: dict[int, Event] = {}
         self._due: dict[int, int] = {}
         self._socket = socket.create_connection(address, 5)
@@ -78,10 +81,21 @@ class Connection:
 
     def send_bytes(self, data: bytes) -> None:
         """Send these bytes as they are."""
+        if self._unsent is not None:
+            self._unsent.append(data)
+            return
         try:
             self._socket.sendall(data)
         except OSError:
             self._note_end("reset")
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """Send everything that the block sends at its end, at once."""
+        self._unsent = []
+        yield
+        data, self._unsent = b"".join(self._unsent), None
+        self.send_bytes(data)
 
     def send_frame(self, kind: int, channel: int, payload: bytes, end: int = codec.FRAME_END) -> None:
         self.send_bytes(codec.frame(kind, channel, payload, end))

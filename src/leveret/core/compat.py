@@ -39,8 +39,9 @@ class Compat(NamedTuple):
     min_frame_max: int = 8192
     # In the order of connection.start.
     mechanisms: tuple[str, ...] = ("AMQPLAIN", "ANONYMOUS", "PLAIN")
-    # A body frame longer than the header announced: hard 501, hard 505, or accepted.
-    excess_body: Literal["frame_error", "unexpected_frame", "tolerated"] = "frame_error"
+    # A body longer than its header announced is a hard 501 at once; otherwise the content never ends, and the channel's
+    # next frame that is no body is a hard 505.
+    refuses_excess_body_at_once: bool = True
     # The largest body size a header may announce (hard 501 above); None: not checked.
     max_announced_body_bytes: int | None = 512 * MEBIBYTE
     # The largest body (soft 406 above).
@@ -61,6 +62,8 @@ class Compat(NamedTuple):
     # Rights.
     # Topic permissions are asked for CC and BCC keys too; otherwise for the publish key alone.
     topic_permission_for_every_key: bool = True
+    # A user of loopback_users must connect from a loopback address; otherwise to one.
+    loopback_users_need_loopback_peer: bool = True
     # Passive declares need any one right on the resource; otherwise they need none.
     passive_declare_needs_a_right: bool = True
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
@@ -99,6 +102,8 @@ class Compat(NamedTuple):
     denies_queue_master_locator: bool = True
     # Classic queues accept x-queue-leader-locator; otherwise they refuse it.
     classic_knows_leader_locator: bool = True
+    # x-max-priority=0 gives a queue two levels, as 1 does; otherwise one.
+    max_priority_of_zero_is_one: bool = True
     # Queue arguments that this version does not know: stored, ignored, accepted on every type.
     unknown_queue_arguments: tuple[str, ...] = ()
     # Queue arguments that are accepted and ignored on types that do not know them; otherwise a 406.
@@ -109,17 +114,20 @@ class Compat(NamedTuple):
     checks_delivery_mode: bool = False
     # Deliveries and returns carry header names sorted, without duplicates; otherwise as published.
     sorts_header_keys: bool = True
+    # An expiration is passed on as the number it stands for: +060 becomes 60; otherwise as published.
+    prints_expiration_anew: bool = True
     # The user-id is checked after CC and BCC; otherwise before the headers.
     checks_user_id_last: bool = True
     # A transaction whose queue was deleted before the commit: hard 506 and nothing is published; otherwise soft 406
     # "partial tx completion", and the other queues get their messages.
     commit_to_deleted_queue_is_hard: bool = True
+    # A transaction keeps the names of queues: the commit publishes to those that then exist, and a message that was
+    # published to the default exchange finds queues that were declared meanwhile. Otherwise it keeps the queues.
+    commit_finds_queues_by_name: bool = False
 
     # Consuming.
     # basic.qos with global=true: as if false, or one limit for the channel (and quorum and stream refuse consumers).
     global_qos: Literal["per_consumer", "shared"] = "per_consumer"
-    # A stream consumer under a shared limit: hard 540 as on quorum queues, or the 406 for a missing prefetch.
-    stream_under_global_qos: Literal["not_implemented", "prefetch_not_set"] = "prefetch_not_set"
     # An unacknowledged delivery times out on quorum queues only, and a client that supports it gets basic.cancel;
     # otherwise on every queue, and the channel is closed.
     consumer_timeout_is_quorum_only: bool = True
@@ -149,6 +157,8 @@ class Compat(NamedTuple):
     )
     # An x-death entry's fields are sorted by name from its second death on.
     sorts_x_death_after_update: bool = False
+    # A headers exchange sees the x-death of a dead letter; otherwise only one that a client published.
+    routes_by_x_death: bool = False
     # x-last-death-reason, -queue and -exchange are set.
     has_x_last_death: bool = True
     # When an x-death entry is updated, or added to others, the older ones are reversed.
@@ -157,8 +167,9 @@ class Compat(NamedTuple):
     published_x_death_continues: bool = False
     # CC is removed from the headers if x-dead-letter-routing-key replaces the keys.
     cc_removed_by_dead_letter_routing_key: bool = False
-    # Where the first delivery after a death by basic.reject is marked redelivered.
-    redelivered_after_rejected_death: Literal["nowhere", "in_quorum", "everywhere"] = "everywhere"
+    # Where a dead letter brings its failed deliveries along, from queues of any type and to them, or only from quorum
+    # queue to quorum queue. There the count goes on, and the first delivery is marked redelivered.
+    failures_survive_death: Literal["everywhere", "in_quorum", "nowhere"] = "everywhere"
 
     # Quorum queues.
     # Redeliveries carry x-acquired-count.
@@ -166,16 +177,19 @@ class Compat(NamedTuple):
     # basic.get shows x-delivery-count from the first delivery, as 0; otherwise (and always to consumers) once it is
     # above 0.
     get_shows_zero_delivery_count: bool = False
-    # nack and recover count as failed deliveries, in x-delivery-count and towards the limit; otherwise only reject
-    # does.
-    nack_counts_as_failed: bool = False
+    # Every return counts in x-delivery-count and towards the delivery limit, and only a lost channel and what is not
+    # requeued count as failed; otherwise basic.reject and a lost channel count as failed, and failures count there.
+    counts_every_return: bool = False
     # The delivery limit of a queue that does not set one; None: no limit.
     default_delivery_limit: int | None = 20
+    # A negative delivery limit is none; otherwise no message survives its first return.
+    negative_delivery_limit_is_none: bool = True
     # Returned messages go to the front, in order of return; otherwise to the back if no delivery limit is set.
     quorum_requeues_to_front: bool = True
     # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
     quorum_consumers_are_numbered: bool = True
-    # 32 levels, two classes (high is 5 and above, two high to one normal), or none.
+    # 32 levels, of which the age of each first message is checked; or two classes (high is 5 and above, see
+    # `ReadyInTwoClasses`) or none, where only the age of the next message is checked.
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
     # x-delayed-retry-* take effect.
     has_delayed_retry: bool = True
@@ -194,12 +208,14 @@ class Compat(NamedTuple):
     # Direct reply-to.
     # A mandatory reply is returned although it was delivered, and if the requester has gone.
     returns_mandatory_replies: bool = False
-    # Every reply has delivery tag 1; otherwise replies count like other deliveries.
-    reply_tag_is_always_one: bool = False
+    # A reply has the delivery tag that the next delivery gets too; otherwise replies count like other deliveries.
+    replies_take_no_tag: bool = False
     # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
     refuses_to_bind_reply_to: bool = True
-    # Declaring a reply-to name with a malformed token is a hard 541; otherwise 404.
-    crashes_on_malformed_reply_to: bool = True
+    # Declaring a reply-to name without a key is a hard 541; otherwise 404.
+    crashes_on_reply_to_without_key: bool = True
+    # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
+    crashes_on_own_reply_to: bool = False
 
     @classmethod
     def for_version(cls, version: str) -> "Compat":
@@ -240,7 +256,7 @@ V4_2: Final = V4_3._replace(
     product_version="4.2.0",
     platform="Erlang/OTP 27.3.4",
     copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
-    excess_body="unexpected_frame",
+    refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),
     max_topic_hashes=None,
@@ -261,9 +277,9 @@ V4_2: Final = V4_3._replace(
     consumer_timeout_is_quorum_only=False,
     bad_stream_offset_is_hard=True,
     compares_ages_in_ms=False,
-    redelivered_after_rejected_death="in_quorum",
+    failures_survive_death="in_quorum",
     has_acquired_count=False,
-    nack_counts_as_failed=True,
+    counts_every_return=True,
     quorum_priorities="two_classes",
     has_delayed_retry=False,
     quorum_bytes_are_body_only=True,
@@ -278,15 +294,17 @@ V4_0: Final = V4_2._replace(
     platform="Erlang/OTP 27.3.4.1",
     copyright="Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
     min_frame_max=4096,
+    loopback_users_need_loopback_peer=False,
     crashes_on_cancel_ok=False,
     default_queue_type_words=(b"undefined",),
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
     node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",
     returns_mandatory_replies=True,
-    reply_tag_is_always_one=True,
+    replies_take_no_tag=True,
     keeps_transient_exchanges=False,
     refuses_to_bind_reply_to=False,
-    crashes_on_malformed_reply_to=False,
+    crashes_on_reply_to_without_key=False,
+    crashes_on_own_reply_to=True,
 )
 
 # From documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
@@ -297,19 +315,19 @@ V3_13: Final = V4_0._replace(
     platform="Erlang/OTP 26.2.5",
     offered_protocol_header=b"AMQP\x00\x00\x09\x01",
     mechanisms=("PLAIN", "AMQPLAIN"),
-    excess_body="tolerated",
     max_message_size=128 * MEBIBYTE,
     has_basic_credit=True,
     missing_exchange_types=("x-modulus-hash", "x-local-random"),
     fills_in_queue_type=False,
     default_queue_type_words=(),
+    max_priority_of_zero_is_one=False,
     user_channel_limit_text="for user '{user}' has reached the maximum allowed user limit of ({limit})",
     stream_reject_is_credit=False,
-    stream_under_global_qos="not_implemented",
     published_x_death_continues=True,
-    redelivered_after_rejected_death="nowhere",
+    failures_survive_death="nowhere",
     get_shows_zero_delivery_count=True,
     default_delivery_limit=None,
+    negative_delivery_limit_is_none=False,
     quorum_requeues_to_front=False,
     quorum_consumers_are_numbered=False,
     quorum_priorities="none",
@@ -331,7 +349,9 @@ V3_10: Final = V3_13._replace(
     classic_knows_leader_locator=False,
     unknown_queue_arguments=(*V3_13.unknown_queue_arguments, "x-stream-filter-size-bytes", "x-consumer-timeout"),
     checks_delivery_mode=True,
+    commit_finds_queues_by_name=True,
     sorts_header_keys=False,
+    prints_expiration_anew=False,
     x_death_fields=("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration"),
     sorts_x_death_after_update=True,
     reverses_x_death_on_update=True,
@@ -340,6 +360,7 @@ V3_10: Final = V3_13._replace(
     cuts_texts_by_characters=False,
     shows_octets_as_latin1=False,
     has_x_last_death=False,
+    routes_by_x_death=True,
     cc_removed_by_dead_letter_routing_key=True,
     has_stream_filters=False,
     stream_keeps_message_containers=False,

@@ -315,6 +315,104 @@ def under_a_shared_prefetch_consumers_take_turns(s: Run) -> None:
 
 
 @scenario
+def a_prefetch_of_each_consumer_ends_the_one_shared_by_the_channel(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5", "6")
+    ch.qos(3, global_=True)
+    ch.qos(2)
+    ch.consume("q", "one")
+    ch.deliveries(2)
+    ch.consume("q", "two")
+    ch.deliveries(2)
+
+    ch.await_count("q", 2)
+
+
+@scenario(versions=("4.0", "3.10"))
+def consumers_held_up_by_a_shared_prefetch_go_on_when_it_ends(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5")
+    ch.qos(1, global_=True)
+    ch.consume("q", "one")
+    ch.deliver()
+    ch.qos(1)
+
+    ch.deliveries(4)
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_prefetch_of_each_consumer_and_one_shared_by_the_channel_both_hold(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5", "6")
+    ch.qos(2)
+    ch.qos(3, global_=True)
+    ch.consume("q", "one")
+    ch.deliveries(2)
+    ch.consume("q", "two")
+    ch.deliver()
+    ch.await_count("q", 3)
+
+    ch.ack(3)
+    ch.deliver()
+    ch.ack(1)
+    ch.deliver()
+    ch.await_count("q", 1)
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_shared_prefetch_that_is_reached_holds_up_consumers_without_acknowledgement(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3")
+    ch.qos(1, global_=True)
+    ch.consume("q", "acks")
+    ch.deliver()
+    ch.consume("q", "no acks", no_ack=True)
+    ch.await_count("q", 2)
+
+    ch.qos(2, global_=True)
+    ch.deliver()
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_shared_prefetch_counts_for_ever_what_was_got_before_it(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5")
+    got = ch.get("q")
+    ch.qos(3, global_=True)
+    ch.get("q")
+    ch.consume("q")
+    ch.deliveries(2)
+    ch.ack(got)
+    ch.await_count("q", 1)
+
+    ch.ack(3)
+    ch.deliver()
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_shared_prefetch_does_not_hold_up_consumers_of_other_queue_types(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum"})
+    ch.consume("q")
+    ch.qos(1, global_=True)
+    for body in ("1", "2", "3"):
+        ch.publish("", "q", body)
+
+    ch.deliveries(3)
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_consumer_with_room_again_brings_the_others_of_its_channel_along(s: Run) -> None:
+    ch = queue_with(s, "1", "2", "3", "4", "5", "6", "7", "8")
+    ch.qos(3)
+    ch.qos(4, global_=True)
+    ch.consume("q", "full")
+    ch.deliveries(3)
+    ch.consume("q", "held up")
+    ch.deliver()
+    for tag in (1, 4, 5, 6):
+        ch.ack(tag)
+        ch.deliver()
+
+    ch.await_count("q", 0)
+
+
+@scenario
 def messages_return_when_the_server_closes_the_channel(s: Run) -> None:
     ch = queue_with(s, "1", "2")
     ch.qos(1)

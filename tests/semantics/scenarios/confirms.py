@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..scenario import Run, scenario
+from ..scenario import Channel, Run, scenario
+from .reply_to import NAME, asked, name_of
 
 
 @scenario
@@ -176,3 +177,41 @@ def a_message_handed_to_a_consumer_is_confirmed(s: Run) -> None:
 
     publisher.confirms()
     consumer.deliver()
+
+
+def in_one_piece(s: Run, *publishes: tuple[str, bool], **arguments: object) -> Channel:
+    """Publish in one piece, by routing key and mandatory flag, and return the channel with ungathered confirms."""
+    ch = s.channel()
+    ch.declare("q", arguments=arguments)
+    ch.confirm_select(gathered=False)
+    with ch.connection.in_one_piece():
+        for number, (routing_key, mandatory) in enumerate(publishes, 1):
+            ch.publish("", routing_key, str(number), mandatory=mandatory, delivery_mode=2)
+    return ch
+
+
+@scenario
+def unroutable_publishes_are_confirmed_one_by_one(s: Run) -> None:
+    ch = in_one_piece(s, ("nowhere", False), ("nowhere", True), ("nowhere", True), ("nowhere", False))
+
+    for _ in range(4):
+        ch.receive_confirm()
+
+
+@scenario
+def an_unroutable_publish_is_confirmed_before_an_earlier_one_that_a_queue_takes(s: Run) -> None:
+    ch = in_one_piece(s, ("q", False), ("nowhere", True), **{"x-queue-type": "quorum"})
+
+    for _ in range(2):
+        ch.receive_confirm()
+
+
+@scenario
+def a_direct_reply_is_confirmed_at_once(s: Run) -> None:
+    asking = s.channel()
+    asking.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, asking))
+    ch = in_one_piece(s, ("q", False), (name, False), (name, False), **{"x-queue-type": "quorum"})
+
+    for _ in range(3):
+        ch.receive_confirm()

@@ -357,3 +357,39 @@ def the_last_death_names_the_exchange_it_came_from_this_time(s: Run) -> None:
         ch.await_count("q", 1)
 
     ch.get("q")
+
+
+HISTORY = (
+    "x-death",
+    *(f"x-{which}-death-{part}" for which in ("first", "last") for part in ("exchange", "queue", "reason")),
+)
+
+
+def dead_letters_reach(s: Run, **published: object) -> None:
+    """Dead-letter a message twice into a headers exchange, with a queue for each header of the history."""
+    ch = s.channel()
+    ch.declare_exchange("h", "headers")
+    for name in HISTORY:
+        ch.declare(name)
+        ch.bind(name, "h", arguments={"x-match": "any-with-x", name: None})
+    ch.declare("last")
+    ch.bind("last", "h", arguments={"x-match": "all"})
+    for queue, exchange in (("q", ""), ("again", "h")):
+        ch.declare(queue, arguments={"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "again"})
+    ch.fill("q", "1", headers=published)
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("again", 1)
+    ch.reject(ch.get("again"), requeue=False)
+    ch.await_count("last", 1)
+    for name in HISTORY:
+        ch.passive(name)
+
+
+@scenario
+def the_headers_of_a_death_that_a_headers_exchange_sees(s: Run) -> None:
+    dead_letters_reach(s)
+
+
+@scenario
+def a_published_x_death_that_a_headers_exchange_sees(s: Run) -> None:
+    dead_letters_reach(s, **{"x-death": [{"count": 1, "reason": "rejected", "queue": "other"}]})

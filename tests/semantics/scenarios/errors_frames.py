@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from .. import codec
-from ..client import Connection
+from ..client import CAPABILITIES, Connection
 from ..scenario import Channel, Run, scenario
 
 
@@ -33,6 +33,11 @@ def a_wrong_frame_end(s: Run) -> None:
 
 
 @scenario
+def a_wrong_frame_end_after_many_octets(s: Run) -> None:
+    frame_is_refused(s, codec.METHOD, 1, b"x" * 40, end=0xCD)
+
+
+@scenario
 def after_a_wrong_frame_end_the_socket_is_reset_in_three_seconds(s: Run) -> None:
     connection, _ = connected(s)
     connection.answers_close = False
@@ -51,6 +56,18 @@ def an_unknown_frame_type(s: Run) -> None:
 @scenario
 def an_unknown_frame_type_with_a_long_payload(s: Run) -> None:
     frame_is_refused(s, 4, 0, bytes(range(40)))
+
+
+@scenario
+def frames_of_a_channel_before_the_connection_is_open(s: Run) -> None:
+    for kind, payload in ((0, b"abc"), (codec.METHOD, b"abc"), (codec.HEARTBEAT, b"x"), (codec.HEARTBEAT, b"")):
+        connection = s.raw()
+        connection.log.hidden |= {"connection.start", "connection.tune"}
+        connection.start()
+        connection.log_in("guest", "guest", {"capabilities": CAPABILITIES})
+        connection.tune()
+        connection.send_frame(kind, 1, payload)
+        connection.take(0, "connection.close")
 
 
 @scenario
@@ -243,13 +260,28 @@ def a_body_longer_than_announced(s: Run) -> None:
     connection.take(0, "connection.close")
 
 
-@scenario(versions=("4.0",))
+@scenario(versions=("4.0", "3.10"))
 def a_body_longer_than_announced_is_found_at_the_next_frame(s: Run) -> None:
     connection, ch = connected(s)
     ch.send("basic.publish", routing_key="q")
     ch.header(3)
     ch.body(b"abcd")
     ch.send("channel.flow", active=True)
+
+    connection.take(0, "connection.close")
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_body_longer_than_announced_never_ends(s: Run) -> None:
+    connection, ch = connected(s)
+    ch.declare("q")
+    other = s.channel(2, on=connection)
+    ch.send("basic.publish", routing_key="q")
+    ch.header(3)
+    for octets in (b"ab", b"cd", b"", b"e"):
+        ch.body(octets)
+        other.passive("q")
+    ch.publish("", "q", "next")
 
     connection.take(0, "connection.close")
 

@@ -47,6 +47,21 @@ def a_method_before_connection_open(s: Run) -> None:
 
 
 @scenario
+def a_close_before_connection_open(s: Run) -> None:
+    connection = s.raw()
+    connection.answers_close = False
+    connection.log.hidden |= {"connection.start", "connection.tune"}
+    connection.start()
+    connection.log_in("guest", "guest", {})
+    connection.tune()
+    connection.send(0, "connection.close", reply_code=200)
+    connection.take(0, "connection.close")
+    connection.send(0, "connection.close-ok")
+
+    s.expect_end(connection)
+
+
+@scenario
 def the_first_method_of_a_channel_must_be_open(s: Run) -> None:
     method_is_refused(s, 2, "queue.declare", queue="q")
 
@@ -175,3 +190,11 @@ def methods_that_only_a_server_sends_are_decoded_first(s: Run) -> None:
         ch = s.channel(on=s.connect())
         ch.connection.send_frame(codec.METHOD, ch.number, struct.pack(">HH", class_id, method_id) + arguments)
         ch.receive()
+
+
+@scenario
+def methods_of_a_server_on_a_channel_that_is_not_open(s: Run) -> None:
+    for name in ("tx.select-ok", "queue.declare-ok", "channel.open-ok"):
+        connection = s.connect()
+        connection.send(7, name)
+        connection.take(0, "connection.close")

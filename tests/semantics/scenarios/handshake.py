@@ -111,6 +111,8 @@ def malformed_logins_are_reset_in_three_seconds(s: Run) -> None:
         ("PLAIN", b"guest"),
         ("PLAIN", b"\0guest"),
         ("PLAIN", b""),
+        ("PLAIN", b"\0guest\0guest\0more"),
+        ("PLAIN", b"\0guest\0guest\0"),
         ("AMQPLAIN", b"garbage"),
         ("AMQPLAIN", amqplain(("LOGIN", "guest"))),
         ("AMQPLAIN", amqplain(("LOGIN", 5), ("PASSWORD", "guest"))),
@@ -123,6 +125,14 @@ def malformed_logins_are_reset_in_three_seconds(s: Run) -> None:
 
     for index, connection in enumerate(connections):
         s.expect_end(connection, after_ms=0 if index else 3000)
+
+
+@scenario
+def a_password_that_is_no_string_is_wrong(s: Run) -> None:
+    for password in (5, True, None, ["guest"]):
+        connection = started(s)
+        answer(connection, "AMQPLAIN", amqplain(("LOGIN", "guest"), ("PASSWORD", password)))
+        connection.take(0, "connection.close")
 
 
 @scenario
@@ -189,6 +199,44 @@ def heartbeats_are_sent_from_tune_ok_on(s: Run) -> None:
     s.elapse_liveness(1500)
 
     connection.take(0, "heartbeat")
+
+
+def hear(s: Run, connection: Connection, beats: int) -> None:
+    """Wait for heartbeats that come a second apart."""
+    connection.log.hidden.discard("heartbeat")
+    s.elapse_liveness(beats * 1000)
+    for _ in range(beats):
+        connection.take(0, "heartbeat")
+    connection.log.hidden.add("heartbeat")
+
+
+@scenario
+def heartbeats_come_every_half_interval_until_the_third_check(s: Run) -> None:
+    connection = s.connect(heartbeat=2)
+    hear(s, connection, 5)
+
+    s.expect_end(connection, after_ms=1100)
+
+
+@scenario
+def a_byte_of_the_client_counts_until_the_next_check(s: Run) -> None:
+    connection = s.connect(heartbeat=2)
+    hear(s, connection, 3)
+    connection.send_frame(codec.HEARTBEAT, 0, b"")
+    hear(s, connection, 4)
+
+    s.expect_end(connection, after_ms=1100)
+
+
+@scenario
+def a_heartbeat_is_left_out_when_something_else_was_sent(s: Run) -> None:
+    connection = s.connect(heartbeat=2)
+    hear(s, connection, 1)
+    s.channel(on=connection).declare("q")
+    s.elapse_liveness(1000)
+    hear(s, connection, 3)
+
+    s.expect_end(connection, after_ms=1100)
 
 
 @scenario
@@ -349,6 +397,28 @@ def a_close_of_the_client_in_a_closing_connection_is_answered(s: Run) -> None:
     connection.send(0, "connection.close", reply_code=200)
 
     connection.take(0, "connection.close-ok")
+
+
+@scenario
+def a_close_ok_after_the_clients_own_close_ends_the_socket(s: Run) -> None:
+    connection = s.connect()
+    connection.answers_close = False
+    connection.send(0, "channel.open")
+    connection.take(0, "connection.close")
+    connection.call("connection.close", "connection.close-ok", reply_code=200)
+    connection.send(0, "connection.close-ok")
+
+    s.expect_end(connection)
+
+
+@scenario
+def closing_twice_is_answered_twice(s: Run) -> None:
+    connection = s.connect()
+    for _ in range(2):
+        connection.call("connection.close", "connection.close-ok", reply_code=200)
+    connection.send(0, "connection.close-ok")
+
+    s.expect_end(connection)
 
 
 @scenario

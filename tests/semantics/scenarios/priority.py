@@ -92,6 +92,21 @@ def a_maximum_of_zero_has_one_level(s: Run) -> None:
 
 
 @scenario
+def a_maximum_of_zero_and_messages_without_priority(s: Run) -> None:
+    messages: list[tuple[str, int | None]] = [("zero", 0), ("nine", 9), ("one", 1), ("none", None), ("two", 2)]
+    ch = filled(s, messages, max_priority=0)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_full_queue_with_a_maximum_of_zero_drops_its_head(s: Run) -> None:
+    ch = filled(s, [("zero", 0), ("nine", 9), ("one", 1), ("zero too", 0)], max_priority=0, max_length=2)
+
+    ch.get_all("q")
+
+
+@scenario
 def messages_rejected_together_die_in_the_order_of_their_priorities(s: Run) -> None:
     ch = s.channel()
     ch.declare("dead")

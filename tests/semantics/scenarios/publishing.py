@@ -65,8 +65,35 @@ def bad_expirations(s: Run) -> None:
 
 
 @scenario
+def bad_expirations_whose_refusal_takes_two_lines(s: Run) -> None:
+    words = ("9" * 18, "9" * 19, "9" * 60, "-" + "9" * 18, "-" + "9" * 19, "1" + "x" * 17, "1" + "x" * 18)
+    each_refused(s, [{"expiration": word} for word in words])
+
+
+@scenario
 def good_expirations(s: Run) -> None:
     each_refused(s, [{"expiration": word} for word in ("0", "+10", "007", "315360000000")])
+
+
+@scenario
+def an_expiration_is_printed_anew(s: Run) -> None:
+    ch = s.channel()
+    for word in ("+100", "000060000", "007", "-0", "60000"):
+        ch.publish("", "nowhere", mandatory=True, expiration=word)
+        ch.receive("basic.return")
+
+
+@scenario
+def an_expiration_is_stored_and_dead_lettered_as_printed(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    for queue_type in ("classic", "quorum"):
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        ch.declare(queue_type, arguments={"x-queue-type": queue_type, **arguments})
+        ch.fill(queue_type, "1", expiration="+060000")
+        ch.nack(ch.get(queue_type), requeue=False)
+        ch.await_count("dead", 1)
+        ch.get_all("dead")
 
 
 @scenario

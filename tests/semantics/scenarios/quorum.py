@@ -118,6 +118,15 @@ def a_delivery_limit_of_zero(s: Run) -> None:
     ch.get("q")
 
 
+@scenario
+def a_negative_delivery_limit(s: Run) -> None:
+    ch = quorum(s, "1", delivery_limit=-1)
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 0 if s.version == "3.10" else 1)
+
+    ch.get("q")
+
+
 @scenario(versions=("4.3", "4.0"))
 def the_default_delivery_limit_is_20(s: Run) -> None:
     ch = quorum(s, "1")
@@ -383,3 +392,288 @@ def a_consumer_whose_tag_was_cancelled_goes_on_with_what_it_holds(s: Run) -> Non
     ch.ack(1)
     ch.deliver()
     ch.await_count("q", 2)
+
+
+def prioritized(s: Run, *priorities: int, **arguments: object) -> Channel:
+    """Return a channel on which ``q`` holds messages of these priorities, each named for its place and priority."""
+    ch = quorum(s, **arguments)
+    publish_prioritized(ch, *priorities)
+    ch.await_count("q", len(priorities))
+    return ch
+
+
+def publish_prioritized(ch: Channel, *priorities: int) -> None:
+    for place, priority in enumerate(priorities):
+        ch.publish("", "q", f"{place} of priority {priority}", priority=priority)
+
+
+@scenario
+def messages_of_ten_priorities(s: Run) -> None:
+    ch = prioritized(s, 0, 4, 5, 9, 4, 9, 0, 9, 5, 1)
+
+    ch.get_all("q")
+
+
+@scenario
+def old_messages_of_high_priority_before_younger_normal_ones(s: Run) -> None:
+    ch = prioritized(s, 9, 9, 9, 9, 0, 0, 9, 9, 0, 0)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.0",))
+def a_message_that_went_straight_to_a_consumer_took_a_turn(s: Run) -> None:
+    ch = quorum(s)
+    ch.qos(1)
+    ch.consume("q")
+    ch.publish("", "q", "straight", priority=9)
+    ch.deliver()
+    publish_prioritized(ch, 0, 9, 9, 9, 0)
+    ch.await_count("q", 5)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.0",))
+def a_message_dropped_from_the_head_took_a_turn(s: Run) -> None:
+    ch = quorum(s, max_length=4)
+    ch.confirm_select()
+    publish_prioritized(ch, 0, 9, 9, 9, 9)
+    ch.confirms()
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.0",))
+def returned_messages_take_no_turn(s: Run) -> None:
+    ch = prioritized(s, 0, 9, 9, 9, 0, 9, 9)
+    first = [ch.get("q") for _ in range(2)]
+    for got in first:
+        ch.nack(got)
+    ch.await_count("q", 7)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.0",))
+def turns_begin_anew_after_a_purge(s: Run) -> None:
+    ch = prioritized(s, 9, 9, 9)
+    ch.get("q")
+    ch.get("q")
+    ch.purge("q")
+    publish_prioritized(ch, 0, 9, 9, 9, 0)
+    ch.await_count("q", 5)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_message_of_low_priority_that_expires_behind_a_higher_one(s: Run) -> None:
+    ch = quorum(s)
+    ch.publish("", "q", "high", priority=9)
+    ch.publish("", "q", "low", expiration="100")
+    ch.await_count("q", 2)
+    s.elapse(600)
+    ch.await_count("q", 1 if s.version == "4.3" else 2)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_message_that_expires_behind_a_returned_one(s: Run) -> None:
+    ch = quorum(s, "returned", delivery_limit=3)
+    ch.nack(ch.get("q"))
+    ch.await_count("q", 1)
+    ch.publish("", "q", "expires", expiration="100")
+    ch.await_count("q", 2)
+    s.elapse(600)
+    ch.await_count("q", 1 if s.version == "4.3" else 2)
+
+    ch.get_all("q")
+
+
+@scenario
+def a_message_whose_turn_it_is_expires(s: Run) -> None:
+    ch = quorum(s)
+    ch.publish("", "q", "normal", expiration="100")
+    publish_prioritized(ch, 9, 9, 9)
+    ch.await_count("q", 4)
+    ch.get("q", no_ack=True)
+    s.elapse(600)
+    ch.get("q", no_ack=True)
+    s.elapse(300)
+    ch.await_count("q", 1)
+
+    ch.get_all("q")
+
+
+def dying(s: Run, source_type: str, target_type: str = "quorum", **arguments: object) -> Channel:
+    """Return a channel with a queue ``q`` of one type, whose dead letters go to ``dead``, of another."""
+    ch = s.channel()
+    named = {"x-" + name.replace("_", "-"): value for name, value in arguments.items()}
+    limit = {"x-delivery-limit": 1} if target_type == "quorum" else {}
+    ch.declare("dead", arguments={"x-queue-type": target_type, **limit})
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    ch.declare("q", arguments={"x-queue-type": source_type, **letters, **named})
+    return ch
+
+
+def returned_once(ch: Channel, **properties: object) -> None:
+    """Publish a message to ``q``, get it and return it by basic.reject."""
+    ch.fill("q", "dies", **properties)
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 1)
+
+
+def reject_until_gone(ch: Channel) -> None:
+    """Get the dead letter and return it by basic.reject, until it is gone or was returned twice."""
+    ch.await_count("dead", 1)
+    for _ in range(2):
+        got = ch.get("dead")
+        if got.name != "basic.get-ok":
+            return
+        ch.reject(got)
+        ch.sync()
+    ch.get("dead")
+
+
+@scenario
+def deliveries_after_a_death_by_reject_in_a_classic_queue(s: Run) -> None:
+    ch = dying(s, "classic")
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_reject_in_a_quorum_queue(s: Run) -> None:
+    ch = dying(s, "quorum")
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_nack_in_a_classic_queue(s: Run) -> None:
+    ch = dying(s, "classic")
+    ch.fill("q", "dies")
+    ch.nack(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_nack_in_a_quorum_queue(s: Run) -> None:
+    ch = dying(s, "quorum")
+    ch.fill("q", "dies")
+    ch.nack(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_age_in_a_classic_queue(s: Run) -> None:
+    ch = dying(s, "classic")
+    returned_once(ch, expiration="400")
+    s.elapse(700)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_age_in_a_quorum_queue(s: Run) -> None:
+    ch = dying(s, "quorum")
+    returned_once(ch, expiration="400")
+    s.elapse(700)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_length_in_a_classic_queue(s: Run) -> None:
+    ch = dying(s, "classic", max_length=1)
+    returned_once(ch)
+    ch.publish("", "q", "stays")
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_length_in_a_quorum_queue(s: Run) -> None:
+    ch = dying(s, "quorum", max_length=1)
+    returned_once(ch)
+    ch.publish("", "q", "stays")
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_the_delivery_limit(s: Run) -> None:
+    ch = dying(s, "quorum", delivery_limit=1)
+    returned_once(ch)
+    ch.reject(ch.get("q"))
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_by_the_delivery_limit_of_a_message_whose_consumers_crashed(s: Run) -> None:
+    ch = dying(s, "quorum", delivery_limit=1)
+    ch.fill("q", "dies")
+    crashing = s.channel()
+    crashing.get("q")
+    crashing.close()
+    ch.await_count("q", 1)
+    ch.nack(ch.get("q"))
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_in_a_classic_queue_after_a_death_by_reject_in_a_quorum_queue(s: Run) -> None:
+    ch = dying(s, "quorum", "classic")
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_in_a_quorum_queue_and_one_in_a_classic_queue(s: Run) -> None:
+    ch = s.channel()
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "second"}
+    ch.declare("second", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.declare("dead", arguments=QUORUM)
+    ch.declare("q", arguments={**QUORUM, **letters})
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("second", 1)
+    ch.reject(ch.get("second"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_two_deaths_in_quorum_queues(s: Run) -> None:
+    ch = s.channel()
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "second"}
+    ch.declare("second", arguments={**QUORUM, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.declare("dead", arguments=QUORUM)
+    ch.declare("q", arguments={**QUORUM, **letters})
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+    ch.await_count("second", 1)
+    ch.reject(ch.get("second"), requeue=False)
+
+    reject_until_gone(ch)
+
+
+@scenario
+def deliveries_after_a_death_that_must_arrive(s: Run) -> None:
+    ch = dying(s, "quorum", dead_letter_strategy="at-least-once", overflow="reject-publish")
+    returned_once(ch)
+    ch.reject(ch.get("q"), requeue=False)
+
+    reject_until_gone(ch)

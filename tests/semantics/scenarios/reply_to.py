@@ -36,6 +36,25 @@ def a_request_and_its_replies(s: Run) -> None:
 
 
 @scenario
+def delivery_tags_of_replies_on_a_channel_that_also_gets(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.declare("q")
+    ch.fill("q", "1", "2", "3")
+    ch.get("q")
+    ch.get("q")
+    answering = s.channel()
+    for body in ("one", "two"):
+        answering.publish("", name, body)
+        ch.deliver()
+    ch.get("q")
+    answering.publish("", name, "three")
+
+    ch.deliver()
+
+
+@scenario
 def the_key_of_the_name(s: Run) -> None:
     ch = s.channel()
     ch.consume(NAME, "c", no_ack=True)
@@ -90,6 +109,14 @@ def a_living_name_is_declared(s: Run) -> None:
     other.passive(name)
 
 
+@scenario
+def a_channel_does_not_find_its_own_name(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+
+    ch.passive(name_of(asked(s, ch)))
+
+
 @scenario(versions=("4.3",))
 def what_is_refused_to_a_living_name(s: Run) -> None:
     ch = s.channel()
@@ -104,6 +131,31 @@ def what_is_refused_to_a_living_name(s: Run) -> None:
 @scenario(versions=("4.3",))
 def a_malformed_name_is_refused(s: Run) -> None:
     s.channel().passive(NAME + ".nonsense")
+
+
+@scenario
+def names_that_were_never_generated(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    token = name.rpartition(".")[0]
+    names = {
+        "another key": f"{name[:-5]}AAAAA",
+        "a key that is no base64": f"{name[:-5]}!!!!!",
+        "a longer key": f"{name}A",
+        "an empty key": f"{token}.",
+        "no key": token,
+        "a broken channel": f"{name[:25]}!{name[26:]}",
+        "nonsense": f"{NAME}.nonsense",
+        "nonsense with a key": f"{NAME}.nonsense.key",
+        "nothing": f"{NAME}.",
+    }
+    for words, wrong in names.items():
+        connection = s.connect()
+        connection.log.hidden |= {"channel.close", "connection.close"}
+        answer = s.channel(on=connection).passive(wrong)
+        code = answer.fields.get("reply_code", "")
+        connection.log.write(1, f"{words}: {answer.name} {code}")
 
 
 @scenario

@@ -89,6 +89,48 @@ def a_prefetch_is_needed(s: Run) -> None:
 
 
 @scenario
+def a_prefetch_shared_by_the_channel_is_not_the_one_that_is_needed(s: Run) -> None:
+    stream(s)
+    ch = s.channel()
+    ch.qos(10, global_=True)
+    ch.consume("q")
+
+
+@scenario
+def a_prefetch_of_its_own_and_one_shared_by_the_channel(s: Run) -> None:
+    stream(s)
+    ch = s.channel()
+    ch.qos(10)
+    ch.qos(10, global_=True)
+    ch.consume("q")
+
+
+@scenario
+def the_shared_prefetch_is_looked_at_last(s: Run) -> None:
+    stream(s)
+    ch = s.channel()
+    ch.qos(10)
+    ch.qos(10, global_=True)
+    ch.consume("q", no_ack=True)
+
+
+@scenario
+def each_message_settled_gives_credit_for_one(s: Run) -> None:
+    ch = stream(s)
+    publish_each(ch, "1", "2", "3", "4", "5", "6")
+    ch.qos(2)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(2)
+    ch.ack(2, multiple=True)
+    ch.deliveries(2)
+    ch.sync()
+    ch.ack(3)
+    ch.deliver()
+
+    ch.sync()
+
+
+@scenario
 def automatic_acknowledgement_is_not_implemented(s: Run) -> None:
     stream(s)
     ch = s.channel()

@@ -215,7 +215,7 @@ def published_messages_keep_their_order_at_commit(s: Run) -> None:
     ch.get_all("r")
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
 def a_publish_to_a_queue_deleted_before_commit(s: Run) -> None:
     ch = s.channel()
     for queue in ("gone", "there"):
@@ -230,7 +230,75 @@ def a_publish_to_a_queue_deleted_before_commit(s: Run) -> None:
     other.await_count("there", 0 if s.version == "4.3" else 1)
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
+def a_mandatory_publish_to_a_queue_deleted_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("gone")
+    ch.tx_select()
+    ch.publish("", "gone", "1", mandatory=True)
+    ch.sync()
+    ch.delete("gone")
+
+    ch.commit()
+
+
+@scenario
+def a_mandatory_publish_to_two_queues_of_which_one_is_deleted_before_commit(s: Run) -> None:
+    ch = s.channel()
+    for queue in ("gone", "there"):
+        ch.declare(queue)
+        ch.bind(queue, "amq.fanout")
+    ch.tx_select()
+    ch.publish("amq.fanout", "", "1", mandatory=True)
+    ch.sync()
+    ch.delete("gone")
+    ch.commit()
+
+    other = s.channel(on=s.connect())
+    other.await_count("there", 0 if s.version == "4.3" else 1)
+
+
+@scenario
+def a_mandatory_publish_to_a_queue_declared_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.publish("", "new", "1", mandatory=True)
+    ch.sync()
+    ch.declare("new")
+    ch.commit()
+
+    s.channel(2).await_count("new", 1 if s.version == "3.10" else 0)
+
+
+@scenario
+def a_publish_with_a_copy_to_a_queue_declared_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("there")
+    ch.tx_select()
+    ch.publish("", "there", "1", headers={"CC": ["new"]})
+    ch.sync()
+    ch.declare("new")
+    ch.commit()
+
+    other = s.channel(2)
+    other.await_count("there", 1)
+    other.await_count("new", 1 if s.version == "3.10" else 0)
+
+
+@scenario
+def a_mandatory_publish_to_a_queue_bound_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.tx_select()
+    ch.publish("amq.direct", "new", "1", mandatory=True)
+    ch.sync()
+    ch.declare("new")
+    ch.bind("new", "amq.direct", "new")
+    ch.commit()
+
+    s.channel(2).await_count("new", 0)
+
+
+@scenario
 def a_publish_to_a_queue_declared_anew_before_commit(s: Run) -> None:
     ch = s.channel()
     for queue in ("anew", "there"):
@@ -247,7 +315,7 @@ def a_publish_to_a_queue_declared_anew_before_commit(s: Run) -> None:
     other.passive("anew")
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
 def a_publish_to_a_quorum_queue_declared_anew_before_commit(s: Run) -> None:
     quorum = {"x-queue-type": "quorum"}
     ch = s.channel()
@@ -261,7 +329,7 @@ def a_publish_to_a_quorum_queue_declared_anew_before_commit(s: Run) -> None:
     s.channel(2).await_count("anew", 1)
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
 def a_publish_to_a_queue_declared_anew_with_another_type_before_commit(s: Run) -> None:
     ch = s.channel()
     ch.declare("anew")
@@ -273,7 +341,7 @@ def a_publish_to_a_queue_declared_anew_with_another_type_before_commit(s: Run) -
     ch.commit()
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
 def what_comes_before_a_publish_to_a_deleted_queue_arrives(s: Run) -> None:
     ch = s.channel()
     for queue, kind in (("classic", "classic"), ("quorum", "quorum"), ("gone", "classic")):
@@ -440,3 +508,93 @@ def an_ack_between_two_nacks_keeps_them_apart_at_commit(s: Run) -> None:
     ch.commit()
     ch.await_count("q", 2)
     ch.get_all("q")
+
+
+@scenario
+def a_commit_is_confirmed_before_its_acks_make_room(s: Run) -> None:
+    for queue_type in ("classic", "quorum"):
+        ch = s.channel()
+        ch.declare(queue_type, arguments={"x-queue-type": queue_type})
+        ch.fill(queue_type, "1", "2")
+        ch.qos(1)
+        ch.consume(queue_type)
+        ch.tx_select()
+        ch.ack(ch.deliver())
+        ch.passive(queue_type)
+        ch.commit()
+
+        ch.deliver()
+
+
+@scenario
+def a_commit_is_confirmed_before_what_it_requeues_is_delivered(s: Run) -> None:
+    for settle in (Channel.nack, Channel.reject):
+        for queue_type in ("classic", "quorum"):
+            ch = s.channel()
+            name = f"{queue_type} {settle.__name__}"
+            ch.declare(name, arguments={"x-queue-type": queue_type})
+            ch.fill(name, "1", "2", "3")
+            ch.consume(name)
+            ch.tx_select()
+            for delivery in ch.deliveries(3)[:2]:
+                settle(ch, delivery)
+            ch.commit()
+
+            ch.deliveries(2)
+
+
+@scenario
+def a_commit_is_confirmed_before_what_it_dead_letters_is_delivered(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.fill("q", "1")
+    ch.consume("dead")
+    ch.tx_select()
+    ch.reject(ch.get("q"), requeue=False)
+    ch.commit()
+
+    ch.deliver()
+
+
+@scenario
+def a_commit_with_publishes_is_confirmed_once_their_queues_have_them(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.consume("q")
+    ch.tx_select()
+    ch.publish("", "q", "old")
+    ch.commit()
+    old = ch.deliver()
+    ch.nack(old)
+    ch.publish("", "q", "new")
+    ch.commit()
+
+    ch.deliveries(2)
+
+
+@scenario
+def a_commit_of_returned_publishes_waits_for_no_queue(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.fill("q", "1")
+    ch.consume("q")
+    ch.tx_select()
+    ch.nack(ch.deliver())
+    ch.publish("", "nowhere", "2", mandatory=True)
+    ch.commit()
+
+    ch.deliver()
+
+
+@scenario
+def returns_of_a_commit_come_before_its_deliveries(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q")
+    ch.consume("q")
+    ch.tx_select()
+    for routing_key in ("nowhere", "q", "nowhere"):
+        ch.publish("", routing_key, mandatory=True)
+    ch.commit()
+
+    ch.deliver()

@@ -166,8 +166,7 @@ class Access:
     ) -> None:
         """Set a user's three patterns on a vhost. Raises re.error for an invalid regular expression."""
         self.version += 1
-        for pattern in (configure, write, read):
-            re.compile(pattern)
+        _refuse_invalid(configure, write, read)
         key = (vhost_name, user)
         permission = self.permissions[key] = Permission(configure, write, read)
         self._full.pop(key, None)
@@ -183,8 +182,7 @@ class Access:
     def set_topic_permission(self, vhost_name: str, user: str, exchange: str, *, write: str, read: str) -> None:
         """Limit a user to some routing keys of a topic exchange. Raises re.error for an invalid regular expression."""
         self.version += 1
-        for pattern in (write, read):
-            re.compile(pattern)
+        _refuse_invalid(write, read)
         self.topic_permissions.setdefault((vhost_name, user), {})[exchange] = TopicPermission(write, read)
 
     def clear_topic_permission(self, vhost_name: str, user: str, exchange: str | None = None) -> None:
@@ -252,6 +250,16 @@ def _checked_name(kind: Kind, name: str) -> str:
     return name or "amq.default" if kind == "exchange" else name
 
 
+def _refuse_invalid(*patterns: str) -> None:
+    for pattern in patterns:
+        if pattern != _EVERYTHING:
+            from leveret.core.model.patterns import compiled
+
+            compiled(pattern)
+
+
 def _found(pattern: str, name: str) -> bool:
+    from leveret.core.model.patterns import is_found
+
     # RabbitMQ reads an empty pattern as "^$".
-    return re.search(pattern or "^$", name) is not None
+    return is_found(pattern or "^$", name)

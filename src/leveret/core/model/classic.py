@@ -31,6 +31,7 @@ class ClassicQueue(Queue):
 
     # Its process handles acknowledgements before publishes (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
     acks_overtake_at_commit = True
+    shares_prefetch = True
 
     __slots__ = ("is_plain",)
 
@@ -51,7 +52,7 @@ class ClassicQueue(Queue):
 
     def priority_of(self, message: Message) -> int:
         """Return the level of a message: its priority, at most the queue's highest."""
-        return min(message.properties.priority or 0, self.settings.max_priority)
+        return min(message.envelope.priority or 0, self.settings.max_priority)
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, or refuse it (False) if the queue is full. Hot: once per message and queue."""
@@ -84,7 +85,7 @@ class ClassicQueue(Queue):
         self.ready.append_message(message, copy, node.now)
         return True
 
-    def reset_redelivered(self, entry: QueueEntry) -> None:
+    def pass_straight(self, entry: QueueEntry) -> None:
         """Clear the flag: the queue never stored the message, so it is not redelivered."""
         entry.redelivered = False
 

@@ -28,6 +28,7 @@ class Consumer:
         "is_cancelled",
         "is_exclusive",
         "is_in_ring",
+        "left_at",
         "limit",
         "no_ack",
         "ordinal",
@@ -36,7 +37,6 @@ class Consumer:
         "queue",
         "subscriber",
         "tag",
-        "turn",
         "unacked_count",
     )
 
@@ -76,8 +76,8 @@ class Consumer:
         self.edits_deliveries = queue.edits_deliveries
         # Its number among all consumers that the queue ever had.
         self.ordinal = 0
-        # The delivery tag with which its channel last served it under a shared prefetch limit: the lowest is next.
-        self.turn = 0
+        # When it last left the ring, by the ring's count: those that a shared prefetch limit held up return in order.
+        self.left_at = 0
 
     def revive(self, wanted: Consumer) -> None:
         """Consume again with the settings of `wanted`, and keep the deliveries that are still held."""
@@ -86,30 +86,33 @@ class Consumer:
         self.prefetch_count = self.limit = wanted.prefetch_count
         self.priority = wanted.priority
         self.arguments = wanted.arguments
-        self.turn = wanted.turn
         self.is_active = True
         self.is_cancelled = False
 
     def has_room(self) -> bool:
         """Return whether it may take another delivery now. Hot: once per delivery."""
-        if self.no_ack:
-            return self.is_active
         limit = self.limit
         if limit and self.unacked_count >= limit:
             return False
         subscriber = self.subscriber
-        return self.is_active and (not subscriber.is_limited or subscriber.has_room())
+        return self.is_active and (not subscriber.is_limited or subscriber.has_room_for(self))
+
+    def has_own_room(self) -> bool:
+        """Return whether it could take another delivery if its channel had no limit for all its consumers together."""
+        return self.is_active and (not self.limit or self.unacked_count < self.limit)
 
 
 class ConsumerRing:
     """The consumers that have room: highest priority first, taking turns within a priority."""
 
-    __slots__ = ("_in_order", "_levels")
+    __slots__ = ("_in_order", "_left_count", "_levels")
 
     def __init__(self) -> None:
         # The consumers of each priority, next first; and the same lists, highest priority first.
         self._levels: dict[int, deque[Consumer]] = {}
         self._in_order: tuple[deque[Consumer], ...] = ()
+        # How many consumers turned out to be full.
+        self._left_count = 0
 
     def add(self, consumer: Consumer) -> None:
         """Add a consumer with room, behind the others of its priority."""
@@ -153,4 +156,7 @@ class ConsumerRing:
                     return consumer
                 level.popleft()
                 consumer.is_in_ring = False
+                self._left_count = consumer.left_at = self._left_count + 1
+                if consumer.subscriber.is_limited and consumer.has_own_room():
+                    consumer.subscriber.hold_up(consumer.queue)
         return None

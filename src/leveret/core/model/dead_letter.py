@@ -2,22 +2,25 @@
 
 A death makes a new message with the same id and with the history in front of the headers, and puts it on the node's
 work list. Nothing here recurses. The history is kept beside the headers, as in RabbitMQ 4. An x-death that a client
-publishes is an ordinary header (4.3), or the history continues it (3.x).
+publishes is an ordinary header (4.3), or the history continues it (3.x). The headers are made when something reads
+them, so a chain of letters costs what it is long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.message import Death, Message, QueueEntry
-from leveret.core.wire.values import Field, Table
+from leveret.core.model.death import NO_DEATHS, REJECTED, Death, History
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Entry, Field, Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.compat import Compat
     from leveret.core.model.stored_queue import StoredQueue
 
-REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
 DELIVERY_LIMIT: Final = "delivery_limit"
@@ -51,14 +54,7 @@ def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
 
 def closes_cycle(message: Message, queue_name: str, reason: str) -> bool:
     """Return whether a dead letter would enter a queue where it already died, with no rejection in between."""
-    if reason == REJECTED:
-        return False
-    for death in message.deaths:
-        if death.reason == REJECTED:
-            return False
-        if death.queue == queue_name:
-            return True
-    return False
+    return reason != REJECTED and message.deaths.has_died_unrejected(queue_name)
 
 
 def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name: str) -> Message:
@@ -67,38 +63,105 @@ def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name:
     new_key = queue.settings.dead_letter_routing_key
     routing_keys = message.routing_keys if new_key is None else (new_key,)
     deaths = _recorded(_history(message, compat), message, queue.name, reason, queue.node.now // 1_000_000, compat)
-    headers = _headers(message, deaths, compat)
-    if new_key is not None and compat.cc_removed_by_dead_letter_routing_key:
-        headers = headers.without("CC")
-    properties = message.properties.replace(expiration=None, headers=headers)
+    removes_copies = new_key is not None and compat.cc_removed_by_dead_letter_routing_key
     return Message(
         message.id,
         exchange_name,
         routing_keys[0],
-        properties,
-        properties.encode(),
+        None,
+        LetterProperties(message, deaths, compat, removes_copies=removes_copies),
         message.body,
         routing_keys,
         message.hidden_keys if new_key is None else (),
         deaths,
-        entry.delivery_count if reason != EXPIRED or entry.delivery_count else message.failed_delivery_count,
+        _failures(queue, entry),
         message.counted_properties_size,
     )
 
 
-def _recorded(
-    history: tuple[Death, ...], message: Message, queue_name: str, reason: str, now_s: int, compat: Compat
-) -> tuple[Death, ...]:
+def _failures(queue: StoredQueue, entry: QueueEntry) -> int:
+    """Return how many failed deliveries the next queue begins with (rabbit_fifo, annotate_msg, seen on 4.0 and 4.3)."""
+    survive = queue.node.compat.failures_survive_death
+    if survive == "nowhere":
+        return 0
+    if survive == "everywhere" or queue.hands_on_failures:
+        return entry.delivery_count
+    return entry.message.failed_delivery_count
+
+
+class LetterProperties:
+    """The properties of a dead letter, and what they are made of."""
+
+    __slots__ = ("_compat", "_deaths", "_first", "_last_exchange", "_octets", "_properties", "envelope")
+
+    def __init__(self, message: Message, deaths: History, compat: Compat, *, removes_copies: bool) -> None:
+        """Note what the letter of `message` will need, without its header CC if `removes_copies` says so."""
+        self.envelope: Properties
+        self._first: list[Entry]
+        self._deaths = deaths
+        self._compat = compat
+        self._last_exchange = message.exchange
+        self._properties: Properties | None = None
+        self._octets: bytes | None = None
+        known = message.lazy_properties
+        if isinstance(known, LetterProperties):
+            # The x-first-death headers stay as they were.
+            self.envelope, self._first = known.envelope, known._first
+        else:
+            headers = message.headers or Table.EMPTY
+            others = headers.without(*_HISTORY_HEADERS)
+            self.envelope = message.properties.replace(expiration=None, headers=others)
+            if _keeps_first(message, compat):
+                self._first = [(name, field) for name, field in headers if name in _FIRST_DEATH_HEADERS]
+            else:
+                self._first = _origin_headers("first", deaths.newest)
+        if removes_copies:
+            self.envelope = self.envelope.replace(headers=(self.envelope.headers or Table.EMPTY).without("CC"))
+
+    @property
+    def properties(self) -> Properties:
+        """The properties as consumers get them."""
+        if self._properties is None:
+            self._properties = self.envelope.replace(headers=self._headers())
+        return self._properties
+
+    @property
+    def octets(self) -> bytes:
+        """The same, encoded."""
+        if self._octets is None:
+            self._octets = self.properties.encode()
+        return self._octets
+
+    def _headers(self) -> Table:
+        compat = self._compat
+        entries = list(self.envelope.headers or Table.EMPTY)
+        entries.append(("x-death", Field("A", tuple(_death_field(death, compat) for death in self._deaths))))
+        entries += self._first
+        if compat.has_x_last_death:
+            # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
+            entries += _origin_headers("last", self._deaths.newest._replace(exchange=self._last_exchange))
+        table = Table(tuple(entries))
+        return table.sorted_unique() if compat.sorts_header_keys else table
+
+
+def _recorded(history: History, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> History:
     """Return the history with one more death in front; if queue and reason are known, only the count goes up."""
-    known = next((death for death in history if (death.queue, death.reason) == (queue_name, reason)), None)
+    known = history.find(queue_name, reason)
+    has_published = history.newest.has_published_x_death if history else "x-death" in (message.headers or Table.EMPTY)
     is_sorted = compat.sorts_x_death_after_update and bool(history)
+    others: Iterable[Death] = history
     if known is None:
-        expiration = message.properties.expiration
+        expiration = message.envelope.expiration
         newest = Death(queue_name, reason, 1, now_s, message.exchange, _visible_keys(message), expiration, is_sorted)
+        newest = newest._replace(has_published_x_death=has_published)
+        if not compat.reverses_x_death_on_update:
+            return history.with_newest(newest)
     else:
-        newest = known._replace(death_count=known.death_count + 1, is_sorted=is_sorted)
-    others = [death for death in history if death is not known]
-    return (newest, *(reversed(others) if compat.reverses_x_death_on_update else others))
+        newest = known._replace(
+            death_count=known.death_count + 1, is_sorted=is_sorted, has_published_x_death=has_published
+        )
+        others = [death for death in history if death is not known]
+    return History.of((newest, *(reversed(list(others)) if compat.reverses_x_death_on_update else others)))
 
 
 def _visible_keys(message: Message) -> tuple[str, ...]:
@@ -109,21 +172,6 @@ def _visible_keys(message: Message) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _headers(message: Message, deaths: tuple[Death, ...], compat: Compat) -> Table:
-    headers = message.headers or Table.EMPTY
-    entries = list(headers.without(*_HISTORY_HEADERS))
-    entries.append(("x-death", Field("A", tuple(_death_field(death, compat) for death in deaths))))
-    if _keeps_first(message, compat):
-        entries += [(name, field) for name, field in headers if name in _FIRST_DEATH_HEADERS]
-    else:
-        entries += _origin_headers("first", deaths[-1])
-    if compat.has_x_last_death:
-        # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
-        entries += _origin_headers("last", deaths[0]._replace(exchange=message.exchange))
-    table = Table(tuple(entries))
-    return table.sorted_unique() if compat.sorts_header_keys else table
-
-
 def _keeps_first(message: Message, compat: Compat) -> bool:
     """Return whether the x-first-death headers stay as they are: they were set when x-death first appeared."""
     return bool(message.deaths) or (
@@ -131,14 +179,16 @@ def _keeps_first(message: Message, compat: Compat) -> bool:
     )
 
 
-def _origin_headers(which: str, death: Death) -> list[tuple[str, Field]]:
+def _origin_headers(which: str, death: Death) -> list[Entry]:
     parts = (("exchange", death.exchange), ("queue", death.queue), ("reason", death.reason))
     return [(f"x-{which}-death-{part}", _string(value)) for part, value in parts]
 
 
 def _death_field(death: Death, compat: Compat) -> Field:
     if death.published is not None:
-        table = death.published.with_entry("count", Field("l", death.death_count))
+        table = death.published
+        if death.death_count != _count_of(table):
+            table = table.with_entry("count", Field("l", death.death_count))
         return Field("F", table.sorted_unique() if death.is_sorted else table)
     values = {
         "count": Field("l", death.death_count),
@@ -154,31 +204,36 @@ def _death_field(death: Death, compat: Compat) -> Field:
     return Field("F", table.sorted_unique() if death.is_sorted else table)
 
 
-def _history(message: Message, compat: Compat) -> tuple[Death, ...]:
+def _history(message: Message, compat: Compat) -> History:
     if message.deaths or not compat.published_x_death_continues:
         return message.deaths
     field = message.headers.get("x-death") if message.headers is not None else None
     if field is None or not isinstance(field.value, tuple):
-        return ()
+        return NO_DEATHS
     published = [item.value for item in field.value if isinstance(item, Field) and isinstance(item.value, Table)]
-    return tuple(_parsed(table) for table in published)
+    return History.of(_parsed(table) for table in published)
 
 
 def _parsed(table: Table) -> Death:
     entry = table.to_python()
     keys = entry.get("routing-keys")
-    count, time = table.get("count"), table.get("time")
+    time = table.get("time")
     expiration = entry.get("original-expiration")
     return Death(
         queue=str(entry.get("queue", "")),
         reason=str(entry.get("reason", "")),
-        death_count=count.value if count is not None and isinstance(count.value, int) else 0,
+        death_count=_count_of(table),
         time_s=time.value if time is not None and isinstance(time.value, int) else 0,
         exchange=str(entry.get("exchange", "")),
         routing_keys=tuple(str(key) for key in keys) if isinstance(keys, list) else (),
         original_expiration=None if expiration is None else str(expiration),
         published=table,
     )
+
+
+def _count_of(table: Table) -> int:
+    count = table.get("count")
+    return count.value if count is not None and isinstance(count.value, int) else 0
 
 
 def _string(value: str) -> Field:

@@ -23,10 +23,17 @@ class AmqpError(Exception):
         # The method that the close names, as one number of class and method id. None means the method being handled,
         # and 0 means no method.
         self.method_id: int | None = None
+        # What the test should know and RabbitMQ's text leaves out.
+        self.cause: str | None = None
 
     def at(self, method_id: int) -> Self:
         """Name this method in the close instead of the one being handled; return the error itself."""
         self.method_id = method_id
+        return self
+
+    def because(self, cause: str) -> Self:
+        """Add what the text leaves out, for the trace only; return the error itself."""
+        self.cause = cause
         return self
 
     @property

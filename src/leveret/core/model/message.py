@@ -7,8 +7,9 @@ id, so the id identifies the original publish through all deaths.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
+from leveret.core.model.death import NO_DEATHS, History
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 
@@ -16,26 +17,25 @@ PERSISTENT: Final = 2
 _new: Final = object.__new__
 
 
-class Death(NamedTuple):
-    """One entry of x-death: all deaths in the same queue for the same reason."""
+class LazyProperties(Protocol):
+    """The properties of a dead letter, which are made when something reads them; most letters in a chain die unread."""
 
-    queue: str
-    reason: str
-    death_count: int
-    # The time of the first death; later ones only raise the count (seen on 4.3).
-    time_s: int
-    exchange: str
-    routing_keys: tuple[str, ...]
-    original_expiration: str | None
-    # 3.x only: whether the fields are sorted by name, because the entry was not the first or was updated.
-    is_sorted: bool = False
-    # 3.x only: the entry as a client published it; fields that it lacked are not added.
-    published: Table | None = None
+    @property
+    def envelope(self) -> Properties:
+        """The properties without the history of its deaths."""
+
+    @property
+    def properties(self) -> Properties:
+        """The properties as consumers get them."""
+
+    @property
+    def octets(self) -> bytes:
+        """The same, encoded."""
 
 
 # What messages with the same route and the same properties share, as plain data: exchange, routing key, encoded
 # properties, routing keys, hidden keys, deaths, failed deliveries, size of the published properties.
-Head = tuple[str, str, bytes, tuple[str, ...], tuple[str, ...], tuple[Death, ...], int, int | None]
+Head = tuple[str, str, bytes | LazyProperties, tuple[str, ...], tuple[str, ...], History | None, int, int | None]
 
 
 class Message:
@@ -51,12 +51,12 @@ class Message:
         message_id: int,
         exchange: str,
         routing_key: str,
-        properties: Properties,
-        properties_octets: bytes,
+        properties: Properties | None,
+        properties_octets: bytes | LazyProperties,
         body: bytes,
         routing_keys: tuple[str, ...],
         hidden_keys: tuple[str, ...] = (),
-        deaths: tuple[Death, ...] = (),
+        deaths: History = NO_DEATHS,
         failed_delivery_count: int = 0,
         published_properties_size: int | None = None,
     ) -> None:
@@ -67,13 +67,14 @@ class Message:
             properties_octets,
             routing_keys,
             hidden_keys,
-            deaths,
+            # The garbage collector need not track the head of a message that never died.
+            deaths or None,
             failed_delivery_count,
             published_properties_size,
         )
         self.body = body
-        # None until the first read, if the message was made from its head.
-        self._properties: Properties | None = properties
+        # None until the first read, if the message was made from its head or is a dead letter.
+        self._properties = properties
         # The tuple that stands for the message in queues (see `ready`), once it waits in one.
         self.waiting: tuple[int, bytes, int, Head, int | None] | None = None
 
@@ -116,13 +117,27 @@ class Message:
         """Its properties, as consumers get them."""
         properties = self._properties
         if properties is None:
-            properties = self._properties = Properties.decode(self.head[2])
+            known = self.head[2]
+            properties = self._properties = Properties.decode(known) if isinstance(known, bytes) else known.properties
         return properties
+
+    @property
+    def envelope(self) -> Properties:
+        """Its properties, without the deaths in the headers of a dead letter; take these if headers do not matter."""
+        known = self.head[2]
+        return self.properties if isinstance(known, bytes) else known.envelope
+
+    @property
+    def lazy_properties(self) -> LazyProperties | None:
+        """What makes the properties of a dead letter; None for other messages."""
+        known = self.head[2]
+        return None if isinstance(known, bytes) else known
 
     @property
     def properties_octets(self) -> bytes:
         """The encoded properties: headers sorted, BCC removed (see `publishing.checked`)."""
-        return self.head[2]
+        known = self.head[2]
+        return known if isinstance(known, bytes) else known.octets
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
@@ -135,9 +150,9 @@ class Message:
         return self.head[4]
 
     @property
-    def deaths(self) -> tuple[Death, ...]:
+    def deaths(self) -> History:
         """The deaths, newest first. RabbitMQ 4 keeps them beside the headers and ignores an x-death of the client."""
-        return self.head[5]
+        return self.head[5] or NO_DEATHS
 
     @property
     def failed_delivery_count(self) -> int:
@@ -152,7 +167,10 @@ class Message:
     @property
     def asks_for_more(self) -> bool:
         """Whether a plain queue cannot just append it: it has an expiration or failed deliveries."""
-        return self.properties.expiration is not None or bool(self.head[6])
+        properties = self._properties
+        if properties is None:
+            properties = self.envelope
+        return properties.expiration is not None or bool(self.head[6])
 
     def is_same(self, other: Message) -> bool:
         """Return whether both come from one publish and neither is a dead letter of the other."""
@@ -186,9 +204,17 @@ class Message:
         return self.properties.headers
 
     @property
+    def routing_headers(self) -> Table | None:
+        """The headers that RabbitMQ 4 routes by: without an x-death that the broker added."""
+        headers, deaths = self.headers, self.deaths
+        if headers is None or not deaths or deaths.newest.has_published_x_death:
+            return headers
+        return headers.without("x-death")
+
+    @property
     def is_persistent(self) -> bool:
         """Whether it survives a restart in a classic queue: delivery mode 2 and nothing else (seen on 4.3)."""
-        return self.properties.delivery_mode == PERSISTENT
+        return self.envelope.delivery_mode == PERSISTENT
 
 
 class QueueEntry:

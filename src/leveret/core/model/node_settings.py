@@ -18,6 +18,7 @@ _DOTTED: Final = {
     f"{_INTERCEPTORS}.incoming.set_header_timestamp.overwrite": "overwrites_timestamp",
     f"{_INTERCEPTORS}.incoming.set_header_routing_node.overwrite": "overwrites_routing_node",
 }
+_LOOPBACK_USERS: Final = "loopback_users"
 _MINIMUM: Final = {"frame_max": 8192, "max_message_size": 1, "consumer_timeout": 1}
 
 
@@ -39,6 +40,8 @@ class NodeSettings(NamedTuple):
     # Interceptors of published messages: whether they overwrite an existing value. None turns them off.
     overwrites_timestamp: bool | None = None
     overwrites_routing_node: bool | None = None
+    # The users who may log in on this machine only.
+    loopback_users: tuple[str, ...] = ("guest",)
 
     @classmethod
     def of(cls, lines: Mapping[str, object]) -> NodeSettings:
@@ -46,12 +49,15 @@ class NodeSettings(NamedTuple):
 
         Raises ValueError for an invalid value and KeyError for an unknown name.
         """
-        unknown = next((name for name in lines if name not in names()), None)
+        local = {name: value for name, value in lines.items() if name.partition(".")[0] == _LOOPBACK_USERS}
+        others = {name: value for name, value in lines.items() if name not in local}
+        unknown = next((name for name in others if name not in names()), None)
         if unknown is not None:
             raise KeyError(unknown)
-        numbers = {name: _number(name, value) for name, value in lines.items() if name not in _DOTTED}
-        switches = {_DOTTED[name]: _boolean(name, value) for name, value in lines.items() if name in _DOTTED}
-        given = {**cls._field_defaults, **numbers, **switches}
+        numbers = {name: _number(name, value) for name, value in others.items() if name not in _DOTTED}
+        switches = {_DOTTED[name]: _boolean(name, value) for name, value in others.items() if name in _DOTTED}
+        users = {_LOOPBACK_USERS: _loopback_users(local)} if local else {}
+        given = {**cls._field_defaults, **numbers, **switches, **users}
         return cls._make(given[name] for name in cls._fields)
 
     @property
@@ -64,6 +70,16 @@ def names() -> tuple[str, ...]:
     """Return the names of all settings."""
     plain = [name for name in NodeSettings._fields if name not in _DOTTED.values()]
     return (*plain, *_DOTTED)
+
+
+def _loopback_users(lines: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the users that `loopback_users.NAME` names. As in RabbitMQ, such a line replaces the default."""
+    marks = dict(lines)
+    word = marks.pop(_LOOPBACK_USERS, "none")
+    if word != "none":
+        raise ValueError(f'{_LOOPBACK_USERS} must be "none", not {word!r}; name a user with {_LOOPBACK_USERS}.NAME')
+    users = [name.partition(".")[2] for name, value in marks.items() if _boolean(name, value)]
+    return () if _LOOPBACK_USERS in lines else tuple(users)
 
 
 def _number(name: str, value: object) -> int | None:

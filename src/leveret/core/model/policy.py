@@ -8,10 +8,12 @@ the first policy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from leveret.core.model.patterns import Pattern
 
 Definition = Mapping[str, object]
 NOTHING: Final[Definition] = MappingProxyType({})
@@ -46,7 +48,7 @@ class _PolicySet:
     def __init__(self) -> None:
         self.by_name: dict[str, Policy] = {}
         # In the order in which they are tried, each with the queue types to which it does not apply.
-        self.ranked: list[tuple[Policy, re.Pattern[str], tuple[str, ...]]] = []
+        self.ranked: list[tuple[Policy, Pattern, tuple[str, ...]]] = []
 
     def set(self, policy: Policy) -> None:
         self.by_name[policy.name] = policy
@@ -57,10 +59,11 @@ class _PolicySet:
         self._rank()
 
     def _rank(self) -> None:
+        from leveret.core.model.patterns import compiled
         from leveret.core.model.policy_keys import unsupported_by
 
         ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
-        self.ranked = [(policy, re.compile(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
+        self.ranked = [(policy, compiled(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
 
     def match(self, name: str, targets: tuple[str, ...], queue_type: str = "") -> Policy | None:
         for policy, pattern, unsupported in self.ranked:

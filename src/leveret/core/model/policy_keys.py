@@ -12,6 +12,7 @@ from typing import Final
 from leveret.core.model import mirroring
 from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.model.erlang_terms import binary
+from leveret.core.model.patterns import compiled
 from leveret.core.wire import erlang
 
 # Keys that match no queue argument. All others are in the rows of `arguments.QUEUE_ARGUMENTS`.
@@ -75,7 +76,7 @@ def _pattern_fault(pattern: object) -> str:
     if not isinstance(pattern, str):
         return f"pattern should be a binary but was {printed(pattern)}"
     try:
-        re.compile(pattern)
+        compiled(pattern)
     except re.error as error:
         return f'pattern should be regular expression but is invalid: {{"{error.msg}",{error.pos}}}'
     return ""

@@ -68,11 +68,14 @@ class ConnectionPort(Protocol):
 class Subscriber(Protocol):
     """A channel, as a consumer sees it."""
 
-    # Whether callers have to ask `has_room`: the channel has a limit beside those of its consumers.
+    # Whether callers have to ask `has_room_for`: the channel has a limit beside those of its consumers.
     is_limited: bool
 
-    def has_room(self) -> bool:
-        """Return whether the channel as a whole may take another delivery (a shared prefetch limit)."""
+    def has_room_for(self, consumer: Consumer) -> bool:
+        """Return whether the channel as a whole may take another delivery for a consumer (a shared prefetch limit)."""
+
+    def hold_up(self, queue: StoredQueue) -> None:
+        """Let a queue wait until the channel as a whole has room again."""
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to the client."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from leveret.core.model import dead_letter, limits
 from leveret.core.model.consumer import Consumer, ConsumerRing
+from leveret.core.model.death import REJECTED
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.ready import Ready
 from leveret.core.model.settings import QueueSettings
@@ -78,8 +79,7 @@ class Queue(StoredQueue):
         entry = QueueEntry(message, copy, copy, node.now)
         if message.failed_delivery_count:
             entry.delivery_count = message.failed_delivery_count
-            redelivered_in = node.compat.redelivered_after_rejected_death
-            entry.redelivered = redelivered_in in ("everywhere", f"in_{self.type.name}")
+            entry.redelivered = self.hands_on_failures or node.compat.failures_survive_death == "everywhere"
         return entry
 
     def priority_of(self, message: Message) -> int:
@@ -90,7 +90,7 @@ class Queue(StoredQueue):
         """Take a message in if limits, age, priority or the queue type affect it."""
         settings = self.settings
         entry = self.new_entry(message)
-        if settings.message_ttl_us is not None or message.properties.expiration is not None:
+        if settings.message_ttl_us is not None or message.envelope.expiration is not None:
             entry.expires_at = self._deadline_of(message, entry.enqueued_at)
         entry.priority = self.priority_of(message)
         tap = self.hooks.tap
@@ -101,7 +101,7 @@ class Queue(StoredQueue):
             consumer = self.ring.take()
             if consumer is not None:
                 # It goes straight to a waiting consumer: limits and a TTL of 0 do not apply (seen on 4.3).
-                self.reset_redelivered(entry)
+                self.pass_straight(entry)
                 self.hand_out(entry, consumer)
                 return True
         self.ready.append(entry)
@@ -113,14 +113,14 @@ class Queue(StoredQueue):
     def _deadline_of(self, message: Message, now: int) -> int | None:
         """Return when a message that arrives now expires, by the shorter of the queue's TTL and its own expiration."""
         ttl_us = self.settings.message_ttl_us
-        expiration = message.properties.expiration
+        expiration = message.envelope.expiration
         if expiration is not None:
             own_us = int(expiration) * 1000
             ttl_us = own_us if ttl_us is None else min(ttl_us, own_us)
         return None if ttl_us is None else now + ttl_us
 
-    def reset_redelivered(self, entry: QueueEntry) -> None:
-        """Decide whether an entry that goes straight to a consumer counts as redelivered."""
+    def pass_straight(self, entry: QueueEntry) -> None:
+        """Prepare an entry to go straight to a consumer, past those that are ready."""
         raise NotImplementedError
 
     def checks_age_of(self, entry: QueueEntry) -> bool:
@@ -176,6 +176,11 @@ class Queue(StoredQueue):
     def _on_disuse_timer(self) -> None:
         self.delete("expired")
 
+    @property
+    def delivery_limit(self) -> int | None:
+        """The number of failed deliveries that a message survives, None if unlimited."""
+        return None
+
     def deliver_ready(self) -> None:
         """Hand out ready entries while a consumer has room."""
         raise NotImplementedError
@@ -218,12 +223,12 @@ class Queue(StoredQueue):
             self.deliver_ready()
 
     def discard(self, entry: QueueEntry, consumer: Consumer | None, *, is_failure: bool) -> None:
-        """End a delivery: the message is dead-lettered or dropped. `is_failure` is true for basic.reject only."""
+        """End a delivery: the message is dead-lettered or dropped. `is_failure`: so the version says."""
         self._let_go(entry, consumer)
         if self.is_deleted:
             return
         entry.delivery_count += is_failure
-        if not dead_letter.send(self, entry, dead_letter.REJECTED):
+        if not dead_letter.send(self, entry, REJECTED):
             self.tap_dropped(entry, events.NO_ROUTE)
         self.deliver_ready()
 
@@ -264,8 +269,11 @@ class Queue(StoredQueue):
                 self.raise_limit_of_namesake(consumer)
             elif not consumer.is_active:
                 self.continue_handover(consumer)
-            elif not consumer.is_in_ring and consumer.has_room():
-                self.ring.add(consumer)
+            elif not consumer.is_in_ring and consumer.unacked_count < consumer.limit:
+                if not consumer.subscriber.is_limited:
+                    self.ring.add(consumer)
+                elif consumer.unacked_count == consumer.limit - 1:
+                    self._ring_again(consumer.subscriber)
 
     def raise_limit_of_namesake(self, gone: Consumer) -> None:
         """Let the consumer with the tag of a cancelled one hold one more delivery, permanently.
@@ -307,9 +315,23 @@ class Queue(StoredQueue):
         self.ring_if_room(consumer)
         self.deliver_ready()
 
+    def resume_consumers(self, subscriber: Subscriber) -> None:
+        """Go on with the consumers of a channel that a limit held up."""
+        self._ring_again(subscriber)
+        self.deliver_ready()
+
+    def _ring_again(self, subscriber: Subscriber) -> None:
+        """Add the consumers of a channel that have room of their own to the ring, in the order in which they left it.
+
+        If the channel has no room for them, they leave it again (rabbit_queue_consumers, seen on 3.10 and 4.0).
+        """
+        consumers = [consumer for consumer in self.consumers if consumer.subscriber is subscriber]
+        for consumer in sorted(consumers, key=lambda consumer: consumer.left_at):
+            self.ring_if_room(consumer)
+
     def ring_if_room(self, consumer: Consumer) -> None:
-        """Add a consumer that may have room now to the ring."""
-        if not consumer.is_cancelled and not consumer.is_in_ring and consumer.has_room():
+        """Add a consumer that may have room now to the ring. The ring asks for the channel's room by itself."""
+        if not consumer.is_cancelled and not consumer.is_in_ring and consumer.has_own_room():
             self.ring.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:

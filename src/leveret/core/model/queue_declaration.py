@@ -122,7 +122,8 @@ class QueueDeclaration(NamedTuple):
             raise InternalRefusal(denied_feature_text(QUEUE_MASTER_LOCATOR))
         if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
             text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
-            raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES))
+            cause = f"queue '{self.name}' in vhost '{vhost.name}' has durable=False and exclusive=False"
+            raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES)).because(cause)
 
 
 def configured_denial_text(feature: str) -> str:

@@ -16,7 +16,14 @@ from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queue import Queue
-from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo, ReadyReturnsFirst
+from leveret.core.model.ready import (
+    Ready,
+    ReadyByPriority,
+    ReadyFifo,
+    ReadyInTwoClasses,
+    ReadyReturnsFirst,
+    ReadyReturnsThenLevels,
+)
 from leveret.core.model.reject_publish import Publishers
 from leveret.core.model.stored_queue import QueueSpec
 from leveret.core.wire.values import Field, Table
@@ -36,6 +43,7 @@ class QuorumQueue(Queue):
     """A queue of type quorum."""
 
     edits_deliveries = True
+    hands_on_failures = True
     returns_by_consumer = True
     can_refuse_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
@@ -54,27 +62,21 @@ class QuorumQueue(Queue):
     def make_ready(self) -> Ready:
         """Return an empty order of ready entries: returned ones first, then by priority."""
         compat = self.node.compat
-        level_count = {"levels": LEVEL_COUNT, "two_classes": 2, "none": 1}[compat.quorum_priorities]
         are_counted = not compat.quorum_bytes_are_body_only
-        arrived: ReadyFifo | ReadyByPriority = ReadyFifo(counts_properties=are_counted)
-        if level_count > 1:
-            arrived = ReadyByPriority(level_count, counts_properties=are_counted)
-        return ReadyReturnsFirst(arrived, counts_properties=are_counted)
+        if compat.quorum_priorities == "levels":
+            levels = ReadyByPriority(LEVEL_COUNT, counts_properties=are_counted)
+            return ReadyReturnsThenLevels(levels, counts_properties=are_counted)
+        are_two = compat.quorum_priorities == "two_classes"
+        arrived = ReadyInTwoClasses if are_two else ReadyFifo
+        return ReadyReturnsFirst(arrived(counts_properties=are_counted), counts_properties=are_counted)
 
     def priority_of(self, message: Message) -> int:
         """Return the level of a message among the ready entries."""
-        priority = message.properties.priority
+        priority = message.envelope.priority
         priorities = self.node.compat.quorum_priorities
         if priorities == "levels":
             return DEFAULT_PRIORITY if priority is None else min(priority, LEVEL_COUNT - 1)
         return int(priorities == "two_classes" and priority is not None and priority >= HIGH_PRIORITY)
-
-    def new_entry(self, message: Message) -> QueueEntry:
-        """Give a message its place; failures in the queues where it died count here too."""
-        entry = super().new_entry(message)
-        if self.node.compat.redelivered_after_rejected_death == "nowhere":
-            entry.delivery_count = 0
-        return entry
 
     def refuses_publisher(self, publisher: object) -> bool:
         """Return whether the queue has stopped this publisher."""
@@ -87,8 +89,9 @@ class QuorumQueue(Queue):
             self.publishers.stop_if_full()
         return is_taken
 
-    def reset_redelivered(self, entry: QueueEntry) -> None:
-        """Keep the flag: a quorum queue stores a message before any consumer gets it."""
+    def pass_straight(self, entry: QueueEntry) -> None:
+        """Count the entry: a quorum queue stores a message before any consumer gets it."""
+        self.ready.pass_by()
 
     def checks_age_of(self, entry: QueueEntry) -> bool:
         """Check the age of every entry that arrives."""
@@ -102,8 +105,9 @@ class QuorumQueue(Queue):
         acquired_count = entry.acquired_count or entry.delivery_count
         if compat.has_acquired_count and acquired_count:
             counts.append(("x-acquired-count", Field("l", acquired_count)))
-        if entry.delivery_count or (is_get and compat.get_shows_zero_delivery_count):
-            counts.append(("x-delivery-count", Field("l", entry.delivery_count)))
+        delivery_count = self.delivery_count_of(entry)
+        if delivery_count or (is_get and compat.get_shows_zero_delivery_count):
+            counts.append(("x-delivery-count", Field("l", delivery_count)))
         if not counts:
             return None
         names = [name for name, _ in counts]
@@ -157,7 +161,7 @@ class QuorumQueue(Queue):
         """Give up entries that failed too often, and hold back those to be retried later."""
         self.publishers.resume_if_low()
         limit = self.delivery_limit
-        if limit is not None and entry.delivery_count > limit:
+        if limit is not None and self.delivery_count_of(entry) > limit:
             if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
                 self.tap_dropped(entry, dead_letter.DELIVERY_LIMIT)
             return False
@@ -201,7 +205,8 @@ class QuorumQueue(Queue):
         limit = self.settings.delivery_limit
         if limit is None:
             limit = self.node.compat.default_delivery_limit
-        return None if limit is None or limit < 0 else limit
+        is_unlimited = limit is None or (limit < 0 and self.node.compat.negative_delivery_limit_is_none)
+        return None if is_unlimited else limit
 
     def _goes_to_the_back(self, reason: str) -> bool:
         """Return whether a returned entry goes to the back, as in 3.x without a delivery limit."""
@@ -238,10 +243,6 @@ class QuorumQueue(Queue):
                 f"cannot obtain access to locked {self.place}. "
                 f"basic.get operations are not supported by {quoted} queues with single active consumer"
             )
-
-    def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with a shared prefetch limit."""
-        raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         """Refuse the conditions of queue.delete, in any state of the queue."""

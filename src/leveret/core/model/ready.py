@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import Final, Protocol, cast
 
 from leveret.core.model.message import Head, Message, QueueEntry
@@ -26,6 +26,8 @@ _EXPIRES_AT: Final = 4
 
 # The numbers of copies that were taken out are deleted once there are this many and they are half of all.
 _TRIM: Final = 512
+# With two classes, age counts for one of so many entries.
+_TURNS: Final = 3
 
 
 class Ready(Protocol):
@@ -48,6 +50,9 @@ class Ready(Protocol):
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Add returned entries, given in the order of their return."""
+
+    def pass_by(self) -> None:
+        """Count an entry that goes straight to a consumer, if that affects the order of the others."""
 
     def pop(self) -> QueueEntry:
         """Take the next entry out. Raises IndexError if empty."""
@@ -139,6 +144,9 @@ class ReadyFifo:
         for entry in returning:
             self._count_in(entry)
 
+    def pass_by(self) -> None:
+        """Count nothing: what goes straight to a consumer does not affect the order."""
+
     def put_behind(self, entry: QueueEntry) -> None:
         """Put a returned entry behind those returned before, ignoring its position."""
         self._returned.append(entry)
@@ -190,6 +198,11 @@ class ReadyFifo:
             self.has_deadlines = False
         return unseen, copies
 
+    @property
+    def head_position(self) -> int:
+        """The position of the entry that `pop` takes."""
+        return self._returned[0].position if self._returned else self._copies[self._first]
+
     def next_deadline(self) -> int | None:
         """Return the deadline of the oldest entry: messages expire only at the head."""
         if not self.has_deadlines:
@@ -205,8 +218,6 @@ class ReadyFifo:
         return [self.pop()] if deadline is not None and deadline <= now else []
 
     head_deadline = next_deadline
-    next_deadline_of_levels = next_deadline
-    pop_expired_of_levels = pop_expired
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
         """Take out all wanted entries, in any place."""
@@ -300,6 +311,9 @@ class ReadyByPriority:
             self.count += 1
             self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
+    def pass_by(self) -> None:
+        """Count nothing: what goes straight to a consumer does not affect the order."""
+
     def pop(self) -> QueueEntry:
         """Take the oldest entry of the highest level in use out."""
         entry = self._first_level().pop()
@@ -354,8 +368,58 @@ class ReadyByPriority:
         return self._levels[-1]
 
 
+class ReadyInTwoClasses(ReadyByPriority):
+    """High before normal, but every third time the older of the two that are first (rabbit_fifo_q, seen on 4.0)."""
+
+    __slots__ = ("_turn",)
+
+    def __init__(self, *, counts_properties: bool = False) -> None:
+        super().__init__(2, counts_properties=counts_properties)
+        # How many entries have left, modulo 3. Age counts for the third.
+        self._turn = 0
+
+    def pop(self) -> QueueEntry:
+        """Take out the entry whose turn it is."""
+        entry = super().pop()
+        self.pass_by()
+        return entry
+
+    def pass_by(self) -> None:
+        """Count an entry that goes straight to a consumer: it takes a turn too."""
+        self._turn = (self._turn + 1) % _TURNS
+
+    def clear(self) -> list[QueueEntry]:
+        """Take everything out; the turns begin anew."""
+        entries = list(self)
+        super().clear()
+        self._turn = 0
+        return entries
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        high, normal = (deque(level) for level in self._levels)
+        for turn in count(self._turn):
+            if not (high and normal):
+                break
+            is_high = _takes_high(turn % _TURNS, high[0].position, normal[0].position)
+            yield (high if is_high else normal).popleft()
+        yield from (*high, *normal)
+
+    def _first_level(self) -> ReadyFifo:
+        high, normal = self._levels
+        if not normal.count or (high.count and _takes_high(self._turn, high.head_position, normal.head_position)):
+            return high
+        return normal
+
+
+def _takes_high(turn: int, high_position: int, normal_position: int) -> bool:
+    return turn < _TURNS - 1 or high_position < normal_position
+
+
 class ReadyReturnsFirst:
-    """Returned entries first, in order of their return; then by priority or in order of arrival (quorum queues)."""
+    """Returned entries first, in order of their return; then those that arrived, in their order (quorum queues).
+
+    Only the age of the next entry is checked (rabbit_fifo, seen on 3.10 and 4.0).
+    """
 
     __slots__ = ("_arrived", "_returned", "count", "has_deadlines")
 
@@ -381,6 +445,10 @@ class ReadyReturnsFirst:
         self.count += 1
         self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
+    def pass_by(self) -> None:
+        """Count an entry that goes straight to a consumer, if that affects the order of the others."""
+        self._arrived.pass_by()
+
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Add returned entries behind those returned before; they lose their priority."""
         for entry in entries:
@@ -399,13 +467,12 @@ class ReadyReturnsFirst:
         """Return the deadline of the first returned entry, else of the first that arrived."""
         return self._returned.next_deadline() if self._returned.count else self._arrived.head_deadline()
 
-    def next_deadline(self) -> int | None:
-        """Return the nearest deadline of the first returned entry and of each level's first (seen on 4.3)."""
-        return _nearest((self._returned.next_deadline(), self._arrived.next_deadline_of_levels()))
+    next_deadline = head_deadline
 
     def pop_expired(self, now: int) -> list[QueueEntry]:
-        """Take out the first returned entry and the first of every level if they are past their deadlines."""
-        return self._counted_out([*self._returned.pop_expired(now), *self._arrived.pop_expired_of_levels(now)])
+        """Take the next entry out if it is past its deadline."""
+        deadline = self.head_deadline()
+        return [self.pop()] if deadline is not None and deadline <= now else []
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
         """Take out all wanted entries, in any place."""
@@ -431,6 +498,25 @@ class ReadyReturnsFirst:
     def _counted_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
         self.count -= len(entries)
         return entries
+
+
+class ReadyReturnsThenLevels(ReadyReturnsFirst):
+    """Returned entries first, then by level; the age of the first of each level is checked (seen on 4.3)."""
+
+    __slots__ = ()
+
+    @property
+    def _levels(self) -> ReadyByPriority:
+        assert isinstance(self._arrived, ReadyByPriority), "only levels have several first entries"
+        return self._arrived
+
+    def next_deadline(self) -> int | None:
+        """Return the nearest deadline of the first returned entry and of each level's first."""
+        return _nearest((self._returned.next_deadline(), self._levels.next_deadline_of_levels()))
+
+    def pop_expired(self, now: int) -> list[QueueEntry]:
+        """Take out the first returned entry and the first of every level if they are past their deadlines."""
+        return self._counted_out([*self._returned.pop_expired(now), *self._levels.pop_expired_of_levels(now)])
 
 
 def _nearest(deadlines: Iterable[int | None]) -> int | None:

@@ -71,3 +71,10 @@ class ReplyQueues:
     def find(self, name: str) -> ReplyQueue | None:
         """Return the queue with this generated name, None for a name that this node did not generate."""
         return self._by_name.get(name)
+
+    def cannot_decode(self, name: str) -> bool:
+        """Return whether RabbitMQ fails to find a channel in a name: its token is broken or, since 4.3, lacks a key."""
+        token, dot, _ = name.removeprefix(PREFIX).partition(".")
+        if not dot:
+            return self._node.compat.crashes_on_reply_to_without_key
+        return not any(known.startswith(f"{PREFIX}{token}.") for known in self._by_name)

@@ -14,6 +14,7 @@ from leveret.core.model.stream_age import age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
+    from leveret.core.compat import Compat
     from leveret.core.model.queue_types import QueueType
 
 
@@ -57,7 +58,7 @@ class QueueSettings(NamedTuple):
         return self.max_length is not None or self.max_length_bytes is not None
 
     @classmethod
-    def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType) -> QueueSettings:
+    def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType, compat: Compat) -> QueueSettings:
         """Merge a queue's arguments with the effective definition of its policies."""
         if not policy and all(name == "x-queue-type" for name, _ in arguments):
             return _PLAIN
@@ -75,6 +76,9 @@ class QueueSettings(NamedTuple):
         overflow = _string_or(merged("x-overflow", queue_type.overflow_by), "drop-head")
         if overflow == "reject-publish-dlx" and not queue_type.has_reject_publish_dlx:
             overflow = "drop-head"
+        max_priority = _integer_or_none(merged("x-max-priority"))
+        if max_priority == 0 and compat.max_priority_of_zero_is_one:
+            max_priority = 1
         retry_min_us = span_us("x-delayed-retry-min") or 0
         return cls(
             message_ttl_us=span_us("x-message-ttl"),
@@ -85,7 +89,7 @@ class QueueSettings(NamedTuple):
             dead_letter_exchange=_string_or(merged("x-dead-letter-exchange"), None),
             dead_letter_routing_key=_string_or(merged("x-dead-letter-routing-key"), None),
             dead_letter_strategy=_string_or(merged("x-dead-letter-strategy"), "at-most-once"),
-            max_priority=_integer_or_none(merged("x-max-priority")) or 0,
+            max_priority=max_priority or 0,
             is_single_active=is_true(arguments, "x-single-active-consumer"),
             delivery_limit=_integer_or_none(merged("x-delivery-limit")),
             consumer_timeout_us=span_us("x-consumer-timeout"),

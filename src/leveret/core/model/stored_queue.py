@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol
 
-from leveret.core.model.errors import ResourceLocked
+from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class StoredQueue:
     """A queue of one vhost, of any type that stores messages."""
 
     is_queue: ClassVar[bool] = True
-    # Whether basic.recover takes effect before its answer, basic.recover-ok.
-    recovers_at_once: ClassVar[bool] = False
+    # Whether basic.recover and tx.commit take effect before their answers, as where the channel itself reads the queue.
+    settles_at_once: ClassVar[bool] = False
     # Whether the deliveries of a closed channel return consumer by consumer, not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
     # Whether it may refuse a publisher, independent of the message (`refuses_publisher`).
@@ -57,6 +57,10 @@ class StoredQueue:
     settles_first_at_commit: ClassVar[bool] = False
     # Whether a commit acknowledges deliveries there before it publishes, and settles the others after.
     acks_overtake_at_commit: ClassVar[bool] = False
+    # Whether its consumers obey a prefetch limit that they share with their channel; otherwise it refuses them.
+    shares_prefetch: ClassVar[bool] = False
+    # Whether dead letters from here bring failed deliveries along in the versions where only quorum queues do so.
+    hands_on_failures: ClassVar[bool] = False
     # Whether the queue adds headers to deliveries (`delivered_octets`).
     edits_deliveries: ClassVar[bool] = False
 
@@ -144,6 +148,12 @@ class StoredQueue:
         """Take the head out for basic.get; return None if the queue is empty."""
         raise NotImplementedError
 
+    def delivery_count_of(self, entry: QueueEntry) -> int:
+        """Return the deliveries of an entry that failed, as x-delivery-count shows them in a quorum queue."""
+        if self.node.compat.counts_every_return and entry.acquired_count:
+            return entry.acquired_count
+        return entry.delivery_count
+
     def delivered_octets(self, entry: QueueEntry, *, is_get: bool) -> bytes | None:
         """Return encoded properties to deliver instead of the message's own, None to deliver its own."""
         return None
@@ -169,6 +179,8 @@ class StoredQueue:
 
     def refuse_shared_prefetch(self) -> None:
         """Refuse a consumer on a channel with a shared prefetch limit, if the type does not support it."""
+        if not self.shares_prefetch:
+            raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer, or revive an earlier one, and return it. Raises AmqpError if the type forbids it."""
@@ -178,8 +190,8 @@ class StoredQueue:
         """Start to deliver, or go on, after consume-ok has been sent."""
         raise NotImplementedError
 
-    def ring_if_room(self, consumer: Consumer) -> None:
-        """Add a consumer that may have room now to the ring, if consumers take turns here."""
+    def resume_consumers(self, subscriber: Subscriber) -> None:
+        """Go on with the consumers of a channel that a limit held up, if they share such a limit."""
 
     def hold(self) -> None:
         """Hand out nothing until the current work is done, if returned messages can be delivered again here."""

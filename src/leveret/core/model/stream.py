@@ -57,7 +57,7 @@ class _Reader:
 class StreamQueue(StoredQueue):
     """A queue of type stream."""
 
-    recovers_at_once = True
+    settles_at_once = True
 
     __slots__ = ("_held", "_log", "_readers", "_waiting")
 
@@ -142,11 +142,6 @@ class StreamQueue(StoredQueue):
         if no_ack:
             kind = "stream queues" if compat.has_first_stream_texts else "stream"
             raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
-
-    def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with a shared prefetch limit, in the versions that do."""
-        if self.node.compat.stream_under_global_qos == "not_implemented":
-            raise NotImplementedByBroker(f"{self.place} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer at its offset; the exclusive flag has no effect. Raises InternalRefusal for a bad offset."""

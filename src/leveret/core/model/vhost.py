@@ -348,7 +348,7 @@ class VirtualHost:
             auto_delete=wanted.auto_delete,
             exclusive_owner=connection if wanted.exclusive else None,
             arguments=wanted.arguments,
-            settings=QueueSettings.of(wanted.arguments, definition, queue_type),
+            settings=QueueSettings.of(wanted.arguments, definition, queue_type, self.node.compat),
         )
         queue = _queue_class(queue_type.name)(spec)
         self.node.topology_version += 1
@@ -491,7 +491,7 @@ class VirtualHost:
             exchange.apply_policy(self.policies.effective_for_exchange(exchange.name))
         for queue in list(self.queues.values()):
             definition = self.policies.effective_for_queue(queue.name, queue.type.name)
-            queue.apply(QueueSettings.of(queue.arguments, definition, queue.type))
+            queue.apply(QueueSettings.of(queue.arguments, definition, queue.type, self.node.compat))
 
     def _tap(self, kind: str, origin: Origin, *fields: object) -> None:
         tap = self.node.hooks.tap

@@ -92,17 +92,18 @@ class Assembler:
     def _take_body(self, kind: int, payload: bytes) -> Published | None:
         if kind != FRAME_BODY:
             raise _expected_body()
-        if len(payload) > self._missing_bytes:
-            self._refuse_excess()
-        self._parts.append(payload)
         self._missing_bytes -= len(payload)
-        return None if self._missing_bytes > 0 else self._finished()
+        if self._missing_bytes < 0:
+            self._exceed()
+            return None
+        self._parts.append(payload)
+        return None if self._missing_bytes else self._finished()
 
-    def _refuse_excess(self) -> None:
-        if self._compat.excess_body == "frame_error":
+    def _exceed(self) -> None:
+        """Refuse a body that is too long, in versions that notice. In others the content never ends."""
+        if self._compat.refuses_excess_body_at_once:
             raise FrameError("content body frame exceeds remaining content size").at(BasicPublish.ID)
-        if self._compat.excess_body == "unexpected_frame":
-            raise _expected_body()
+        self._parts.clear()
 
     def _finished(self) -> Published:
         publish, properties_octets = self._publish, self._properties_octets

@@ -13,6 +13,8 @@ from leveret.core.wire.errors import WireError
 from leveret.core.wire.values import Table
 
 CR_DEMO_CHALLENGE: Final = b"Please tell me your password"
+# No password that a client can send, nor that a test would choose.
+_WRONG_PASSWORD: Final = "\ud800"
 _CR_DEMO_ANSWER: Final = b"My password is "
 
 
@@ -34,23 +36,30 @@ Answer = Credentials | Challenge | None
 
 
 def plain(response: bytes) -> Answer:
-    """Read PLAIN (RFC 4616) with an empty authorisation identity. RabbitMQ treats any other identity as malformed."""
-    parts = response.split(b"\0", 2)
+    """Read PLAIN (RFC 4616) with an empty authorisation identity.
+
+    RabbitMQ treats any other identity as malformed, and a password that contains a NUL.
+    """
+    parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
         return None
     return Credentials(_text(parts[1]), _text(parts[2]))
 
 
 def amqplain(response: bytes) -> Answer:
-    """Read AMQPLAIN: a field table without its length, with LOGIN and PASSWORD as long strings."""
+    """Read AMQPLAIN: a field table without its length, with LOGIN and PASSWORD as long strings.
+
+    A password of another type is no malformed response, but a wrong password.
+    """
     try:
         table = Table.decode(response)
     except WireError:
         return None
     login, password = table.get("LOGIN"), table.get("PASSWORD")
-    if login is None or password is None or not isinstance(login.value, bytes) or not isinstance(password.value, bytes):
+    if login is None or password is None or not isinstance(login.value, bytes):
         return None
-    return Credentials(_text(login.value), _text(password.value))
+    text = _text(password.value) if isinstance(password.value, bytes) else _WRONG_PASSWORD
+    return Credentials(_text(login.value), text)
 
 
 def anonymous(_response: bytes) -> Answer:
@@ -76,6 +85,11 @@ def cr_demo_answer(challenge: Challenge, response: bytes) -> Answer:
     if not response.startswith(_CR_DEMO_ANSWER):
         return None
     return Credentials(challenge.user, _text(response[len(_CR_DEMO_ANSWER) :]))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an IP address is this machine's own: 127.0.0.0/8 or ::1."""
+    return address.removeprefix("::ffff:").startswith("127.") or address == "::1"
 
 
 MECHANISMS: Final[dict[str, Callable[[bytes], Answer]]] = {

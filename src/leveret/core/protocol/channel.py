@@ -23,12 +23,13 @@ from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import Encodable, method_frame
-from leveret.core.wire.methods import BasicCancel, BasicNack
+from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack
 from leveret.core.wire.properties import Properties
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.firehose import Actor
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection
     from leveret.trace.events import Tap
 
@@ -44,6 +45,7 @@ class Channel:
         "consumers",
         "encoders",
         "has_stale",
+        "held_up",
         "is_limited",
         "last_properties",
         "last_publish_octets",
@@ -81,11 +83,13 @@ class Channel:
         self.encoders: dict[str, DeliveryEncoder] = {}
         # For consumers that are still to come; 0 is unlimited.
         self.prefetch_count = 0
-        # One limit for all consumers of the channel, in versions that have it; 0 is no limit. The unacknowledged
-        # deliveries are counted only while there is a limit.
+        # One limit for all consumers of the channel, in versions that have it; 0 is no limit. What counts towards it is
+        # counted only while there is a limit.
         self.shared_prefetch_count = 0
         self.shared_unacked_count = 0
         self.is_limited = False
+        # The queues that found it reached, and wait until there is room again.
+        self.held_up: dict[StoredQueue, None] = {}
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         # The name that an empty queue name stands for.
@@ -135,15 +139,28 @@ class Channel:
             tap((kind, self.node.now, self.vhost.name, self.connection.number, self.number, *fields))
 
     def limit_together(self, count: int) -> None:
-        """Let all consumers together hold at most `count` deliveries; 0 is no limit."""
-        held = [*self.unacked.values(), *(self.transaction.deliveries if self.transaction is not None else ())]
-        self.shared_unacked_count = sum(1 for it in held if it.consumer is not None and not it.is_stale)
+        """Let all consumers together hold at most `count` deliveries; 0 is no limit.
+
+        A first limit counts everything outstanding, even what basic.get fetched, which is never taken off the count
+        again. Another limit keeps the count (rabbit_limiter, seen on 3.10 and 4.0).
+        """
+        if not self.is_limited:
+            self.shared_unacked_count = len(self.unacked)
         self.shared_prefetch_count = count
         self.is_limited = count > 0
 
     def has_room(self) -> bool:
         """Return whether a shared prefetch limit, if any, allows another delivery."""
         return not self.shared_prefetch_count or self.shared_unacked_count < self.shared_prefetch_count
+
+    def has_room_for(self, consumer: Consumer) -> bool:
+        """Return whether a shared prefetch limit, if the consumer obeys it, allows it another delivery."""
+        queue = consumer.queue
+        return not queue.shares_prefetch or (queue not in self.held_up and self.has_room())
+
+    def hold_up(self, queue: StoredQueue) -> None:
+        """Let a queue wait for room: it does not ask again before `resume` (rabbit_limiter, seen on 3.10 and 4.0)."""
+        self.held_up[queue] = None
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Send one entry to a consumer of this channel. Hot: once per delivered message."""
@@ -154,9 +171,8 @@ class Channel:
         tag = self.last_tag = self.last_tag + 1
         if not consumer.no_ack:
             self.unacked[tag] = Delivery(tag, entry, queue, consumer, self.node.now)
-            if self.is_limited:
+            if self.is_limited and queue.shares_prefetch:
                 self.shared_unacked_count += 1
-                consumer.turn = tag
         message, is_redelivered = entry.message, entry.redelivered
         octets = queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
         connection.send_pieces(self.encoders[consumer.tag].encode(tag, is_redelivered, message, octets))
@@ -195,10 +211,9 @@ class Channel:
 
     def deliver_reply(self, message: Message) -> None:
         """Send a direct reply to the requester on this channel."""
-        if self.node.compat.reply_tag_is_always_one:
-            tag = 1
-        else:
-            tag = self.last_tag = self.last_tag + 1
+        tag = self.last_tag + 1
+        if not self.node.compat.replies_take_no_tag:
+            self.last_tag = tag
         encoder = DeliveryEncoder(self.reply_consumer_tag, self.number, self.connection.frame_max)
         self.connection.send_pieces(encoder.encode(tag, False, message))
         tap = self.node.hooks.tap
@@ -232,7 +247,6 @@ class Channel:
         for delivery in self.unacked.values():
             if delivery.entry in entries:
                 delivery.is_stale = self.has_stale = True
-                self.shared_unacked_count -= 1
 
     def end_for_timeout(self, limit_us: int) -> None:
         """Close the channel for a delivery held longer than the limit."""
@@ -275,37 +289,38 @@ class Channel:
         again = {delivery.tag: delivery for delivery in deliveries}
         self.unacked = dict(sorted({**self.unacked, **again}.items()))
 
-    def release(self, deliveries: Iterable[Delivery]) -> None:
-        """Remove deliveries from the shared limit, and resume consumers that now have room."""
+    def release(self, deliveries: Iterable[Delivery]) -> bool:
+        """Take deliveries off the shared limit; return whether consumers must be resumed once these are settled.
+
+        RabbitMQ's limiter knows of them before their queue asks it for room (seen on 3.10 and 4.0).
+        """
         was_full = not self.has_room()
-        self.shared_unacked_count -= sum(1 for delivery in deliveries if delivery.consumer is not None)
-        if was_full and self.has_room():
-            self.resume()
+        if self.shared_unacked_count:
+            self.shared_unacked_count -= sum(1 for delivery in deliveries if delivery.consumer is not None)
+        return was_full and self.has_room()
 
     def resume(self) -> None:
-        """Resume consumers that a shared limit held up. The one served least recently is next."""
-        waiting = sorted(self.consumers.values(), key=lambda consumer: consumer.turn)
-        for consumer in waiting:
-            consumer.queue.ring_if_room(consumer)
-        for consumer in waiting:
-            consumer.queue.start_consumer(consumer)
+        """Resume the queues that a shared limit held up."""
+        queues = list(self.held_up)
+        self.held_up.clear()
+        for queue in queues:
+            queue.resume_consumers(self)
 
     def requeue(self, deliveries: Iterable[Delivery], reason: str, *, is_failure: bool) -> None:
         """Requeue deliveries."""
-        for group in settling.by_consumer(delivery for delivery in deliveries if not delivery.is_stale):
-            self._requeue_to_one(group, reason, is_failure=is_failure)
+        returned = [delivery for delivery in deliveries if not delivery.is_stale]
+        is_making_room = self.release(returned)
+        for group in settling.by_consumer(returned):
+            _requeue_to_one(group, reason, is_failure=is_failure)
+        if is_making_room:
+            self.resume()
 
     def _requeue_ended(self, deliveries: Iterable[Delivery]) -> None:
         """Requeue what the channel held when it ended."""
         held = [delivery for delivery in deliveries if not delivery.is_stale]
         are_numbered = self.node.compat.quorum_consumers_are_numbered
         for group in settling.by_ended_queue(held, are_consumers_numbered=are_numbered):
-            self._requeue_to_one(group, "channel_closed", is_failure=True)
-
-    def _requeue_to_one(self, deliveries: Sequence[Delivery], reason: str, *, is_failure: bool) -> None:
-        returns = [(delivery.entry, delivery.consumer) for delivery in deliveries]
-        deliveries[0].queue.requeue(returns, reason, is_failure=is_failure)
-        self.release(deliveries)
+            _requeue_to_one(group, "channel_closed", is_failure=True)
 
     def refuse(self, error: AmqpError) -> None:
         """End the channel with an error. Its number is free once the client has answered close-ok."""
@@ -365,20 +380,31 @@ class Channel:
             confirms.settle(sequence, message, is_taken)
             connection.confirming[self] = None
 
+    def confirm_at_once(self, sequence: int, message: Message) -> None:
+        """Confirm a publish that entered no queue. It may overtake earlier ones, for which queues answer."""
+        fault = self.connection.faults.confirm
+        if fault is None or not fault(self, message, sequence, True):
+            self._confirm((BasicAck(sequence, False), [(sequence, True, message)]))
+
     def flush_confirms(self) -> None:
         """Send the publisher the confirms it is owed."""
         if self.confirms is None:
             return
         for answer in self.confirms.take():
-            if self.node.hooks.tap is not None:
-                self._tap_confirms(answer)
-            self.send(answer[0])
+            self._confirm(answer)
 
-    def _tap_confirms(self, answer: Answer) -> None:
+    def _confirm(self, answer: Answer) -> None:
         method, outcomes = answer
-        kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
-        for sequence, _, message in outcomes:
-            self.tap(kind, message, sequence, method.multiple)
+        if self.node.hooks.tap is not None:
+            kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
+            for sequence, _, message in outcomes:
+                self.tap(kind, message, sequence, method.multiple)
+        self.send(method)
+
+
+def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: bool) -> None:
+    returns = [(delivery.entry, delivery.consumer) for delivery in deliveries]
+    deliveries[0].queue.requeue(returns, reason, is_failure=is_failure)
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.repeated_method import RepeatedMethod
     from leveret.core.protocol.repeated_publish import RepeatedPublish
 
+_BEAT: Final = [wrap(FRAME_HEARTBEAT, 0, b"")]
 _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
 
 
@@ -68,11 +69,14 @@ class Reader(Protocol):
 class ByteFilter(Protocol):
     """A filter that faults put between a peer's bytes and its connection."""
 
-    def received(self, octets: bytes, /) -> bytes:
-        """Return the bytes that the broker gets now."""
+    def received(self, octets: bytes, /) -> None:
+        """Take what the peer has sent, and pass to `take_octets` what the broker gets now."""
 
     def to_send(self, chunks: list[bytes], /) -> list[bytes]:
-        """Return the bytes that the peer gets now."""
+        """Take what the broker sends, and return the bytes that the peer gets now."""
+
+    def connection_lost(self) -> None:
+        """Forget all bytes, because the socket is gone."""
 
 
 class Connection:
@@ -128,6 +132,9 @@ class Connection:
         self.is_half_closed = False
         self.is_reset = False
         self.is_reading_paused = False
+        # Whether the work that one of its frames has caused is left over. What comes next waits for it, so that the
+        # peer sees the same as if there were no turns.
+        self.is_behind = False
         self.is_dirty = False
         # Channels that owe confirms at the end of this batch of input.
         self.confirming: dict[Channel, None] = {}
@@ -141,7 +148,10 @@ class Connection:
         self._dirty = dirty
         self._out: list[bytes] = []
         self._is_lost = False
-        self._is_blocked = False
+        # Whether an alarm stops it.
+        self.is_blocked = False
+        # Whether a fault lets no heartbeats through.
+        self._is_silent = False
         self._liveness = Liveness(node, on_dead=self._reset, on_beat=self._beat)
         self.rights = UserRights("", self.vhost)
 
@@ -181,15 +191,14 @@ class Connection:
 
     def receive_data(self, octets: bytes) -> None:
         """Handle what the peer has sent. Never raises for it. Hot: once per read."""
-        if self.byte_filter is not None:
-            octets = self.byte_filter.received(octets)
-            if not octets:
-                return
-        self.take_octets(octets)
+        if self.byte_filter is None:
+            self.take_octets(octets)
+        else:
+            self.byte_filter.received(octets)
 
     def take_octets(self, octets: bytes) -> None:
         """Handle what a byte filter has let through. Hot: once per read."""
-        self._liveness.received_at = self.node.wall_now
+        self._liveness.has_received = True
         try:
             self.reader.take(octets)
         except Exception as error:
@@ -199,7 +208,7 @@ class Connection:
         """Return what is to be sent, in order, and forget it."""
         self.is_dirty = False
         out, self._out = self._out, []
-        if out:
+        if out and out != _BEAT:
             self._liveness.has_sent = True
         return out if self.byte_filter is None else self.byte_filter.to_send(out)
 
@@ -258,7 +267,7 @@ class Connection:
         self.node.internal_errors.append(error)
         if self.state in _HANDSHAKE:
             self.reset_later()
-        elif self.state is not State.ENDING:
+        elif not self.state.is_over:
             self.close(InternalRefusal())
 
     def connection_lost(self) -> None:
@@ -266,6 +275,11 @@ class Connection:
         if self._is_lost:
             return
         self._is_lost = True
+        if self.byte_filter is not None:
+            self.byte_filter.connection_lost()
+        if self.is_behind:
+            # What the peer had sent before it left counts.
+            self.node.finish_work()
         was_open = self.number in self.node.connections
         self._end("connection lost" if was_open and self.state is State.OPENED else None)
         self.state = State.ENDING
@@ -283,7 +297,7 @@ class Connection:
 
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
         """Do what a fault has delayed, then handle the frames that waited behind it."""
-        if self.state in (State.CLOSING, State.ENDING):
+        if self.state.is_ending:
             return
         try:
             self.reader.release(channel_number, act)
@@ -292,8 +306,9 @@ class Connection:
 
     def silence(self, *, is_silent: bool) -> None:
         """Stop checking for heartbeats while a fault lets nothing through, or check again."""
-        self._liveness.is_paused = is_silent
-        self._liveness.received_at = self.node.wall_now
+        self._is_silent = is_silent
+        self._liveness.is_paused = is_silent or self.is_blocked
+        self._liveness.has_received = True
 
     def forget_channel(self, channel: Channel) -> None:
         """Forget a channel that has ended on both sides: requeue what it still held, and free its number."""
@@ -308,7 +323,7 @@ class Connection:
         # without a body is whole by then, and so is one whose last body frame it is (rabbit_reader, maybe_block).
         if self.state is not State.OPENED:
             return
-        self.is_reading_paused = self._is_blocked = self._liveness.is_paused = True
+        self.is_reading_paused = self.is_blocked = self._liveness.is_paused = True
         self.mark_dirty()
         if self.supports_blocked:
             self.send_control(ConnectionBlocked(self.node.alarm_reason()))
@@ -316,19 +331,38 @@ class Connection:
     def block(self, reason: str) -> None:
         """Do nothing: an alarm affects this connection only once it publishes."""
 
-    def unblock(self) -> None:
-        """Resume reading, because the last alarm has ended."""
-        if not self._is_blocked:
-            return
-        self.is_reading_paused = self._is_blocked = self._liveness.is_paused = False
-        self._liveness.received_at = self.node.wall_now
-        if self.supports_blocked:
-            self.send_control(ConnectionUnblocked())
+    def do_work(self) -> None:
+        """Do the work that a frame has caused. If a turn is too short for it, read on once it is done."""
+        if not self.node.run_work(self._caught_up):
+            self.is_behind = self.is_reading_paused = True
+            self.mark_dirty()
+
+    def _caught_up(self) -> None:
+        self.is_behind = False
+        self.is_reading_paused = self.is_blocked
         self.mark_dirty()
+        if not self.state.is_over:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Handle what had arrived while reading was paused."""
         try:
             self.reader.take()
         except Exception as error:
             self.fail(error)
+
+    def unblock(self) -> None:
+        """Resume reading, because the last alarm has ended."""
+        if not self.is_blocked:
+            return
+        self.is_blocked = False
+        self.is_reading_paused = self.is_behind
+        self._liveness.is_paused = self._is_silent
+        self._liveness.has_received = True
+        if self.supports_blocked:
+            self.send_control(ConnectionUnblocked())
+        self.mark_dirty()
+        self._read_on()
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
         """Report an error to the peer. A soft error ends the channel, a hard one the connection."""
@@ -346,10 +380,12 @@ class Connection:
 
     def close(self, error: AmqpError) -> None:
         """Send connection.close and wait for close-ok, at most as long as RabbitMQ does."""
-        if self.state in (State.CLOSING, State.ENDING):
+        if self.state.is_ending:
             return
         # A close ends blocking too, because the answer must be read.
-        self.is_reading_paused = self._is_blocked = self._liveness.is_paused = False
+        self.is_blocked = False
+        self.is_reading_paused = self.is_behind
+        self._liveness.is_paused = self._is_silent
         self._end(error.reply_text)
         self.state = State.CLOSING
         self.send_control(ConnectionClose(*refusals.close_fields(error, self.node.compat)))
@@ -385,7 +421,7 @@ class Connection:
     def closed_by_peer(self) -> None:
         """End the conversation, which the client has closed. The client closes the socket, or a time limit does."""
         self._end(None)
-        self.state = State.ENDING
+        self.state = State.CLOSED
         self._liveness.limit_close()
 
     def reset(self) -> None:
@@ -393,7 +429,7 @@ class Connection:
         self._reset()
 
     def _beat(self) -> None:
-        self.send(wrap(FRAME_HEARTBEAT, 0, b""))
+        self.send(_BEAT[0])
 
     def _reset(self) -> None:
         self._end("connection reset")
@@ -447,9 +483,9 @@ class Connection:
     def tap_refusal(self, channel_number: int, error: AmqpError) -> None:
         """Record what the client did wrong, and the line of code that did it if the witness knows it."""
         tap = self.node.hooks.tap
-        if tap is not None and self.state not in (State.CLOSING, State.ENDING):
+        if tap is not None and not self.state.is_ending:
             where = (self.vhost.name, self.number, channel_number or None)
-            fields = (self.client_name, error.code, error.reply_text, self._waiting_line(), self.opener)
+            fields = (self.client_name, error.code, error.reply_text, self._waiting_line(), self.opener, error.cause)
             tap((events.REFUSED, self.node.now, *where, *fields))
 
     def _waiting_line(self) -> str | None:

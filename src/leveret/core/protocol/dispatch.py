@@ -67,7 +67,7 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
     except (UnknownMethod, UnknownFieldType):
         connection.reset()
     if connection.node.work:
-        connection.node.run_work()
+        connection.do_work()
 
 
 def run(connection: Connection, channel: Channel, method: ClientMethod, content: Content | None) -> None:
@@ -94,7 +94,7 @@ def _on_other_frame(
 ) -> None:
     """Handle any frame except a method of one frame on an open channel. Hot: once per frame of a publish."""
     if not channel_number or kind == FRAME_HEARTBEAT or connection.state is not State.OPENED:
-        if connection.state is not State.CLOSING or (kind == FRAME_METHOD and not channel_number):
+        if not connection.state.is_ending or (kind == FRAME_METHOD and not channel_number):
             _on_control_frame(connection, kind, channel_number, payload)
         return
     if kind > FRAME_BODY or kind < FRAME_METHOD or (kind == FRAME_METHOD and len(payload) < _ID_SIZE):
@@ -134,7 +134,9 @@ def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
 
 def _on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
     """Handle a frame of channel 0, or one that arrives before there are channels."""
-    refusals.refuse_unknown_frame(kind, payload)
+    # Before there are channels, RabbitMQ does not look into a frame of one (rabbit_reader, handle_frame/4).
+    if not channel_number or connection.state is State.OPENED:
+        refusals.refuse_unknown_frame(kind, payload)
     if kind == FRAME_HEARTBEAT:
         if channel_number:
             raise UnexpectedFrame(refusals.described(kind, payload)).at(0)
@@ -164,15 +166,21 @@ def _decode_control(connection: Connection, payload: bytes) -> ClientMethod:
 def _open_channel(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
     if kind != FRAME_METHOD:
         raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
-    method = decode(payload)
+    method: ClientMethod | None = None
+    try:
+        opened = decode(payload)
+        method, method_id = opened, opened.ID
+    except CommandInvalid as error:
+        # A method that only a server sends is out of place before it is out of question.
+        method_id = error.method_id or 0
     if len(connection.channels) >= connection.channel_max:
         text = f"number of channels opened ({len(connection.channels)}) has reached the negotiated channel_max "
         raise NotAllowed(f"{text}({connection.channel_max})").at(0)
     connection.node.refuse_another_channel(connection.user)
     if not isinstance(method, ChannelOpen):
-        if method.ID >> 16 == _CONNECTION_CLASS:
-            raise CommandInvalid("unimplemented method").at(method.ID)
-        raise ChannelError("expected 'channel.open'").at(method.ID)
+        if method_id >> 16 == _CONNECTION_CLASS:
+            raise CommandInvalid("unimplemented method").at(method_id)
+        raise ChannelError("expected 'channel.open'").at(method_id)
     begin = partial(_begin_channel, connection, channel_number)
     if connection.faults.method is None or not connection.faults.method(
         connection, channel_number, method, None, begin

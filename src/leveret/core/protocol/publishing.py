@@ -77,6 +77,9 @@ class Publisher(Protocol):
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
         """Confirm a publish at the end of this batch of input."""
 
+    def confirm_at_once(self, sequence: int, message: Message) -> None:
+        """Confirm a publish that entered no queue."""
+
 
 def checked(publisher: Publisher, method: BasicPublish, content: Content) -> Message:
     """Return the message of a publish, or raise RabbitMQ's refusal. Nothing is changed yet.
@@ -126,12 +129,18 @@ def publish(
         publisher.transaction.publishes.append(HeldPublish(message, queues, is_mandatory))
         return None
     published = vhost.publish(exchange, message, client)
+    is_reply = not message.head[0] and message.head[1].startswith(reply_to.PREFIX)
     if not published.is_routed:
         _unroutable(publisher, message, is_mandatory=is_mandatory)
-    elif is_mandatory and _is_returned_reply(publisher, message):
+    elif is_reply and is_mandatory and publisher.node.compat.returns_mandatory_replies:
+        # As before 4.3, a direct reply is returned although it was delivered.
         _return(publisher, message)
     if sequence is not None:
-        publisher.owe_confirm(sequence, message, not published.is_refused)
+        if published.is_routed and not is_reply:
+            publisher.owe_confirm(sequence, message, not published.is_refused)
+        else:
+            # No queue has to answer first, so RabbitMQ's channel confirms before it reads on.
+            publisher.confirm_at_once(sequence, message)
     return published
 
 
@@ -143,6 +152,12 @@ def publish_nowhere(publisher: Publisher, message: Message, *, is_taken: bool) -
         publisher.owe_confirm(sequence, message, is_taken)
 
 
+def return_unroutable(channel: Channel, publish: HeldPublish) -> None:
+    """Return or drop a publish that a transaction held back and that reaches no queue."""
+    if not publish.queues:
+        _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
+
+
 def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
     """Enqueue what a transaction held back, except in queues that settle first.
 
@@ -151,15 +166,7 @@ def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
     gone = publish.deleted_queues
     queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
     published = channel.vhost.put(publish.message, queues, channel)
-    if not publish.queues:
-        _unroutable(channel, publish.message, is_mandatory=publish.is_mandatory)
     return not gone and not published.is_refused
-
-
-def _is_returned_reply(publisher: Publisher, message: Message) -> bool:
-    """Return whether a direct reply is returned although it was delivered, as before 4.3."""
-    is_reply = not message.exchange and message.routing_key.startswith(reply_to.PREFIX)
-    return is_reply and publisher.node.compat.returns_mandatory_replies
 
 
 def _unroutable(publisher: Publisher, message: Message, *, is_mandatory: bool) -> None:
@@ -188,7 +195,10 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
     if properties.user_id is not None and not compat.checks_user_id_last:
         rights.refuse_false_user_id(properties.user_id)
     if properties.expiration is not None:
-        _refuse_invalid_expiration(properties.expiration)
+        printed = str(_expiration_ms(properties.expiration))
+        if printed != properties.expiration and compat.prints_expiration_anew:
+            properties = properties.replace(expiration=printed)
+            octets = properties.encode()
     if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
         raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     headers = properties.headers
@@ -254,20 +264,28 @@ def _with_reply_name(publisher: Publisher, properties: Properties) -> Properties
     return properties.replace(reply_to=publisher.reply_queue.name)
 
 
-def _refuse_invalid_expiration(expiration: str) -> None:
-    """Refuse an expiration that is out of range, or that Erlang's string:to_integer does not read to its end."""
+def _expiration_ms(expiration: str) -> int:
+    """Return the number in an expiration.
+
+    Refuses one that is out of range, or that Erlang's string:to_integer does not read to its end.
+    """
     digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
     count = next((at for at, character in enumerate(digits) if character not in _DIGITS), len(digits))
     if not count:
         raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
     if count < len(digits):
-        rest = erlang.string(erlang.text(digits[count:]))
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{leftover_string,{rest}}}")
+        raise _invalid_expiration(expiration, "leftover_string", erlang.string(erlang.text(digits[count:])))
     value = int(expiration)
     if value < 0:
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_negative,{value}}}")
+        raise _invalid_expiration(expiration, "value_negative", str(value))
     if value > TEN_YEARS_MS:
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
+        raise _invalid_expiration(expiration, "value_too_large", str(value))
+    return value
+
+
+def _invalid_expiration(expiration: str, reason: str, value: str) -> PreconditionFailed:
+    text = f"invalid expiration '{expiration}': "
+    return PreconditionFailed(text + erlang.pair(reason, value, len(text)))
 
 
 def _keys_in(headers: Table, name: str) -> tuple[str, ...]:

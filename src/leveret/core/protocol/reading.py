@@ -93,7 +93,7 @@ class Reading:
                 dispatch.on_frame(connection, *frame)
             if connection.state is State.ENDING:
                 break
-        if connection.confirming:
+        if connection.confirming and not connection.is_behind:
             self._flush_confirms()
 
     def _take_protocol_header(self, octets: bytes) -> bytes:
@@ -126,7 +126,7 @@ class Reading:
         except UnknownFieldType:
             connection.reset()
         if connection.node.work:
-            connection.node.run_work()
+            connection.do_work()
         return True
 
     def _flush_confirms(self) -> None:
@@ -149,6 +149,8 @@ class Reading:
     def release(self, channel_number: int, act: Callable[[], None]) -> None:
         """Do what a fault has delayed, then handle the frames that waited behind it."""
         frames, connection = self._held.pop(channel_number, []), self._connection
+        # These frames are handled in this turn, and so is what they cause.
+        connection.node.finish_work()
         try:
             act()
         except AmqpError as error:

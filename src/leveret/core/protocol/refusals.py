@@ -68,7 +68,8 @@ def of_frame(error: FrameTooLarge | BadFrameEnd, frame_max: int) -> FrameError:
     if isinstance(error, FrameTooLarge):
         text = f"type {error.kind}, all octets = <<>>: {{frame_too_large,{error.size},{frame_max - 8}}}"
     else:
-        text = f"{described(error.kind, error.payload)}: {{invalid_frame_end_marker,{error.octet}}}"
+        text = f"{described(error.kind, error.payload)}: "
+        text += erlang.pair("invalid_frame_end_marker", str(error.octet), len(text))
     return FrameError(text).at(0)
 
 

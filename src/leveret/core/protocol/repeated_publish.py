@@ -108,7 +108,7 @@ class RepeatedPublish:
                 outcomes.append((sequence, is_taken, message))
             if node.work:
                 # The work may invalidate what is remembered.
-                node.run_work()
+                channel.connection.do_work()
                 break
         reader.at = at
         if at > start and confirms is not None:

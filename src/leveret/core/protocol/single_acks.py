@@ -49,7 +49,7 @@ def take_from(reader: FrameReader, connection: Connection) -> bool:
         delivery.queue.acknowledge(delivery.entry, delivery.consumer)
         at += _ACK.size
         if node.work:
-            node.run_work()
+            connection.do_work()
             break
     reader.at = at
     return at > start

@@ -16,8 +16,20 @@ class State(Enum):
     OPENED = "running"
     # The broker has sent connection.close. It handles only close and close-ok.
     CLOSING = "closing"
+    # The client has closed the conversation. The broker handles only another close and close-ok, as RabbitMQ does.
+    CLOSED = "closed"
     # The broker ignores all input. The client closes the socket, or a time limit does.
     ENDING = "ending"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing but the end of the socket is left."""
+        return self in (State.CLOSED, State.ENDING)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether one side has closed the conversation."""
+        return self is State.CLOSING or self.is_over
 
 
 class ChannelState(Enum):

@@ -6,7 +6,7 @@ deliveries count as unacknowledged, but cannot be settled again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core.model.message import Message
@@ -14,6 +14,7 @@ from leveret.core.model.routing import AnyQueue
 from leveret.core.model.stored_queue import StoredQueue
 
 if TYPE_CHECKING:
+    from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.delivery import Delivery
 
 
@@ -24,14 +25,22 @@ class HeldPublish(NamedTuple):
     queues: Sequence[AnyQueue]
     is_mandatory: bool
 
-    def at_commit(self) -> HeldPublish:
+    def at_commit(self, vhost: VirtualHost) -> HeldPublish:
         """Return the publish to the queues that exist now.
 
-        A quorum queue that was declared again is found by its name.
+        A quorum queue that was declared again is found by its name, and depending on the version every queue is.
         """
+        if vhost.node.compat.commit_finds_queues_by_name:
+            return self._replace(queues=self._found_by_name(vhost))
         if not self.deleted_queues:
             return self
         return self._replace(queues=[_now(queue) for queue in self.queues])
+
+    def _found_by_name(self, vhost: VirtualHost) -> Sequence[AnyQueue]:
+        if not self.message.exchange:
+            # Routing there yields every routing key, whether or not it names a queue (rabbit_exchange, seen on 3.10).
+            return vhost.route(vhost.exchanges[""], self.message)
+        return [vhost.queues[queue.name] for queue in self.queues if queue.name in vhost.queues]
 
     @property
     def deleted_queues(self) -> list[StoredQueue]:
@@ -46,20 +55,23 @@ def _now(queue: AnyQueue) -> AnyQueue:
     return anew if anew is not None and anew.type is queue.type else queue
 
 
+# What is done with deliveries, and whether it is a failure.
+Way = tuple[str, bool]
+
+
 class Settlement(NamedTuple):
     """Deliveries to settle in one way. What follows in the same way is settled with them, by tag."""
 
-    # What is done with them, and whether it is a failure. Equal neighbours are combined.
-    way: tuple[str, bool]
+    # Equal neighbours are combined.
+    way: Way
     # By method: its event, its deliveries, and whether it had `multiple` set.
     methods: list[tuple[str, Sequence[Delivery], bool]]
 
-    def of(self, *, overtaking: bool) -> Settlement:
-        """Return the part that overtakes the publishes of its transaction, or the part that does not."""
-        is_ack = self.way[0] == "ack"
+    def of(self, is_taken: Callable[[Way, StoredQueue], bool]) -> Settlement:
+        """Return the part that is chosen by its way and its queue."""
         methods: list[tuple[str, Sequence[Delivery], bool]] = []
         for kind, deliveries, multiple in self.methods:
-            part = [it for it in deliveries if (is_ack and it.queue.acks_overtake_at_commit) is overtaking]
+            part = [delivery for delivery in deliveries if is_taken(self.way, delivery.queue)]
             if part:
                 methods.append((kind, part, multiple))
         return Settlement(self.way, methods)
@@ -91,9 +103,16 @@ class Transaction:
         else:
             self.settlements.append(settlement)
 
+    def take_at_once(self) -> list[Settlement]:
+        """Return and remove what takes effect before commit-ok in any case."""
+        return self._take(lambda _, queue: queue.settles_at_once)
+
     def take_overtaking(self) -> list[Settlement]:
         """Return and remove what is settled before any publish is enqueued."""
-        overtaking = [settlement.of(overtaking=True) for settlement in self.settlements]
-        others = [settlement.of(overtaking=False) for settlement in self.settlements]
-        self.settlements = [settlement for settlement in others if settlement.methods]
-        return [settlement for settlement in overtaking if settlement.methods]
+        return self._take(lambda way, queue: way[0] == "ack" and queue.acks_overtake_at_commit)
+
+    def _take(self, is_taken: Callable[[Way, StoredQueue], bool]) -> list[Settlement]:
+        taken = [settlement.of(is_taken) for settlement in self.settlements]
+        rest = [settlement.of(lambda way, queue: not is_taken(way, queue)) for settlement in self.settlements]
+        self.settlements = [settlement for settlement in rest if settlement.methods]
+        return [settlement for settlement in taken if settlement.methods]

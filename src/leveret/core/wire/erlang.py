@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# How far a line of a term that `~p` prints may reach.
+_LINE_WIDTH: Final = 78
 _PLAIN_ATOM: Final = r"[a-z][A-Za-z0-9_@]*"
 _PRINTABLE: Final = frozenset({8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(160, 256)})
 _ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
@@ -33,6 +35,14 @@ def binary_numbers(octets: bytes) -> str:
 def string(octets: bytes) -> str:
     """Return octets as a double-quoted string."""
     return '"' + "".join(_ESCAPES.get(octet) or chr(octet) for octet in octets) + '"'
+
+
+def pair(name: str, value: str, column: int) -> str:
+    """Return the tuple of an atom and a printed value as `~p` prints it at that column: in two lines if it is long."""
+    line = f"{{{name},{value}}}"
+    if column + len(line) <= _LINE_WIDTH:
+        return line
+    return f"{{{name},\n{' ' * (column + 1)}{value}}}"
 
 
 def float_text(value: float) -> str:

@@ -36,6 +36,10 @@ class Routable(Protocol):
         """The headers table, None if it has none."""
 
     @property
+    def routing_headers(self) -> Table | None:
+        """The headers without an x-death that the broker added."""
+
+    @property
     def properties(self) -> Properties:
         """The message's properties."""
 

@@ -80,7 +80,8 @@ class HeadersExchange(Exchange):
 
     def route(self, message: Routable) -> Sequence[Destination]:
         """Return the destinations whose conditions the headers fulfil."""
-        headers = comparable_headers(message.headers, self.compat)
+        seen = message.headers if self.compat.routes_by_x_death else message.routing_headers
+        headers = comparable_headers(seen, self.compat)
         return [conditions.destination for conditions in self._conditions.values() if conditions.match(headers)]
 
 

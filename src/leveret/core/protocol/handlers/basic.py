@@ -59,17 +59,20 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
-    """Limit unacknowledged deliveries: of each later consumer or, in versions that have it, of the whole channel."""
+    """Limit unacknowledged deliveries: of each later consumer or, in versions that have it, of the whole channel.
+
+    A limit of each consumer ends that of the channel.
+    """
     if method.prefetch_size:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
     is_shared = method.global_ and channel.node.compat.global_qos == "shared"
-    if is_shared:
-        channel.limit_together(method.prefetch_count)
-    else:
+    if not is_shared:
         channel.prefetch_count = method.prefetch_count
+    had_limit = channel.is_limited
+    channel.limit_together(method.prefetch_count if is_shared else 0)
     channel.tap(events.QOS, method.prefetch_count, is_shared, method.global_)
     channel.send(BasicQosOk())
-    if is_shared and channel.has_room():
+    if had_limit and channel.has_room():
         channel.resume()
 
 
@@ -89,10 +92,10 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         place = f"queue '{name}' in vhost '{channel.vhost.name}'"
         raise PreconditionFailed(f"only creator channel may consume from {place}")
     queue = channel.vhost.queue(name, channel.connection)
-    if channel.shared_prefetch_count:
-        queue.refuse_shared_prefetch()
     consumer_arguments.refuse_invalid(queue, method.arguments)
     queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
+    if channel.shared_prefetch_count:
+        queue.refuse_shared_prefetch()
     consumer = Consumer(
         method.consumer_tag or channel.node.new_name("amq.ctag-"),
         queue,
@@ -106,7 +109,6 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         arguments=method.arguments,
     )
     channel.encoders[consumer.tag] = DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
-    consumer.turn = channel.last_tag
     consumer = queue.add_consumer(consumer)
     channel.consumers[consumer.tag] = consumer
     channel.tap(
@@ -225,24 +227,22 @@ def _ack_several(channel: Channel, method: BasicAck) -> None:
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
-    """Requeue or dead-letter one delivery. It counts as a failure."""
+    """Requeue or dead-letter one delivery."""
     deliveries = channel.take(method.delivery_tag, multiple=False)
-    _requeue_or_discard(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue, is_failure=True)
+    _requeue_or_discard(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
-    """Requeue or dead-letter deliveries. It counts as a failure only in versions where `nack_counts_as_failed`."""
+    """Requeue or dead-letter deliveries."""
     deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
-    is_failure = channel.node.compat.nack_counts_as_failed
-    _requeue_or_discard(
-        channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue, is_failure=is_failure
-    )
+    _requeue_or_discard(channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue)
 
 
 def _requeue_or_discard(
-    channel: Channel, kind: str, deliveries: Sequence[Delivery], *, multiple: bool, requeue: bool, is_failure: bool
+    channel: Channel, kind: str, deliveries: Sequence[Delivery], *, multiple: bool, requeue: bool
 ) -> None:
     way = "requeue" if requeue else "discard"
+    is_failure = not requeue if channel.node.compat.counts_every_return else kind == events.REJECTED
     _settle(channel, Settlement((way, is_failure), [(kind, deliveries, multiple)]))
 
 
@@ -262,13 +262,15 @@ def settle(channel: Channel, settlement: Settlement) -> None:
     if way == "requeue":
         channel.requeue(deliveries, settlement.methods[0][0], is_failure=is_failure)
         return
+    is_making_room = channel.release(deliveries)
     if way == "ack":
         for delivery in settling.in_order(deliveries):
             delivery.queue.acknowledge(delivery.entry, delivery.consumer)
     else:
         for delivery in settling.in_order_of_discard(deliveries):
             delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
-    channel.release(deliveries)
+    if is_making_room:
+        channel.resume()
 
 
 def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:
@@ -300,9 +302,9 @@ def _recover_at_once(channel: Channel, *, requeue: bool) -> list[Delivery]:
         raise NotImplementedByBroker("requeue=false")
     deliveries = list(channel.unacked.values())
     channel.unacked.clear()
-    _requeue_recovered(channel, [delivery for delivery in deliveries if delivery.queue.recovers_at_once])
-    return [delivery for delivery in deliveries if not delivery.queue.recovers_at_once]
+    _requeue_recovered(channel, [delivery for delivery in deliveries if delivery.queue.settles_at_once])
+    return [delivery for delivery in deliveries if not delivery.queue.settles_at_once]
 
 
 def _requeue_recovered(channel: Channel, deliveries: Sequence[Delivery]) -> None:
-    channel.requeue(deliveries, "recovered", is_failure=channel.node.compat.nack_counts_as_failed)
+    channel.requeue(deliveries, "recovered", is_failure=False)

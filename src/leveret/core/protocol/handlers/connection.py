@@ -44,6 +44,10 @@ _CAPABILITIES: Final = (
 )
 
 
+# Either side has sent connection.close.
+_CLOSING: Final = (State.CLOSING, State.CLOSED)
+
+
 def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
     """Return the protocol header to offer to a client with another protocol, or None if it speaks AMQP 0-9-1."""
     if header in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
@@ -129,16 +133,17 @@ def _take_answer(connection: Connection, answer: auth.Answer) -> None:
         connection.challenge = answer
         connection.state = State.SECURE
         connection.send_control(ConnectionSecure(answer.question))
-    elif _is_right(connection, answer):
+    elif (complaint := _complaint_about(connection, answer)) is None:
         _announce(connection, "user.authentication.success", name=answer.user)
         connection.user = answer.user
         connection.state = State.TUNE
         settings = connection.node.settings
         connection.send_control(ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
     else:
-        error = [ord(character) for character in f"user '{answer.user}' - invalid credentials"]
+        error = [ord(character) for character in f"user '{answer.user}' {complaint}"]
         _announce(connection, "user.authentication.failure", name=answer.user, error=error)
-        _refuse_login(connection)
+        is_known = answer.user in connection.node.access.users
+        _refuse_login(connection, f"user '{answer.user}' {'has another password' if is_known else 'is unknown'}")
 
 
 def _announce(connection: Connection, event: str, **details: object) -> None:
@@ -148,19 +153,24 @@ def _announce(connection: Connection, event: str, **details: object) -> None:
         connection.node.announce(event, **details, **described(connection))
 
 
-def _is_right(connection: Connection, credentials: auth.Credentials) -> bool:
-    access = connection.node.access
-    if credentials.password is None:
-        return credentials.user in access.users
-    return access.authenticate(credentials.user, credentials.password) is not None
+def _complaint_about(connection: Connection, credentials: auth.Credentials) -> str | None:
+    """Return what RabbitMQ logs about a login that it refuses; None if the login is right."""
+    node, (user, password) = connection.node, credentials
+    is_known = user in node.access.users if password is None else node.access.authenticate(user, password) is not None
+    if not is_known:
+        return "- invalid credentials"
+    end = connection.peer if node.compat.loopback_users_need_loopback_peer else connection.local
+    if user in node.settings.loopback_users and not auth.is_loopback(end[0]):
+        return "can only connect via localhost"
+    return None
 
 
-def _refuse_login(connection: Connection) -> None:
+def _refuse_login(connection: Connection, cause: str) -> None:
     """Refuse a login. A client that supports authentication_failure_close gets a close, the others only the reset."""
     error = LoginRefused(
         f"Login was refused using authentication mechanism {connection.mechanism}. For details see the broker logfile."
     )
-    connection.tap_refusal(0, error)
+    connection.tap_refusal(0, error.because(cause))
     if connection.supports_login_close:
         connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
     connection.reset_later()
@@ -186,7 +196,8 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     connection.node.refuse_another_connection()
     vhost = connection.node.vhosts.get(method.virtual_host)
     if vhost is None:
-        raise NotAllowed(f"vhost {method.virtual_host} not found")
+        cause = f"user '{connection.user}' asked for it"
+        raise NotAllowed(f"vhost {method.virtual_host} not found").because(cause)
     connection.node.refuse_beyond_limits(connection.user, vhost.name)
     if not connection.node.access.may_open(connection.user, vhost.name):
         raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{connection.user}'")
@@ -203,8 +214,8 @@ def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> Non
 
 
 def close(connection: Connection, method: ConnectionClose) -> None:
-    """End the conversation for the client. If its close crosses the broker's own, it is answered too."""
-    if connection.state not in (State.OPEN, State.OPENED, State.CLOSING):
+    """End the conversation for the client. A close that crosses the broker's own is answered too, and a second one."""
+    if connection.state not in (State.OPENED, *_CLOSING):
         raise connection.out_of_place()
     connection.closed_by_peer()
     connection.send_control(ConnectionCloseOk())
@@ -212,7 +223,7 @@ def close(connection: Connection, method: ConnectionClose) -> None:
 
 def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
     """Close the socket at once, because the client has answered the broker's close."""
-    if connection.state is not State.CLOSING:
+    if connection.state not in _CLOSING:
         raise connection.out_of_place()
     connection.reset()
 

@@ -82,10 +82,15 @@ def _may_be_named(channel: Channel, method: QueueDeclare) -> bool:
 def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None:
     """Answer whether a requester is still connected. The bare name always exists."""
     if name != reply_to.NAME:
-        queue = channel.node.reply_queues.find(name)
-        if queue is None and channel.node.compat.crashes_on_malformed_reply_to:
+        replies = channel.node.reply_queues
+        queue = replies.find(name)
+        if queue is None and replies.cannot_decode(name):
             raise InternalRefusal()
-        if queue is None or queue.target is None:
+        # A channel of RabbitMQ cannot ask itself.
+        is_own = queue is not None and queue is channel.reply_queue
+        if is_own and channel.node.compat.crashes_on_own_reply_to:
+            raise InternalRefusal()
+        if queue is None or queue.target is None or is_own:
             raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:
         channel.send(QueueDeclareOk(name, 0, 1))

@@ -28,14 +28,22 @@ def select(channel: Channel, method: TxSelect) -> None:
 def commit(channel: Channel, method: TxCommit) -> None:
     """Apply everything held back: first what was published, then what was settled.
 
-    Quorum queues settle first. Acknowledgements to a classic queue come before publishes, too.
+    Quorum queues settle first. Acknowledgements to a classic queue come before publishes, too. Like RabbitMQ's channel,
+    the commit waits only for queues that take publishes, so without any it is confirmed before it takes effect.
     """
     transaction = _transaction(channel)
-    publishes = [publish.at_commit() for publish in transaction.publishes]
+    publishes = [publish.at_commit(channel.vhost) for publish in transaction.publishes]
     transaction.publishes = []
     if channel.node.compat.commit_to_deleted_queue_is_hard:
         _refuse_deleted_queues(channel, publishes)
     channel.transaction = Transaction()
+    for publish in publishes:
+        publishing.return_unroutable(channel, publish)
+    has_to_wait = any(publish.queues for publish in publishes)
+    if not has_to_wait:
+        for settlement in transaction.take_at_once():
+            basic.settle(channel, settlement)
+        channel.send(TxCommitOk())
     for settlement in transaction.take_overtaking():
         basic.settle(channel, settlement)
     outcomes = [publishing.enqueue_held(channel, publish) for publish in publishes]
@@ -45,7 +53,8 @@ def commit(channel: Channel, method: TxCommit) -> None:
         _enqueue_late(channel, publish)
     if not all(outcomes):
         raise PreconditionFailed("partial tx completion")
-    channel.send(TxCommitOk())
+    if has_to_wait:
+        channel.send(TxCommitOk())
 
 
 def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
@@ -82,8 +91,7 @@ def _enqueue_after_close(channel: Channel, publishes: Sequence[HeldPublish]) -> 
             channel.vhost.put(publish.message, publish.queues, channel)
 
     for publish in publishes:
-        if not publish.queues:
-            publishing.enqueue_held(channel, publish)
+        publishing.return_unroutable(channel, publish)
     channel.node.work.append(enqueue)
 
 
