@@ -194,7 +194,7 @@ def rows() -> Iterator[Row]:
     yield Row("start/import", importing, 25, " ms", is_limit=True)
     yield Row("state/reset", partial(fresh_state, "reset"), 300, "x")
     yield Row("state/broker", partial(fresh_state, "broker"), 30, "x")
-    yield Row("recording/ring", partial(recorded, "ring"), 0.95, "x")
+    yield Row("recording/ring", partial(recorded, "recent"), 0.95, "x")
     yield Row("recording/full", partial(recorded, "full"), 0.75, "x")
 
 

@@ -30,7 +30,7 @@ from leveret.trace.run import close_files
 
 ROUNDS = 15
 MESSAGES = 3000
-LEVELS = ("off", "ring", "full")
+LEVELS = ("off", "recent", "full")
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def measure(level: str, *, confirms: bool) -> tuple[float, float]:
     """Return the CPU seconds and the wall seconds of one run."""
     directory = tempfile.mkdtemp()
     gc.collect()
-    options = {"record": "off" if level == "off" else "ring", "trace": directory if level == "full" else None}
+    options = {"record": "off" if level == "off" else "recent", "trace": directory if level == "full" else None}
     broker = Broker(**options, checks="unroutable=off").start()
     parameters = pika.URLParameters(broker.url)
     with pika.BlockingConnection(parameters) as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import amqp
 import pika
 import pytest
 
@@ -41,6 +42,15 @@ def connect(broker):
 @pytest.fixture
 def channel(connect):
     return connect().channel()
+
+
+@pytest.fixture
+def plain_connection(broker):
+    """A py-amqp connection, which reads only on an explicit call."""
+    connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
+    connection.connect()
+    yield connection
+    connection.collect()
 
 
 def bodies(broker):

@@ -16,15 +16,6 @@ from tests.faults.conftest import PATIENCE, bodies
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
-@pytest.fixture
-def plain_connection(broker):
-    """A py-amqp connection, which reads only on an explicit call."""
-    connection = amqp.Connection(broker.url.removeprefix("amqp://guest:guest@"), connect_timeout=PATIENCE)
-    connection.connect()
-    yield connection
-    connection.collect()
-
-
 class SkippingLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock a test can move."""
 

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic, Channel
+from pamqp.commands import Basic, Channel, Queue
 
 from leveret import faults
 from leveret.faults.named import NamedFaults
 from tests.faults.kinds import kinds
 from tests.faults.world import FaultyServer
-from tests.protocol.peer import declare, the
+from tests.protocol.peer import declare, octets, split, the
+from tests.protocol.peer import names as names_of
 
 ROOT = Path(__file__).parents[2]
 NAMED = [name for name, value in vars(NamedFaults).items() if callable(value) and name != "add" and name[0] != "_"]
@@ -57,6 +58,14 @@ def test_the_examples_of_writing_a_fault_work():
     assert first == ["Basic.GetOk"]
     assert closed.reply_text == "PRECONDITION_FAILED - this queue is too long"
     assert (nothing.fired, refusing.fired) == (2, 1)
+
+    peer = server.peer()
+    pairs = server.faults.add(do=names["Pairs"]("to_client"), connection=2)
+    peer.send(1, declare("odd"))
+    held = peer.read_octets()
+    pairs.remove()
+    assert (len(held) % 2, names_of(split(held + peer.read_octets()))) == (0, ["Queue.DeclareOk"])
+    assert len(octets(1, Queue.DeclareOk("odd", 0, 0))) % 2 == 0
 
 
 def read(path):

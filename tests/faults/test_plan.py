@@ -284,7 +284,7 @@ def test_an_invalid_rule_raises_where_it_is_added(server, rule, text):
 
 
 def test_an_unknown_keyword_raises_with_a_suggestion(server):
-    with pytest.raises(TypeError, match="unknown keyword 'quue'"):
+    with pytest.raises(TypeError, match="no keyword 'quue'"):
         server.faults.add(on="basic.ack", do=Fault(), quue="q")
     with pytest.raises(ValueError, match="seconds=0 must be above 0"):
         server.faults.delay("basic.ack", seconds=0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pamqp.commands import Queue
+from pamqp.commands import Basic, Queue
 
 from tests.faults.world import FaultyServer
-from tests.protocol.peer import Peer, declare, names, octets
+from tests.protocol.peer import Peer, declare, names, octets, publish_octets, split
 
 DECLARED = octets(1, Queue.DeclareOk("new", 0, 0))
 
@@ -29,10 +29,12 @@ def has_new(server: FaultyServer) -> bool:
     ("direction", "is_heard", "answers"),
     [("both", False, []), ("to_client", True, []), ("to_broker", False, [])],
 )
-def test_a_blackhole_drops_bytes_in_its_directions(server, peer, direction, is_heard, answers):
-    server.faults.blackhole(direction)
+def test_a_blackhole_lets_no_bytes_through_in_its_directions_until_it_ends(server, peer, direction, is_heard, answers):
+    rule = server.faults.blackhole(direction)
 
     assert (peer.told(1, declare("new")), has_new(server)) == (answers, is_heard)
+    rule.remove()
+    assert (names(peer.read()), has_new(server)) == (["Queue.DeclareOk"], True)
 
 
 def test_a_blackhole_outlasts_every_heartbeat(server):
@@ -168,3 +170,254 @@ def test_a_half_close_sends_pending_bytes_and_the_other_direction_goes_on(server
     assert has_new(server)
     rule.remove()
     assert peer.connection.is_half_closed
+
+
+def read_all(peer):
+    """Return what the peer reads, piece by piece, until no more comes."""
+    pieces = [peer.read_octets()]
+    while peer.connection.is_dirty:
+        pieces.append(peer.read_octets())
+    return [piece for piece in pieces if piece]
+
+
+def test_removing_one_of_two_blackholes_leaves_the_other_silent(server):
+    peer = server.peer(heartbeat_s=10)
+    first, second = server.faults.blackhole(), server.faults.blackhole("to_client")
+
+    first.remove()
+    server.elapse(1000)
+
+    assert (peer.read_octets(), peer.connection.is_reset) == (b"", False)
+    second.remove()
+    server.elapse(30)
+    assert peer.connection.is_reset
+
+
+def test_the_end_of_an_alarm_does_not_end_the_silence_of_a_blackhole(server):
+    peer = server.peer(heartbeat_s=10)
+    server.node.set_alarm("memory")
+    peer.publish(1, b"blocks")
+    server.faults.blackhole()
+
+    server.node.clear_alarm("memory")
+    server.elapse(1000)
+
+    assert not peer.connection.is_reset
+
+
+def test_the_end_of_a_blackhole_does_not_end_the_patience_with_a_blocked_publisher(server):
+    peer = server.peer(heartbeat_s=10)
+    server.node.set_alarm("memory")
+    peer.publish(1, b"blocks")
+
+    server.faults.blackhole().remove()
+    server.elapse(1000)
+
+    assert not peer.connection.is_reset
+
+
+@pytest.mark.parametrize("is_slicer_first", [True, False])
+def test_a_stall_holds_what_a_slicer_cuts_whichever_came_first(server, peer, is_slicer_first):
+    add = [lambda: server.faults.slicer(1), lambda: server.faults.stall(1)]
+    for one in add if is_slicer_first else reversed(add):
+        one()
+
+    peer.send(1, declare("new"))
+
+    assert not has_new(server)
+    server.elapse(1)
+    assert has_new(server)
+    assert read_all(peer) == [DECLARED[at : at + 1] for at in range(len(DECLARED))]
+
+
+def test_low_bandwidth_keeps_its_rate_when_a_slicer_makes_the_pieces_small(server, peer):
+    server.faults.slicer(1, direction="to_client")
+    server.faults.bandwidth(2, direction="to_client")
+    peer.send(1, declare("new"))
+
+    received = read_all(peer)
+    for _ in range(4):
+        server.elapse(0.5)
+        received += read_all(peer)
+
+    assert b"".join(received) == DECLARED[:5]
+
+
+def test_a_stall_that_begins_between_two_slices_holds_the_rest(server, peer):
+    server.faults.slicer(1, direction="to_broker")
+    rule = server.faults.stall(on="queue.declare", direction="to_broker")
+
+    peer.send(1, declare("new"), declare("later"))
+
+    assert sorted(server.node.vhosts["/"].queues) == ["new"]
+    rule.remove()
+    assert sorted(server.node.vhosts["/"].queues) == ["later", "new"]
+
+
+def test_a_rule_that_is_removed_while_the_broker_handles_a_slice_lets_the_rest_through_in_order(server, peer):
+    rule = server.faults.slicer(3, direction="to_broker")
+    server.faults.watch(lambda occasion: rule.remove() if occasion.on == "queue.declare" else False)
+
+    peer.send(1, *(declare(str(number)) for number in range(5)))
+
+    assert list(server.node.vhosts["/"].queues) == ["0", "1", "2", "3", "4"]
+    assert peer.connection.byte_filter is None
+
+
+def test_a_half_close_sends_what_a_stall_holds_before_the_end_of_the_stream(server, peer):
+    stall = server.faults.stall(direction="to_client")
+    peer.send(1, declare("before"))
+    peer.read_octets()
+    half_close = server.faults.half_close()
+    peer.send(1, declare("new"))
+    half_close.remove()
+
+    assert (peer.read_octets(), peer.connection.is_half_closed) == (b"", False)
+    stall.remove()
+
+    assert (names(peer.read()), peer.connection.is_half_closed) == (["Queue.DeclareOk"], True)
+    assert (read_all(peer), has_new(server)) == ([], True)
+
+
+def test_a_second_half_close_sends_nothing_more(server, peer):
+    with server.faults.stall(direction="to_client"):
+        peer.send(1, declare("before"))
+        peer.read_octets()
+        server.faults.half_close()
+        peer.send(1, declare("new"))
+        peer.read_octets()
+        server.faults.half_close()
+
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+
+
+def test_a_limit_counts_only_the_bytes_that_other_faults_let_through(server, peer):
+    server.faults.limit_data(6)
+    rule = server.faults.stall(direction="to_client")
+
+    peer.send(1, declare("new"))
+
+    assert (peer.read_octets(), peer.connection.is_reset) == (b"", False)
+    rule.remove()
+    assert (peer.read_octets(), peer.connection.is_reset) == (DECLARED[:6], True)
+
+
+def test_a_limit_cuts_between_the_pieces_of_a_slicer(server, peer):
+    server.faults.slicer(4)
+    server.faults.limit_data(6)
+
+    peer.send(1, declare("new"))
+
+    assert read_all(peer)[:2] == [DECLARED[:4], DECLARED[4:6]]
+    assert peer.connection.is_reset
+
+
+@pytest.mark.parametrize("is_corrupt_first", [True, False])
+def test_the_wrong_byte_counts_from_the_first_byte_that_is_still_held(server, peer, is_corrupt_first):
+    if is_corrupt_first:
+        server.faults.corrupt(3)
+    rule = server.faults.stall(direction="to_client")
+    server.faults.slicer(2)
+    peer.send(1, declare("new"))
+    peer.read_octets()
+    if not is_corrupt_first:
+        server.faults.corrupt(3)
+
+    rule.remove()
+
+    assert b"".join(read_all(peer)) == DECLARED[:2] + bytes([DECLARED[2] ^ 0xFF]) + DECLARED[3:]
+
+
+@pytest.mark.parametrize("add", ["bandwidth", "stall"])
+def test_a_fault_that_is_removed_leaves_no_deadline(server, peer, add):
+    rule = getattr(server.faults, add)(3600)
+    peer.send(1, declare("new"))
+    peer.read_octets()
+
+    rule.remove()
+
+    assert server.node.next_deadline() is None
+
+
+def test_bytes_that_are_held_when_the_socket_is_lost_reach_neither_side_later(server, peer):
+    server.faults.stall(10)
+    server.faults.bandwidth(1)
+    peer.send(1, declare("new"))
+
+    peer.connection.connection_lost()
+    server.elapse(100)
+
+    assert (peer.read_octets(), has_new(server)) == (b"", False)
+    assert server.node.next_deadline() is None
+
+
+def test_a_connection_that_is_reset_receives_no_more_slices(server, peer):
+    server.faults.slicer(3)
+    server.faults.reset_peer(on="queue.declare", when="after")
+
+    peer.send(1, declare("new"), declare("later"))
+
+    assert list(server.node.vhosts["/"].queues) == ["new"]
+
+
+def test_a_fault_forgets_connections_that_have_ended(server):
+    rule = server.faults.slicer(on="accept")
+    for _ in range(5):
+        server.stranger().connection.connection_lost()
+
+    assert len(rule.fault._effects) == 1
+
+
+def test_two_events_of_one_step_put_one_effect_on_a_connection(server, peer):
+    peer.send(1, declare("new"))
+    peer.send_octets(2 * publish_octets(1, b"x", "new"))
+    peer.send(1, Basic.Consume(queue="new"))
+    peer.read()
+    rule = server.faults.stall(on="acked")
+
+    peer.send(1, Basic.Ack(2, multiple=True), declare("later"))
+    rule.remove()
+
+    assert rule.fired == 2
+    assert names(peer.read()) == ["Queue.DeclareOk"]
+
+
+def test_a_rule_that_is_removed_before_it_could_act_on_an_event_does_not_act(server, peer):
+    peer.send(1, declare("new"), Basic.Consume(queue="new"))
+    peer.read()
+    rule = server.faults.stall(on="published")
+    server.faults.watch(lambda occasion: occasion.on == "basic.deliver" and rule.remove())
+
+    peer.publish(1, b"x", "new")
+
+    assert names(peer.read()) == ["Basic.Deliver"]
+
+
+def test_a_close_by_the_broker_waits_behind_what_a_stall_holds(server, peer):
+    rule = server.faults.stall(direction="to_client")
+    peer.send(1, declare("new"))
+    server.faults.close_connection()
+
+    assert peer.read_octets() == b""
+    rule.remove()
+
+    assert names(peer.read()) == ["Queue.DeclareOk", "Connection.Close"]
+
+
+def test_a_reset_loses_what_a_stall_holds(server, peer):
+    rule = server.faults.stall()
+    peer.send(1, declare("new"))
+
+    server.faults.reset_peer()
+    rule.remove()
+
+    assert (peer.connection.is_reset, has_new(server)) == (True, False)
+
+
+def test_a_shutdown_writes_at_once_what_a_slicer_has_not_sent(server, peer):
+    server.faults.slicer(1)
+    peer.send(1, declare("new"))
+
+    server.node.restart()
+
+    assert names(split(peer.read_octets())) == ["Queue.DeclareOk", "Connection.Close"]

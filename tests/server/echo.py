@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 
 from leveret.server import native
 from leveret.server.listener import Listener
@@ -24,6 +25,13 @@ class EchoHost:
         self.liveness_due_at: int | None = None
         self.fired: list[str] = []
         self.advance_count = 0
+        self.allowance = inf
+        self.left_over: list[str] = []
+        # The processor time used so far, and what a byte of input costs.
+        self.cpu_ns = 0
+        self.cost_ns = 0
+        # The sizes of all reads, with the conversation of each.
+        self.reads: list[tuple[Echo, int]] = []
 
     def advance(self, now: int, wall_now: int) -> None:
         self.now = now
@@ -35,7 +43,11 @@ class EchoHost:
             self.liveness_due_at = None
             self.fired.append("liveness")
 
-    def run_work(self) -> None: ...
+    def go_on(self) -> None:
+        del self.left_over[:1]
+
+    def finish_work(self) -> None:
+        self.left_over.clear()
 
     def next_deadline(self) -> int | None:
         return self.due_at
@@ -60,6 +72,8 @@ class Echo:
 
     def receive_data(self, data: bytes) -> None:
         self.received += data
+        self.host.reads.append((self, len(data)))
+        self.host.cpu_ns += self.host.cost_ns * len(data)
         for line in data.splitlines():
             match line:
                 case b"bye":
@@ -108,6 +122,7 @@ class EchoBroker:
             wall=SystemClock(),
             connect=lambda peer, own: Echo(self.host, self.loop.dirty),
             new_poller=new_poller,
+            cpu_clock=lambda: self.host.cpu_ns,
         )
         self.listener = Listener(host, 0)
         self.address = self.listener.address

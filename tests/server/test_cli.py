@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pika
@@ -58,6 +59,24 @@ def test_users_virtual_hosts_and_features_are_as_asked() -> None:
             assert connection.channel().queue_declare("orders", durable=False).method.queue == "orders"
 
 
+def test_settings_are_lines_of_rabbitmq_conf() -> None:
+    settings = ("--setting", "channel_max=3", "--setting", "loopback_users.guest = false")
+    with served(*settings) as (url, _), pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        assert connection._impl.params.channel_max <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [((), True), (("--setting", "loopback_users=none"), False), (("--setting", "loopback_users.guest=false"), False)],
+)
+def test_it_says_that_guest_is_kept_to_this_machine(options: tuple[str, ...], is_told: bool) -> None:
+    with served("--host", "0.0.0.0", *options) as (_, process):
+        process.terminate()
+        said = process.stderr.read()
+
+    assert ("--setting loopback_users=none" in said) == is_told
+
+
 def test_it_behaves_as_the_version_asked_for() -> None:
     with served("--rabbitmq", "4.0") as (url, _), pika.BlockingConnection(pika.URLParameters(url)) as connection:
         assert connection._impl.server_properties["version"].startswith("4.0")
@@ -67,7 +86,8 @@ def test_it_behaves_as_the_version_asked_for() -> None:
     ("options", "said"),
     [
         (("--rabbitmq", "2.8"), f"unknown RabbitMQ version '2.8'; expected one of {', '.join(VERSIONS)}"),
-        (("--user", "shop"), "--user 'shop' is not of the form NAME:PASSWORD"),
+        (("--user", "shop"), "--user: each user must have the form NAME:PASSWORD"),
+        (("--setting", "channel_max"), "--setting 'channel_max' is not of the form NAME=VALUE"),
         (("--port", "123456"), "--port=123456 is not a port; expected a number from 0 (a free one) to 65535"),
     ],
 )
@@ -86,7 +106,10 @@ def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
 
         done = run("serve", "--port", str(port))
 
-    assert done.stderr == f"leveret: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+    assert (
+        done.stderr
+        == f"leveret: cannot listen on 127.0.0.1 port {port}: Address already in use; port 0 takes a free one\n"
+    )
     assert done.returncode == 2
 
 
@@ -118,3 +141,50 @@ def test_amqp_tools_publish_get_and_consume(tool) -> None:
     assert tool("amqp-consume", "-q", "orders", "-c", "1", "cat").stdout == "second"
     assert tool("amqp-get", "-q", "orders").returncode == 2
     assert tool("amqp-delete-queue", "-q", "orders").returncode == 0
+
+
+def test_users_come_from_a_file_and_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = tmp_path / "users"
+    users.write_text("shop:a:b\n\nbilling:c\n")
+    monkeypatch.setenv("LEVERET_USERS", "audit:d")
+
+    with served("--user-file", str(users)) as (url, _):
+        for user, password in (("shop", "a%3Ab"), ("billing", "c"), ("audit", "d"), ("guest", "guest")):
+            place = urlsplit(url)
+            with pika.BlockingConnection(pika.URLParameters(f"amqp://{user}:{password}@{place.hostname}:{place.port}")):
+                pass
+
+
+@pytest.mark.parametrize("content", ["shop", "shop:", ":secret"])
+def test_a_line_that_is_no_user_is_refused_without_showing_it(tmp_path: Path, content: str) -> None:
+    users = tmp_path / "users"
+    users.write_text(content)
+
+    done = run("serve", "--user-file", str(users))
+
+    assert done.stderr == f"leveret: --user-file {users}: each user must have the form NAME:PASSWORD\n"
+    assert done.returncode == 2
+
+
+def test_a_missing_file_of_users_is_named(tmp_path: Path) -> None:
+    done = run("serve", "--user-file", str(tmp_path / "users"))
+
+    assert "leveret: --user-file: " in done.stderr
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_that_other_machines_reach_is_warned_of(host: str) -> None:
+    with served("--host", host) as (_, process):
+        process.terminate()
+        warning = process.stderr.read()
+
+    assert warning.startswith(f"leveret: --host {host} lets other machines connect")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_address_of_this_machine_is_not_warned_of(host: str) -> None:
+    with served("--host", host) as (_, process):
+        process.terminate()
+
+        assert process.stderr.read() == ""

@@ -16,6 +16,7 @@ import pytest
 
 from leveret.server import native
 from leveret.server.listener import Listener
+from leveret.server.transport import READ_BYTES, READ_BYTES_MIN
 from leveret.time.sources import SystemClock
 from tests.server.echo import EchoBroker, echo_broker, read_to_end
 
@@ -187,6 +188,55 @@ def test_a_peer_that_does_not_read_holds_up_no_other(broker: EchoBroker) -> None
         assert other.recv(100) == b"HARE\n"
         assert broker.loop.transports[0].outbox_bytes > 0
         assert not broker.loop.transports[0].is_reading
+
+
+def test_a_flood_is_read_in_small_pieces_between_which_others_are_served(broker: EchoBroker) -> None:
+    with broker.connect() as flood, broker.connect() as witness:
+        broker.host.cost_ns = 1000
+        flood.sendall(b"quiet\n" * 20_000)
+        witness.sendall(b"quiet\n")
+        broker.sync()
+
+        with broker.lock:
+            broker.host.reads.clear()
+            flood.sendall(b"quiet\n" * 10_000)
+            witness.sendall(b"hare\n")
+        witness.recv(100)
+        broker.sync()
+
+    reads = broker.host.reads
+    turn = next(at for at, (_, size) in enumerate(reads) if size == len(b"hare\n"))
+    # The loop may have woken up for the flood before the witness had sent anything.
+    assert turn <= 2
+    assert {size for _, size in reads[:-1] if size != len(b"hare\n")} == {READ_BYTES_MIN}
+
+
+def test_a_flood_that_is_cheap_to_handle_is_read_in_full_pieces(broker: EchoBroker) -> None:
+    with broker.connect() as flood:
+        broker.host.cost_ns = 1000
+        flood.sendall(b"quiet\n" * 20_000)
+        broker.sync()
+        broker.host.cost_ns = 0
+        broker.host.reads.clear()
+        flood.sendall(b"quiet\n" * 40_000)
+        broker.sync()
+
+    assert max(size for _, size in broker.host.reads) == READ_BYTES
+
+
+def test_a_loop_with_work_left_over_does_not_sleep(broker: EchoBroker) -> None:
+    with broker.lock:
+        broker.host.left_over = ["one", "two", "three"]
+    broker.loop.wake()
+
+    broker.wait_until(lambda: not broker.host.left_over)
+
+
+def test_a_stopped_loop_has_done_the_work_that_was_left_over() -> None:
+    with echo_broker() as broker, broker.lock:
+        broker.host.left_over = ["one"] * 1000
+
+    assert not broker.host.left_over
 
 
 def test_a_slow_peer_gets_everything_in_the_end(broker: EchoBroker) -> None:

@@ -26,6 +26,7 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     trace_bodies: bool
     trace_redact: Iterable[str]
     checks: Wanted
+    max_redeliveries: int
     users: Mapping[str, str] | None
     plugins: Iterable[str]
     settings: Mapping[str, object] | None

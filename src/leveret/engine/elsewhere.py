@@ -25,11 +25,11 @@ class Twins:
         self._of = of
 
     def __init_subclass__(cls, *, called: str, **others: Any) -> None:
-        super().__init_subclass__(**others)
         for name, value in vars(cls).items():
             # Python names a coroutine that was never awaited by this.
             if hasattr(value, "__wrapped__"):
                 value.__qualname__ = f"{called}.{name}"
+        super().__init_subclass__(**others)
 
 
 def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P], Coroutine[Any, Any, T]]:

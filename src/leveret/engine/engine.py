@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from leveret.core.compat import Compat
@@ -21,13 +22,12 @@ from leveret.core.model.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.reading import accept
 from leveret.engine.dice import SeededDice
-from leveret.engine.options import checked_timeout
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
 from leveret.server import native
 from leveret.server.listener import Address, Listener
-from leveret.server.loop import Loop
+from leveret.server.loop import WORK_PER_TURN, Loop
 from leveret.server.transport import Conversation
 from leveret.time.sources import HoldableClock, SystemClock
 from leveret.trace import events
@@ -48,6 +48,8 @@ EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
 _REAL: Final = SystemClock()
 # How long a wait that has timed out goes on before it checks again for a debugger.
 _DEBUGGED_US: Final = 500_000
+# How often a wait for work checks that the loop still runs.
+_UNNOTICED_S: Final = 0.1
 
 _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
@@ -90,13 +92,17 @@ class Engine:
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
         writer = None if trace is None else self._new_writer(trace)
-        self.recorder = Recorder(record, writer=writer, pack=Message.packed, unpack=Message.of)
+        self.recorder = Recorder(
+            record, writer=writer, pack=Message.packed, unpack=Message.of, require_known=self._require_known
+        )
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
         # Exceptions of the test's own responders that have not been reported yet.
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
+        # Whether the port was open and is closed.
+        self._is_stopped = False
         # How often the test read, changed or waited for something.
         self.call_count = 0
         self._connection_count = 0
@@ -126,6 +132,14 @@ class Engine:
             self._faults.attach(node)
         return node
 
+    def _require_known(self, fields: Mapping[str, object]) -> None:
+        """Raise NotDeclaredError if a query names a virtual host, a queue or an exchange that has never existed."""
+        __tracebackhide__ = True
+        from leveret.observe.names import require_known_somewhere
+
+        with self.lock:
+            require_known_somewhere(self.node, self.recorder.raw(), fields)
+
     @property
     def judge(self) -> Judge:
         """The judge of this broker, which holds the findings of its strict checks."""
@@ -149,7 +163,7 @@ class Engine:
             from leveret.faults.plan import FaultPlan
 
             # A random generator of its own, so that a fault does not change the names the node generates.
-            self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed))
+            self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed), ending=self._ending_faults)
             self._faults.attach(self.node)
         return self._faults
 
@@ -194,6 +208,7 @@ class Engine:
         """
         self.refuse_forked_child()
         self._open_trace()
+        self._is_stopped = False
         self._open([(host, port) for port in ports], self.loop.start)
         return self._addresses
 
@@ -232,6 +247,7 @@ class Engine:
 
     def stop(self) -> None:
         """Close the port and every connection. The state can still be inspected."""
+        self._is_stopped = self._is_stopped or self.loop.is_running
         # A client's exception on a thread left behind may surface in another test than its own.
         suffix = "" if self.owner is None else f": the end of {self.owner}"
         self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + suffix))
@@ -290,29 +306,85 @@ class Engine:
 
     @contextmanager
     def acting(self) -> Iterator[Node]:
-        """Change something. The node's refusals are raised as RefusedError, and output is sent."""
+        """Change something. The node's refusals are raised as RefusedError, and output is sent.
+
+        A call that raises before anything happened leaves no event.
+        """
+        __tracebackhide__ = True
+        self.refuse_stopped()
+        with self.ending() as node:
+            yield node
+
+    @contextmanager
+    def ending(self) -> Iterator[Node]:
+        """Do what `acting` does, also on a broker that has stopped: end or remove something."""
+        __tracebackhide__ = True
         self.refuse_forked_child()
         self.call_count += 1
         with self.lock:
             node = self.node
             node.advance(self.clock.now(), self.wall.now())
-            if node.hooks.tap is not None:
-                node.hooks.tap((events.CALLED, node.now, *calling_line()))
+            call = None if node.hooks.tap is None else (events.CALLED, node.now, *calling_line())
+            if call is not None and node.hooks.tap is not None:
+                node.hooks.tap(call)
             try:
                 yield node
-            except AmqpError as error:
-                raise refusal(error) from None
+            except BaseException as error:
+                self.recorder.take_back(call)
+                if isinstance(error, AmqpError):
+                    raise refusal(error) from None
+                raise
             finally:
-                node.run_work()
-                if not self.loop.is_running:
-                    self.recorder.turned(None)
+                done = self._begin_work(node)
         self.loop.wake()
+        self._await_work(done)
+
+    def _begin_work(self, node: Node) -> list[bool]:
+        """Do a turn's work of what a call has caused. The list that is returned gets an item once all is done."""
+        done: list[bool] = []
+        allowance, node.allowance = node.allowance, WORK_PER_TURN
+        if node.run_work(partial(done.append, True)):
+            done.append(True)
+        node.allowance = allowance
+        if not self.loop.is_running:
+            self.recorder.turned(None)
+        return done
+
+    def _await_work(self, done: list[bool]) -> None:
+        """Wait until the loop has done the rest. It serves clients in between."""
+        while True:
+            count = self.loop.turns.count
+            if done:
+                return
+            if self.loop.is_own_thread or not self.loop.is_running or native.is_held(self.lock):
+                with self.lock:
+                    self.node.finish_work()
+            else:
+                self.loop.turns.wait_beyond(count, _UNNOTICED_S)
+
+    def refuse_not_running(self) -> None:
+        """Raise BrokerError unless the broker runs: without it no message has a way."""
+        self.refuse_forked_child()
+        self.refuse_stopped()
+        if not self.loop.is_running:
+            raise BrokerError("this broker was not started; use it in a with statement, or call start()")
+
+    def refuse_stopped(self) -> None:
+        """Raise BrokerError if the broker has stopped: nothing can happen any more."""
+        if self._is_stopped:
+            raise BrokerError("this broker was stopped; its state can still be read. To use it again, call start()")
 
     @contextmanager
     def _changing_faults(self) -> Iterator[Node]:
         """Change faults behind the barrier, so that new rules do not apply to what clients sent before."""
+        self.refuse_stopped()
+        with self._ending_faults() as node:
+            yield node
+
+    @contextmanager
+    def _ending_faults(self) -> Iterator[Node]:
         self.sync()
-        with self.acting() as node:
+        with self.ending() as node:
             yield node
 
     @contextmanager
@@ -388,6 +460,10 @@ class Engine:
         """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left."""
         reasons = self.wait_while(self._why_not_idle, timeout)
         if reasons:
+            from leveret.observe.redelivery import loops
+
+            with self.lock:
+                reasons += loops(self.node)
             raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
 
     def _why_not_idle(self) -> list[str]:
@@ -421,10 +497,12 @@ class Engine:
 
 def refusal(error: AmqpError) -> RefusedError:
     """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-    from leveret.observe.report import denied_feature, ways_out
+    from leveret.observe.advice import denied_feature, ways_out
 
     feature = denied_feature(error.reply_text)
-    return RefusedError(error.code, error.reply_text, () if feature is None else ["\n".join(ways_out(feature))])
+    notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
+    notes += [] if feature is None else ["\n".join(ways_out(feature))]
+    return RefusedError(error.code, error.reply_text, notes)
 
 
 def _nothing() -> None:
@@ -433,7 +511,7 @@ def _nothing() -> None:
 
 def _limit(timeout: float) -> int:
     __tracebackhide__ = True
-    return _REAL.now() + round(checked_timeout(timeout) * 1_000_000)
+    return _REAL.now() + round(timeout * 1_000_000)
 
 
 def refuse_to_starve_clients() -> None:
@@ -446,9 +524,13 @@ def refuse_to_starve_clients() -> None:
 
 
 def is_in_event_loop() -> bool:
-    """Return whether an event loop runs on this thread, without importing one."""
+    """Return whether an event loop runs on this thread, without importing one.
+
+    eventlet's hub may be such a loop. It does not run while a greenlet does, and a greenlet that waits gives way to it.
+    """
     asyncio_events = sys.modules.get("asyncio.events")
-    if asyncio_events is not None and asyncio_events._get_running_loop() is not None:
+    running = None if asyncio_events is None else asyncio_events._get_running_loop()
+    if running is not None and running is not getattr(native.hub(), "loop", None):
         return True
     trio_lowlevel = sys.modules.get("trio.lowlevel")
     return trio_lowlevel is not None and bool(trio_lowlevel.in_trio_run())

@@ -11,26 +11,23 @@ from typing import Final
 _PORT_MAX: Final = 65535
 
 
-def checked_timeout(timeout: object) -> float:
-    """Return a timeout in seconds. Raises TypeError unless it is a number, ValueError if it is negative."""
-    __tracebackhide__ = True
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"timeout={timeout!r} must be a number of seconds, as in timeout=5")
-    if not timeout >= 0:
-        raise ValueError(f"timeout={timeout!r} must be 0 or more seconds")
-    return timeout
-
-
 def checked_port(name: str, port: object) -> int:
     """Return a port to listen on, 0 for a free one. Raises ValueError for anything else."""
-    if not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
         raise ValueError(f"{name}={port!r} is not a port; expected a number from 0 (a free one) to {_PORT_MAX}")
     return port
 
 
+def checked_count(name: str, count: object) -> int:
+    """Return a number of things. Raises ValueError unless it is a whole number of 1 or more."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"{name}={count!r} must be a whole number of 1 or more, as in {name}=20")
+    return count
+
+
 def checked_seed(seed: object) -> int:
     """Return the seed of chance. Raises ValueError unless it is an integer."""
-    if not isinstance(seed, int):
+    if isinstance(seed, bool) or not isinstance(seed, int):
         raise ValueError(f"seed={seed!r} is not a whole number")
     return seed
 
@@ -39,4 +36,9 @@ def checked_users(users: object) -> Mapping[str, str]:
     """Return passwords by user name. Raises ValueError for anything else."""
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
         raise ValueError(f"users={users!r} must be a mapping of name to password, as in users={{'bob': 'secret'}}")
+    for name, password in users.items():
+        try:
+            f"{name}{password}".encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueError(f"users: user {name!r} has a lone surrogate, which UTF-8 cannot encode") from None
     return users

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast, get_args
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.protocol.state import State
 from leveret.core.wire.constants import REPLY_NAMES
 from leveret.core.wire.methods import ConnectionStartOk
 from leveret.faults.fault import ANYWHERE, Fault, Point, Target
@@ -185,7 +184,7 @@ class Delay(Fault):
 
 def _send_late(occasion: Occasion) -> None:
     assert occasion.connection is not None
-    if occasion.connection.state is not State.ENDING:
+    if not occasion.connection.state.is_over:
         occasion.proceed()
 
 

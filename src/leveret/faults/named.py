@@ -24,7 +24,8 @@ from leveret.faults.messages import Drop, Duplicate, Expire, Redeliver, Reorder
 from leveret.faults.node import Restart
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, Direction, HalfClose, LimitData, Slicer, Stall
+from leveret.faults.streams import Direction
+from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall
 
 if TYPE_CHECKING:
     from leveret.observe.keywords import Alarm, FaultOptions
@@ -151,7 +152,11 @@ class NamedFaults:
     def blackhole(
         self, direction: Direction = "both", *, on: str | None = None, **options: Unpack[FaultOptions]
     ) -> Rule:
-        """Drop all bytes, including heartbeats: in "both" directions, "to_client" or "to_broker"."""
+        """Let no bytes through, not even heartbeats, in "both" directions, "to_client" or "to_broker".
+
+        The broker does not close the connection for missed heartbeats meanwhile. When the rule is removed, all that was
+        sent meanwhile arrives, in order.
+        """
         return self.add(on=on, do=Blackhole(direction), **options)
 
     def bandwidth(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.protocol import publishing
-from leveret.core.protocol.state import ChannelState, State
+from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
@@ -148,7 +148,7 @@ class Occasion:
     def is_gone(self) -> bool:
         """Whether the connection or the channel has ended meanwhile."""
         connection = self.connection
-        if connection is None or connection.state in (State.CLOSING, State.ENDING):
+        if connection is None or connection.state.is_ending:
             return True
         if not self.channel_number:
             return False

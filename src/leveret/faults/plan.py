@@ -44,9 +44,13 @@ class FaultPlan(NamedFaults, Hinting):
 
     _called = "broker.faults"
 
-    def __init__(self, acting: Acting, new_dice: Callable[[], Dice]) -> None:
-        """`acting` waits for the barrier and holds the broker's lock while rules change."""
+    def __init__(self, acting: Acting, new_dice: Callable[[], Dice], *, ending: Acting | None = None) -> None:
+        """`acting` waits for the barrier and holds the broker's lock while rules change.
+
+        `ending` does the same to remove rules, if that is allowed for longer.
+        """
         self._acting: Final = acting
+        self._ending: Final = ending or acting
         self._new_dice: Final = new_dice
         # Called with a rule that never fired when its `with` block ends.
         self.on_unused: Callable[[Rule], None] | None = None
@@ -160,7 +164,7 @@ class FaultPlan(NamedFaults, Hinting):
         return "\nfaults:" + "".join(lines) if lines else ""
 
     def _remove(self, rule: Rule) -> None:
-        with self._acting() as node:
+        with self._ending() as node:
             if not rule.is_removed:
                 rule.is_removed = True
                 self._arm()
@@ -202,7 +206,8 @@ class FaultPlan(NamedFaults, Hinting):
         return self.apply(rule.fault, occasion)
 
     def _fire_later(self, rule: Rule, occasion: Occasion) -> None:
-        self._fire(rule, occasion)
+        if not rule.is_removed:
+            self._fire(rule, occasion)
 
     def _pass(self, point: Point, act: Callable[[], object]) -> None:
         """Have the broker do what the rules were already offered, without offering it again."""

@@ -1,150 +1,91 @@
 """Faults of the bytes of a connection: silence, low bandwidth, small pieces, a stall, a wrong byte, an early end.
 
-A fault of this kind puts an effect on a connection. The effect sees the bytes that are received and those to be sent.
-It lasts until the rule is removed or the connection ends. Delays are timers of the broker's clock.
+A fault of this kind puts an effect on each direction that it covers. The effect lasts until the rule is removed or the
+connection ends. `streams.py` keeps the order of the bytes, so no fault here can reorder them or leave a hole.
+Delays are timers of the broker's clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, get_args
 
 from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault
 from leveret.faults.occasion import Occasion
+from leveret.faults.streams import Direction, Effect, Stream, Streams
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.protocol.connection import Connection
+    from leveret.core.model.timers import Timer
 
-Direction = Literal["both", "to_client", "to_broker"]
-_DIRECTIONS = ("both", "to_client", "to_broker")
-
-
-class Effect:
-    """The base class of effects, which lets all bytes pass. Others hold back, change or drop some of them."""
-
-    def __init__(self, connection: Connection, node: Node) -> None:
-        self.connection, self.node = connection, node
-
-    def received(self, octets: bytes) -> bytes:
-        """Return the bytes that the broker receives now."""
-        return octets
-
-    def to_send(self, octets: bytes) -> bytes:
-        """Return the bytes that the client receives now."""
-        return octets
-
-    def end(self) -> None:
-        """End the effect and release the bytes that it holds back."""
-
-
-class Effects:
-    """The effects on one connection, oldest first."""
-
-    def __init__(self) -> None:
-        self.effects: list[Effect] = []
-
-    def received(self, octets: bytes) -> bytes:
-        """Return the bytes that the broker receives now."""
-        for effect in self.effects:
-            octets = effect.received(octets)
-        return octets
-
-    def to_send(self, chunks: list[bytes]) -> list[bytes]:
-        """Return the bytes that the client receives now."""
-        octets = b"".join(chunks)
-        for effect in self.effects:
-            octets = effect.to_send(octets)
-        return [octets] if octets else []
+_DIRECTIONS: Final = get_args(Direction)
 
 
 class ByteFault(Fault):
-    """A fault that puts an effect on a connection."""
+    """A fault that puts an effect on a connection, in one direction or in both."""
 
     needs_connection = True
 
     def __init__(self, direction: Direction = "both") -> None:
         if direction not in _DIRECTIONS:
             raise ValueError(f"direction={direction!r} is unknown; expected 'both', 'to_client' or 'to_broker'")
-        self.is_to_client = direction != "to_broker"
-        self.is_to_broker = direction != "to_client"
-        self._effects: list[Effect] = []
+        self.direction = direction
+        # Its effects on each connection, by the connection's streams.
+        self._effects: dict[Streams, list[Effect]] = {}
 
     def can_apply(self, occasion: Occasion) -> bool:
         """Return whether the connection does not have this fault's effect yet."""
-        return occasion.connection is not None and all(
-            effect.connection is not occasion.connection for effect in self._effects
-        )
+        return occasion.connection is not None and occasion.connection.byte_filter not in self._effects
 
     def apply(self, occasion: Occasion) -> bool:
         """Put the effect on the connection. The broker goes on."""
-        connection = occasion.connection
-        assert connection is not None
-        effect = self.effect(connection, occasion.node)
-        self._effects.append(effect)
-        if not isinstance(connection.byte_filter, Effects):
-            connection.byte_filter = Effects()
-        connection.byte_filter.effects.append(effect)
+        assert occasion.connection is not None
+        if not self.can_apply(occasion):
+            # Two events of one step have fired the rule before the first could apply.
+            return False
+        streams = Streams.of(occasion.connection, occasion.node)
+        for ended in [other for other in self._effects if other.is_lost]:
+            del self._effects[ended]
+        self._effects[streams] = [self.effect(stream) for stream in streams.towards(self.direction)]
+        for effect in self._effects[streams]:
+            streams.add(effect)
         return False
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
-        """Return a new effect for this connection."""
-        return Effect(connection, node)
+    def effect(self, stream: Stream) -> Effect:
+        """Return a new effect for one direction of a connection."""
+        return Effect(stream)
 
     def end(self, node: Node) -> None:
-        """Remove the effects from their connections."""
-        for effect in self._effects:
-            effects = effect.connection.byte_filter
-            assert isinstance(effects, Effects)
-            effects.effects.remove(effect)
-            effect.end()
-            if not effects.effects:
-                effect.connection.byte_filter = None
-        self._effects.clear()
+        """Remove the effects from their connections, which pass on what waits."""
+        affected, self._effects = self._effects, {}
+        for streams, effects in affected.items():
+            for effect in effects:
+                streams.remove(effect)
+
+
+class _Barrier(Effect):
+    """No byte passes until the effect ends."""
+
+    def limit(self, waiting: int) -> int:
+        return 0
 
 
 class Blackhole(ByteFault):
-    """A silent connection: nothing gets through, neither heartbeats nor the end of the connection."""
+    """A silent connection: nothing gets through, not even heartbeats. When it ends, what was sent meanwhile arrives.
+
+    TCP sends again what a network loses. So a silence that ends while both sides still have the connection is a delay.
+    """
 
     name = "blackhole"
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
-        """Return an effect that drops all bytes."""
-        return _Silence(connection, node, to_client=self.is_to_client, to_broker=self.is_to_broker)
+    def effect(self, stream: Stream) -> Effect:
+        """Return an effect that lets no byte pass."""
+        return _Silence(stream)
 
 
-class _Silence(Effect):
-    def __init__(self, connection: Connection, node: Node, *, to_client: bool, to_broker: bool) -> None:
-        super().__init__(connection, node)
-        self._to_client, self._to_broker = to_client, to_broker
-        # Without this the broker would close the connection for missed heartbeats and so break the silence.
-        connection.silence(is_silent=True)
-
-    def received(self, octets: bytes) -> bytes:
-        return b"" if self._to_broker else octets
-
-    def to_send(self, octets: bytes) -> bytes:
-        return b"" if self._to_client else octets
-
-    def end(self) -> None:
-        self.connection.silence(is_silent=False)
-
-
-class Bandwidth(ByteFault):
-    """Low bandwidth: so many bytes a second get through, each way."""
-
-    name = "bandwidth"
-
-    def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
-        super().__init__(direction)
-        if bytes_per_second < 1:
-            raise ValueError(f"bytes_per_second={bytes_per_second!r} must be 1 or more")
-        self.bytes_per_second = bytes_per_second
-
-    def effect(self, connection: Connection, node: Node) -> Effect:
-        """Return an effect that holds back what exceeds the rate."""
-        return _Throttle(connection, node, self, self.bytes_per_second)
+class _Silence(_Barrier):
+    # Without this the broker would close the connection for missed heartbeats and so break the silence.
+    is_silent = True
 
 
 class Stall(ByteFault):
@@ -158,72 +99,70 @@ class Stall(ByteFault):
             raise ValueError(f"seconds={seconds!r} must be above 0, or None to stall until the rule is removed")
         self.seconds = seconds
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
-        """Return an effect that holds back all bytes."""
-        effect = _Throttle(connection, node, self, 0)
-        if self.seconds is not None:
-            node.timers.add(node.now + round(self.seconds * SECOND_US), effect.end)
-        return effect
+    def effect(self, stream: Stream) -> Effect:
+        """Return an effect that lets no byte pass, for the time of the stall."""
+        return _Barrier(stream) if self.seconds is None else _Pause(stream, round(self.seconds * SECOND_US))
+
+
+class _Pause(Effect):
+    """No byte passes for a time."""
+
+    def __init__(self, stream: Stream, span_us: int) -> None:
+        super().__init__(stream)
+        self._is_over = False
+        self._timer = stream.node.timers.add(stream.node.now + span_us, self._pass_on)
+
+    def limit(self, waiting: int) -> int:
+        return waiting if self._is_over else 0
+
+    def _pass_on(self) -> None:
+        self._is_over = True
+        self.stream.resume()
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+
+class Bandwidth(ByteFault):
+    """Low bandwidth: so many bytes a second get through, each way."""
+
+    name = "bandwidth"
+
+    def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
+        super().__init__(direction)
+        if bytes_per_second < 1:
+            raise ValueError(f"bytes_per_second={bytes_per_second!r} must be 1 or more")
+        self.bytes_per_second = bytes_per_second
+
+    def effect(self, stream: Stream) -> Effect:
+        """Return an effect that holds back what exceeds the rate."""
+        return _Throttle(stream, self.bytes_per_second)
 
 
 class _Throttle(Effect):
-    """Bytes that wait for their turn: at rate 0 none get through until the effect ends."""
+    """Bytes pass a tenth of a second's worth at a time, and then none until that time is over."""
 
-    def __init__(self, connection: Connection, node: Node, fault: ByteFault, rate: int) -> None:
-        super().__init__(connection, node)
-        self._fault, self._rate = fault, rate
-        self._incoming = self._outgoing = b""
-        # When the next byte may pass, by direction.
-        self._in_at = self._out_at = node.now
-        self._is_over = False
+    def __init__(self, stream: Stream, rate: int) -> None:
+        super().__init__(stream)
+        self._rate = rate
+        # When the next byte may pass, and what this instant, in whole microseconds, leaves out.
+        self._free_at, self._remainder = stream.node.now, 0
+        self._timer: Timer | None = None
 
-    def received(self, octets: bytes) -> bytes:
-        if self._is_over or not self._fault.is_to_broker:
-            return octets
-        self._incoming += octets
-        piece, self._in_at = self._allowed(self._incoming, self._in_at, self._receive_more)
-        self._incoming = self._incoming[len(piece) :]
-        return piece
+    def limit(self, waiting: int) -> int:
+        return 0 if self._free_at > self.stream.node.now else max(1, self._rate // 10)
 
-    def _receive_more(self) -> None:
-        piece = self.received(b"")
-        if piece:
-            self.connection.take_octets(piece)
-
-    def to_send(self, octets: bytes) -> bytes:
-        if self._is_over or not self._fault.is_to_client:
-            return octets
-        self._outgoing += octets
-        if self.connection.is_closed or self.connection.is_reset:
-            # The end of a connection does not wait for bytes that are held back.
-            rest, self._outgoing = self._outgoing, b""
-            return rest if self._rate else b""
-        piece, self._out_at = self._allowed(self._outgoing, self._out_at, self.connection.mark_dirty)
-        self._outgoing = self._outgoing[len(piece) :]
-        return piece
-
-    def _allowed(self, waiting: bytes, free_at: int, resume: Callable[[], None]) -> tuple[bytes, int]:
-        """Return what may pass now, and when more may. `resume` runs at that time."""
-        now = self.node.now
-        if not self._rate or not waiting or free_at > now:
-            return b"", free_at
-        # At most a tenth of a second's worth at a time.
-        piece = waiting[: max(1, self._rate // 10)]
-        free_at = now + len(piece) * SECOND_US // self._rate
-        self.node.timers.add(free_at, resume)
-        return piece, free_at
+    def passing(self, octets: bytes) -> bytes:
+        node = self.stream.node
+        span_us, self._remainder = divmod(len(octets) * SECOND_US + self._remainder, self._rate)
+        if span_us:
+            self._free_at = node.now + span_us
+            self._timer = node.timers.add(self._free_at, self.stream.resume)
+        return octets
 
     def end(self) -> None:
-        """Release all bytes that wait."""
-        if self._is_over:
-            return
-        self._is_over = True
-        incoming, self._incoming = self._incoming, b""
-        outgoing, self._outgoing = self._outgoing, b""
-        if outgoing:
-            self.connection.send(outgoing)
-        if incoming:
-            self.connection.take_octets(incoming)
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class Slicer(ByteFault):
@@ -237,42 +176,23 @@ class Slicer(ByteFault):
             raise ValueError(f"size={size!r} must be 1 or more bytes")
         self.size = size
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
+    def effect(self, stream: Stream) -> Effect:
         """Return an effect that slices."""
-        return _Slices(connection, node, self, self.size)
+        return _Slices(stream, self.size)
 
 
 class _Slices(Effect):
-    def __init__(self, connection: Connection, node: Node, fault: ByteFault, size: int) -> None:
-        super().__init__(connection, node)
-        self._fault, self._size = fault, size
-        self._outgoing = b""
+    def __init__(self, stream: Stream, size: int) -> None:
+        super().__init__(stream)
+        self._size = size
 
-    def received(self, octets: bytes) -> bytes:
-        if not self._fault.is_to_broker:
-            return octets
-        for at in range(0, len(octets), self._size):
-            self.connection.take_octets(octets[at : at + self._size])
-        return b""
-
-    def to_send(self, octets: bytes) -> bytes:
-        if not self._fault.is_to_client:
-            return octets
-        self._outgoing += octets
-        size = len(self._outgoing) if self.connection.is_closed or self.connection.is_reset else self._size
-        piece, self._outgoing = self._outgoing[:size], self._outgoing[size:]
-        if self._outgoing:
-            self.connection.mark_dirty()
-        return piece
-
-    def end(self) -> None:
-        rest, self._outgoing = self._outgoing, b""
-        if rest:
-            self.connection.send(rest)
+    def limit(self, waiting: int) -> int:
+        # A connection that is reset writes only once more.
+        return waiting if self.stream.connection.is_reset else self._size
 
 
 class Corrupt(ByteFault):
-    """A wrong byte: the nth byte from now on is inverted, each way."""
+    """A wrong byte: the nth byte that the receiver gets from now on is inverted, each way."""
 
     name = "corrupt"
 
@@ -282,34 +202,23 @@ class Corrupt(ByteFault):
             raise ValueError(f"byte={byte!r} must be 1 or more; 1 is the next byte")
         self.byte = byte
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
+    def effect(self, stream: Stream) -> Effect:
         """Return an effect that inverts one byte."""
-        return _Corruption(connection, node, self, self.byte)
+        return _Corruption(stream, self.byte)
 
 
 class _Corruption(Effect):
-    def __init__(self, connection: Connection, node: Node, fault: ByteFault, octet: int) -> None:
-        super().__init__(connection, node)
-        self._in_left = octet if fault.is_to_broker else 0
-        self._out_left = octet if fault.is_to_client else 0
+    def __init__(self, stream: Stream, byte: int) -> None:
+        super().__init__(stream)
+        # The distance to the byte, from 1; 0 or less once it has passed.
+        self._left = byte
 
-    def received(self, octets: bytes) -> bytes:
-        octets, self._in_left = _corrupted(octets, self._in_left)
-        return octets
-
-    def to_send(self, octets: bytes) -> bytes:
-        octets, self._out_left = _corrupted(octets, self._out_left)
-        return octets
-
-
-def _corrupted(octets: bytes, left: int) -> tuple[bytes, int]:
-    """Return the bytes with the one at distance `left` inverted, and the distance that is left after them.
-
-    The distance counts from 1; 0 means that the byte has been inverted.
-    """
-    if not left or left > len(octets):
-        return octets, max(left - len(octets), 0)
-    return octets[: left - 1] + bytes([octets[left - 1] ^ 0xFF]) + octets[left:], 0
+    def passing(self, octets: bytes) -> bytes:
+        at = self._left - 1
+        self._left -= len(octets)
+        if not 0 <= at < len(octets):
+            return octets
+        return octets[:at] + bytes([octets[at] ^ 0xFF]) + octets[at + 1 :]
 
 
 class LimitData(ByteFault):
@@ -323,23 +232,23 @@ class LimitData(ByteFault):
             raise ValueError(f"bytes={bytes!r} must be 0 or more")
         self.bytes = bytes
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
+    def effect(self, stream: Stream) -> Effect:
         """Return an effect that resets the connection at the limit."""
-        return _Cut(connection, node, self.bytes)
+        return _Cut(stream, self.bytes)
 
 
 class _Cut(Effect):
-    def __init__(self, connection: Connection, node: Node, octets: int) -> None:
-        super().__init__(connection, node)
-        self._left, self._is_cut = octets, False
+    def __init__(self, stream: Stream, count: int) -> None:
+        super().__init__(stream)
+        self._left = count
 
-    def to_send(self, octets: bytes) -> bytes:
-        if self._is_cut:
-            return b""
-        piece, self._left = octets[: self._left], self._left - min(self._left, len(octets))
+    def passing(self, octets: bytes) -> bytes:
+        piece = octets[: self._left]
+        self._left -= len(piece)
+        # The first byte beyond the limit ends the stream, so that a connection with nothing to send stays.
         if len(piece) < len(octets):
-            self._is_cut = True
-            self.connection.reset()
+            self.stream.end()
+            self.stream.connection.reset()
         return piece
 
 
@@ -351,24 +260,7 @@ class HalfClose(ByteFault):
     def __init__(self) -> None:
         super().__init__("to_client")
 
-    def effect(self, connection: Connection, node: Node) -> Effect:
-        """Return an effect that sends what is waiting and then closes the broker's side."""
-        return _HalfClosed(connection, node)
-
-
-class _HalfClosed(Effect):
-    def __init__(self, connection: Connection, node: Node) -> None:
-        super().__init__(connection, node)
-        self._left = connection.output_bytes
-        connection.mark_dirty()
-
-    def to_send(self, octets: bytes) -> bytes:
-        piece = octets[: self._left]
-        self._left -= len(piece)
-        if not self._left:
-            self.connection.half_close()
-        return piece
-
-    def end(self) -> None:
-        # A half-closed socket cannot be opened again, so the broker's side stays closed.
-        self.connection.half_close()
+    def effect(self, stream: Stream) -> Effect:
+        """Have the broker's side closed after what is on its way. That outlasts the effect, which limits nothing."""
+        stream.half_close_after(len(stream) + stream.connection.output_bytes)
+        return Effect(stream)

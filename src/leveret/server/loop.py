@@ -5,6 +5,10 @@ nothing. The loop knows no AMQP. It has a `Conversation` for each socket, and on
 keeps. It touches both only under the broker's lock. At the end of each turn it flushes once every conversation with
 output.
 
+No peer and no cascade of work holds up the others for long. A turn reads each peer once, a peer whose bytes are costly
+to handle in smaller pieces, and does a limited amount of the work that other work has caused. What is left goes on in
+the next turn.
+
 An exception of leveret's own is kept with the host. It ends the one conversation it came from, never the loop.
 
 Other threads use it in three ways. `wake` makes it look for work. `ask` runs an action on its thread behind a barrier:
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from math import inf
 from typing import Protocol, TypeVar
@@ -23,8 +27,8 @@ from typing import Protocol, TypeVar
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.rendezvous import Request, Turns
-from leveret.server.transport import READ_BYTES, Conversation, Transport
-from leveret.time.sources import ClockSource, HoldableClock
+from leveret.server.transport import Conversation, Transport
+from leveret.time.sources import ClockSource, CpuClock, HoldableClock, thread_cpu_ns
 
 T = TypeVar("T")
 # Longer sleeps are split up, because the system refuses very long ones.
@@ -33,6 +37,12 @@ LONGEST_SLEEP_S = 3600.0
 # the pause lets it have the interpreter's lock.
 STREAM_TURNS = 32
 STREAM_PAUSE_S = 0.001
+# The pieces of work, and copies of messages that they make, in one turn: a few milliseconds at most. What the frames of
+# a turn cause and what is left over from earlier turns count separately, so that neither starves the other.
+WORK_PER_TURN = 100
+# The longest sleep before the next turn of such work. Any input ends it. It lets clients of this process have the
+# interpreter's lock, for which they would otherwise wait 5 ms each time.
+WORK_PAUSE_S = 0.001
 
 # The running loops of this process, which a forked child must be cut off from.
 _running: list[Loop] = []
@@ -42,13 +52,24 @@ class Host(Protocol):
     """What the loop needs of a node."""
 
     internal_errors: list[BaseException]
+    # How many more pieces of work the turn may do.
+    allowance: float
+
+    @property
+    def left_over(self) -> Sized:
+        """The work for later turns."""
+        ...
 
     def advance(self, now: int, wall_now: int) -> None:
         """Run what is due."""
         ...
 
-    def run_work(self) -> None:
-        """Do the work that other work has caused."""
+    def go_on(self) -> None:
+        """Go on with the work that is left over, as far as the allowance goes."""
+        ...
+
+    def finish_work(self) -> None:
+        """Do all work that is left. From now on the allowance has no limit."""
         ...
 
     def next_deadline(self) -> int | None:
@@ -75,10 +96,12 @@ class Loop:
         wall: ClockSource,
         connect: Connect,
         new_poller: Callable[[], native.Poller] = native.new_poller,
+        cpu_clock: CpuClock = thread_cpu_ns,
     ) -> None:
         """Create a loop that is not running yet.
 
-        `connect` makes the conversation for a socket from the peer's address and the broker's.
+        `connect` makes the conversation for a socket from the peer's address and the broker's. `cpu_clock` returns the
+        processor time of the loop's thread in nanoseconds.
         """
         self.host = host
         self._new_poller = new_poller
@@ -92,6 +115,7 @@ class Loop:
         self._lock = lock
         self._clock = clock
         self._wall = wall
+        self._cpu_clock = cpu_clock
         self._transports: dict[int, Transport] = {}
         self._by_conversation: dict[Conversation, Transport] = {}
         # Conversations with output since the last flush. They add themselves, each once.
@@ -115,6 +139,11 @@ class Loop:
     def is_running(self) -> bool:
         """Whether the thread runs."""
         return self._thread is not None
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the calling thread is the loop's."""
+        return native.thread_ident() == self._thread
 
     @property
     def transports(self) -> list[Transport]:
@@ -168,7 +197,7 @@ class Loop:
         self._is_stopping = True
         self.wake()
         # A broker may be garbage-collected on its own thread.
-        if native.thread_ident() != self._thread:
+        if not self.is_own_thread:
             # Released again for other threads that stop the loop at the same time.
             self._finished.acquire()
             self._finished.release()
@@ -190,7 +219,7 @@ class Loop:
         answer, it offers output to every socket until the socket would block. It never waits for a peer that does not
         read. If no loop runs, the action runs on this thread at once.
         """
-        if not self.is_running or native.thread_ident() == self._thread:
+        if not self.is_running or self.is_own_thread:
             with self._lock:
                 return action()
         request = Request(action)
@@ -229,7 +258,9 @@ class Loop:
             with lock:
                 arrival_count = self.arrival_count
                 self._has_sent = self._has_unread = False
+                self.host.allowance = WORK_PER_TURN
                 timeout = self._turn(events)
+                self.host.allowance = inf
                 if self.after_turn is not None:
                     timeout = self._guarded_after(self.after_turn, timeout)
                 has_only_read = self.arrival_count != arrival_count and not (self._has_sent or self._has_unread)
@@ -264,7 +295,7 @@ class Loop:
                     self._fail(transport, error)
                 if not transport.is_open:
                     self._forget(transport)
-                elif transport.read_size == READ_BYTES:
+                elif transport.has_unread:
                     self._has_unread = True
             elif fd == self._wake_read_fd:
                 self._clear_wake()
@@ -272,7 +303,9 @@ class Loop:
                 self._accept(self._listeners[fd], wall_now)
         if self._requests:
             self._answer()
-        self._guarded_work()
+        if self.host.left_over:
+            self.host.allowance = WORK_PER_TURN
+        self._guarded_work(self.host.go_on)
         for listener in self._listeners.values():
             if listener.accept_again_at is not None:
                 listener.resume(wall_now)
@@ -285,7 +318,11 @@ class Loop:
                 # A closed connection may leave a deadline behind, such as that of a queue without consumers.
                 timeout = self._seconds_to_deadline(wall_now)
         # A request that came during this turn, before the loop cleared its wake-up, would not get another turn.
-        return 0 if self._requests or self._is_stopping else timeout
+        if self._requests or self._is_stopping:
+            return 0
+        if self.host.left_over:
+            return WORK_PAUSE_S if timeout is None else min(timeout, WORK_PAUSE_S)
+        return timeout
 
     def _advance(self, wall_now: int) -> None:
         try:
@@ -300,9 +337,9 @@ class Loop:
             self.host.internal_errors.append(error)
             return timeout
 
-    def _guarded_work(self) -> None:
+    def _guarded_work(self, act: Callable[[], None]) -> None:
         try:
-            self.host.run_work()
+            act()
         except Exception as error:
             self.host.internal_errors.append(error)
 
@@ -336,7 +373,7 @@ class Loop:
     def _accept(self, listener: Listener, wall_now: int) -> None:
         for socket, peer, own in listener.accept(wall_now):
             try:
-                transport = Transport(socket, self.connect(peer, own), self._poller)
+                transport = Transport(socket, self.connect(peer, own), self._poller, self._cpu_clock)
             except Exception as error:
                 self.host.internal_errors.append(error)
                 socket.close()
@@ -348,6 +385,8 @@ class Loop:
     def _answer(self) -> None:
         """Serve the requests behind one barrier."""
         requests = self._take_requests()
+        # A test must not see work half done, nor miss what a peer sent while its work was left over.
+        self._guarded_work(self.host.finish_work)
         # Flush first, because only that shows which peers may be read again.
         self._flush()
         for listener in self._listeners.values():
@@ -356,11 +395,11 @@ class Loop:
             if transport.is_reading:
                 self._guarded(transport, self._drain, transport)
         self._advance(self._wall.now())
-        self._guarded_work()
+        self._guarded_work(self.host.finish_work)
         self._flush()
         for request in requests:
             request.run()
-        self._guarded_work()
+        self._guarded_work(self.host.finish_work)
         self._flush()
         for request in requests:
             request.answer()
@@ -408,6 +447,7 @@ class Loop:
 
     def _end(self) -> None:
         """Close everything the thread opened, as its last act."""
+        self._guarded_work(self.host.finish_work)
         if self._last_act is not None:
             Request(self._last_act).run()
             self._last_act = None
@@ -458,7 +498,7 @@ class Loop:
         self._close_own()
 
 
-def _run(loops: list[Loop], finished: native.Gate) -> None:
+def _run(loops: list[Loop], finished: native.PlainLock) -> None:
     threads.register_thread()
     try:
         loops.pop().run()

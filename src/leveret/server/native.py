@@ -1,17 +1,23 @@
-"""The operating system's own threads, locks, sockets and pollers, even in a process that gevent has patched.
+"""The operating system's own threads, locks, sockets and pollers, even beside the patches of gevent or eventlet.
 
 A broker must go on while a test's thread is busy or blocked, so its loop needs a real thread and real locks. A patched
-thread would be a greenlet of the hub that started it. Names bound here before gevent patches stay real. For names bound
-later, gevent returns the original. `_socket` lies below what gevent patches.
+thread would be a greenlet of the hub that started it. These come from copies of their modules that nothing patches.
+`_socket` lies below what both libraries patch.
+
+A hub runs the greenlets of one thread, and with them the clients. A test that waits on such a thread waits at a `Gate`
+that gives way to the hub. Threads without a hub, such as the broker's own, simply block.
 """
 
 from __future__ import annotations
 
 import _socket
-import importlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, Protocol
+
+from leveret.time.sources import unpatched
 
 
 class Lock(Protocol):
@@ -21,45 +27,116 @@ class Lock(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-class Gate(Protocol):
+class PlainLock(Protocol):
     """A lock that one thread takes and another one releases."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait until the gate is open, and shut it."""
+        """Wait until the lock is free, and take it."""
         ...
 
     def release(self) -> None:
-        """Open the gate."""
+        """Free the lock."""
         ...
 
 
-def _original(module_name: str, name: str) -> Any:
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is None:
-        return getattr(importlib.import_module(module_name), name)
-    return monkey.get_original(module_name, name)
-
-
+_thread = unpatched("_thread")
 Socket = _socket.socket
-allocate_lock: Callable[[], Gate] = _original("_thread", "allocate_lock")
-start_new_thread: Callable[[Callable[..., object], tuple[object, ...]], int] = _original("_thread", "start_new_thread")
-thread_ident: Callable[[], int] = _original("_thread", "get_ident")
-native_id: Callable[[], int] = _original("_thread", "get_native_id")
-_rlock: Callable[[], Lock] = _original("_thread", "RLock")
+allocate_lock: Callable[[], PlainLock] = _thread.allocate_lock
+start_new_thread: Callable[[Callable[..., object], tuple[object, ...]], int] = _thread.start_new_thread
+thread_ident: Callable[[], int] = _thread.get_ident
+native_id: Callable[[], int] = _thread.get_native_id
+_rlock: Callable[[], Lock] = _thread.RLock
 
 
 def reentrant_lock() -> Lock:
     """Return a lock that its holder may take again."""
+    # Its type is the copy's own. eventlet replaces all locks of the usual type that it finds, even those in use.
     return _rlock()
 
 
-def wait_at(gate: Gate, timeout: float) -> None:
-    """Wait until the gate is open, at most `timeout` seconds. Under gevent, other greenlets run meanwhile."""
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is not None and monkey.is_module_patched("threading"):
-        sys.modules["gevent"].get_hub().threadpool.apply(gate.acquire, (True, timeout))
-    else:
-        gate.acquire(timeout=timeout)
+class Gate(Protocol):
+    """A gate that one thread waits at until another one opens it."""
+
+    def open(self) -> None:
+        """Open the gate. Call it once, from any thread."""
+        ...
+
+    def wait(self, timeout: float) -> None:
+        """Wait until the gate is open, at most `timeout` seconds. Call it once."""
+        ...
+
+
+def shut_gate() -> Gate:
+    """Return a gate for this thread to wait at. If the thread has a hub, its greenlets run meanwhile."""
+    own_hub = hub()
+    return _ThreadGate() if own_hub is None else _HubGate(own_hub)
+
+
+def pause(seconds: float) -> None:
+    """Let other threads run for so long, and the greenlets of this one."""
+    gate = shut_gate()
+    gate.wait(seconds)
+    gate.open()
+
+
+def hub() -> Any:
+    """Return the hub of gevent or eventlet that runs greenlets on this thread, or None.
+
+    The hub's own callbacks get None, because they cannot give way to it.
+    """
+    hubs = []
+    if "gevent._hub_local" in sys.modules:
+        hubs.append(sys.modules["gevent._hub_local"].get_hub_if_exists())
+    if "eventlet.hubs" in sys.modules:
+        hubs.append(getattr(sys.modules["eventlet.hubs"]._threadlocal, "hub", None))
+    running = sys.modules["greenlet"].getcurrent() if hubs else None
+    return next((hub for hub in hubs if hub is not None and running is not _greenlet_of(hub)), None)
+
+
+def _greenlet_of(hub: Any) -> Any:
+    """Return the greenlet that a hub runs in. gevent's hub is that greenlet."""
+    return getattr(hub, "greenlet", hub)
+
+
+class _ThreadGate:
+    """A gate that blocks the thread."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+        self.open = self._lock.release
+
+    def wait(self, timeout: float) -> None:
+        self._lock.acquire(timeout=timeout)
+
+
+class _HubGate:
+    """A gate that blocks one greenlet: its hub waits for a byte, which any thread can send."""
+
+    def __init__(self, hub: Any) -> None:
+        self._is_gevents = _greenlet_of(hub) is hub
+        self._near, self._far = socket_pair()
+
+    def open(self) -> None:
+        # The greenlet may have gone on already and closed its end.
+        with suppress(OSError):
+            self._far.send(b"\0")
+        self._far.close()
+
+    def wait(self, timeout: float) -> None:
+        with suppress(TimeoutError):
+            if self._is_gevents:
+                import_module("gevent.socket").wait_read(self._near.fileno(), timeout, TimeoutError())
+            else:
+                import_module("eventlet.hubs").trampoline(
+                    self._near.fileno(), read=True, timeout=timeout, timeout_exc=TimeoutError
+                )
+        self._near.close()
+
+
+def is_held(lock: Lock) -> bool:
+    """Return whether the calling thread holds a re-entrant lock."""
+    return bool(lock._is_owned())  # type: ignore[attr-defined]
 
 
 def socket_pair() -> tuple[Socket, Socket]:
@@ -173,7 +250,7 @@ if sys.platform == "linux":
         """A poller that calls epoll directly. A selector's bookkeeping costs more than the system call."""
 
         def __init__(self) -> None:
-            epoll = _original("select", "epoll")()
+            epoll = unpatched("select").epoll()
             self.watch: Callable[[int, int], None] = epoll.register
             self.change: Callable[[int, int], None] = epoll.modify
             self.forget: Callable[[int], None] = epoll.unregister

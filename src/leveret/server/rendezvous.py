@@ -1,7 +1,8 @@
 """The meeting point of other threads and the loop: they run something on its thread, or wait for its next turn.
 
-Both wait at a gate, a lock that one side shuts and the other opens, so no thread polls. The gate of an interrupted
-waiter is still opened later, to no effect.
+Both wait at something shut that the other side opens, so no thread polls. A request takes the loop a turn and waits for
+no client, so it blocks its thread. The next turn may be long in coming, so greenlets run meanwhile (`native.Gate`). The
+gate of an interrupted waiter is still opened later, to no effect.
 """
 
 from __future__ import annotations
@@ -31,12 +32,10 @@ class Turns:
 
     def wait_beyond(self, count: int, timeout: float) -> None:
         """Wait for a turn after number `count`, at most `timeout` seconds."""
-        gate = native.allocate_lock()
-        gate.acquire()
-        self._sleepers.append(gate.release)
+        gate = native.shut_gate()
+        self._sleepers.append(gate.open)
         # The turn may have ended in the meantime. The gate is then opened later, to no effect.
-        if self.count == count:
-            native.wait_at(gate, max(timeout, 0))
+        gate.wait(max(timeout, 0) if self.count == count else 0)
 
 
 class Request(Generic[T]):

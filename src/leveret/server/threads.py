@@ -11,7 +11,6 @@ from __future__ import annotations
 import _socket
 import os
 import stat
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -41,11 +40,16 @@ class Threads:
     """The threads of some processes, except the calling one and those of brokers."""
 
     def __init__(self) -> None:
-        self.can_tell = not _is_shared_by_greenlets() and any(True for _ in _busy_times((SELF,)))
+        self._are_listed = any(True for _ in _busy_times((SELF,)))
         # This process is always among them.
         self.processes: Collection[str] = (SELF,)
         self._before: dict[str, int] = {}
         self._looked_at = 0
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether clients can be seen at work. Greenlets cannot: they live on the very thread that looks."""
+        return self._are_listed and native.hub() is None
 
     def look(self) -> None:
         """Remember how long each thread has been busy."""
@@ -66,12 +70,6 @@ class Threads:
             1000 * max(1, _REAL.now() - self._looked_at)
         )
         return max(share, 1.0) if any(_state(path) in _AT_WORK for path, _ in times) else share
-
-
-def _is_shared_by_greenlets() -> bool:
-    """Return whether gevent is active, so that clients live on the very thread that looks."""
-    monkey = sys.modules.get("gevent.monkey")
-    return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
 def _busy_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:

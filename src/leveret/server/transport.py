@@ -1,9 +1,10 @@
 """One socket and one conversation, and the bytes between them.
 
-A transport knows bytes, not AMQP. It reads a bounded piece at a time, so that no peer starves another. It keeps what a
-slow peer has not taken yet. It ends a socket in one of three ways: the peer left, leveret closes after the last byte,
-or leveret resets. It may also end its own side first and read on. All of it runs on the loop's thread under the
-broker's lock. No call blocks, and none raises for what a peer does.
+A transport knows bytes, not AMQP. It reads a bounded piece at a time, so that no peer starves another. If the bytes of
+a peer that floods are costly to handle, the pieces get smaller. It keeps what a slow peer has not taken yet. It ends a
+socket in one of three ways: the peer left, leveret closes after the last byte, or leveret resets. It may also end its
+own side first and read on. All of it runs on the loop's thread under the broker's lock. No call blocks, and none raises
+for what a peer does.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from contextlib import suppress
 from typing import Protocol
 
 from leveret.server.native import BROKEN, READABLE, WRITABLE, Poller, Socket
+from leveret.time.sources import CpuClock
 
 READ_BYTES = 65536
+# The least that a read takes, and the processor time that handling one full read should take at most.
+READ_BYTES_MIN = 2048
+READ_NS = 1_000_000
 # A peer that does not take its output is not read until it does, because it asks for more than it reads.
 OUTBOX_FULL_BYTES = 16 * 1024 * 1024
 OUTBOX_LOW_BYTES = 4 * 1024 * 1024
@@ -72,6 +77,7 @@ class Transport:
     """One conversation over one socket."""
 
     __slots__ = (
+        "_cpu_clock",
         "_events",
         "_has_been_full",
         "_is_choked",
@@ -81,14 +87,16 @@ class Transport:
         "_socket",
         "conversation",
         "fd",
+        "has_unread",
         "is_open",
         "outbox_bytes",
-        "read_size",
+        "read_bytes",
     )
 
-    def __init__(self, socket: Socket, conversation: Conversation, poller: Poller) -> None:
+    def __init__(self, socket: Socket, conversation: Conversation, poller: Poller, cpu_clock: CpuClock) -> None:
         self._socket = socket
         self._poller = poller
+        self._cpu_clock = cpu_clock
         self._outbox: deque[bytes | memoryview] = deque()
         self._is_choked = False
         # Whether the peer ever had more to read than the system's buffers hold. They may be full again.
@@ -97,8 +105,9 @@ class Transport:
         self._is_shut = False
         self._events = READABLE
         self.outbox_bytes = 0
-        # The size of the last read, in bytes.
-        self.read_size = 0
+        # The most that the next read takes, and whether the last one was full, so that there may be more.
+        self.read_bytes = READ_BYTES
+        self.has_unread = False
         self.conversation = conversation
         self.fd = socket.fileno()
         self.is_open = True
@@ -126,7 +135,7 @@ class Transport:
     def read(self) -> int:
         """Pass one bounded piece of input to the conversation. Return its size, 0 if there is none."""
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._socket.recv(self.read_bytes)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
@@ -134,9 +143,26 @@ class Transport:
         if not data:
             self.lose()
             return 0
-        self.read_size = len(data)
+        size = len(data)
+        self.has_unread = size == self.read_bytes
+        if self.has_unread:
+            self._receive_timed(data)
+        else:
+            self.conversation.receive_data(data)
+        return size
+
+    def _receive_timed(self, data: bytes) -> None:
+        """Pass on a full read, and choose the size of the next by what this one cost.
+
+        Processor time leaves out what other threads of this process take meanwhile.
+        """
+        started = self._cpu_clock()
         self.conversation.receive_data(data)
-        return self.read_size
+        cost_ns = self._cpu_clock() - started
+        if cost_ns > READ_NS:
+            self.read_bytes = max(READ_BYTES_MIN, len(data) * READ_NS // cost_ns)
+        elif 2 * cost_ns < READ_NS:
+            self.read_bytes = min(READ_BYTES, 2 * self.read_bytes)
 
     def drain(self) -> bool:
         """Read everything the peer had sent when the call began, even what is still in its own send buffer.

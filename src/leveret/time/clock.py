@@ -113,6 +113,7 @@ class Clock(Hinting):
         time. With `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More
         than `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
         """
+        __tracebackhide__ = True
         refuse_to_starve_clients()
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
@@ -121,9 +122,6 @@ class Clock(Hinting):
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
             raise TypeError("advance() needs a span: pass seconds, as in advance(30), ms=, minutes=, hours= or days=")
-        for unit, span in given.items():
-            if span is not None and not isinstance(span, (int, float)):
-                raise TypeError(f"advance() takes {unit} as a number, not {span!r}")
         span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
         if span_us < 0:
             raise ValueError(f"advance() by {span_us / 1_000_000:g} s would move time backwards; pass a positive span")

@@ -7,8 +7,28 @@ wanted a fixed date. A broker uses `HoldableClock`, which runs with the real one
 
 from __future__ import annotations
 
-import time
-from typing import Protocol
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Final, Protocol
+
+# Returns the processor time that the calling thread has used, in nanoseconds.
+CpuClock = Callable[[], int]
+
+
+def unpatched(module_name: str) -> ModuleType:
+    """Return a copy of a module that Python has in C, as Python made it, whatever has been patched since.
+
+    gevent and eventlet replace names in the modules that all code imports. freezegun replaces functions that it finds
+    in any module, even under another name. A copy of the module is out of their reach.
+    """
+    spec = import_module(module_name).__spec__
+    assert spec is not None
+    assert spec.loader is not None
+    module = spec.loader.create_module(spec)
+    assert module is not None
+    spec.loader.exec_module(module)
+    return module
 
 
 class ClockSource(Protocol):
@@ -20,28 +40,26 @@ class ClockSource(Protocol):
 
 
 class _RealTime:
-    """The counters of the standard library, out of reach of freezegun and time-machine.
+    """The counters of the standard library: `perf_counter_ns`, counted from the date at import.
 
-    freezegun replaces functions that it finds in modules, even under another name, and time-machine patches the
-    functions that return the date. So this class makes its own copy of the module, reads `perf_counter_ns` from it, and
-    counts from the date at import.
+    They stay in the copy of their module, because freezegun would replace them under any name of this one.
     """
 
     def __init__(self) -> None:
-        spec = time.__spec__
-        assert spec is not None
-        assert spec.loader is not None
-        module = spec.loader.create_module(spec)
-        assert module is not None
-        spec.loader.exec_module(module)
+        module = unpatched("time")
         self.perf_counter_ns = module.perf_counter_ns
+        self.thread_time_ns: CpuClock = module.thread_time_ns
         self.zero_ns: int = module.time_ns() - module.perf_counter_ns()
+
+
+_REAL: Final = _RealTime()
+thread_cpu_ns: Final = _REAL.thread_time_ns
 
 
 class SystemClock:
     """Real time: monotonic, counted from the date when this module was imported."""
 
-    _real = _RealTime()
+    _real = _REAL
 
     def now(self) -> int:
         """Return microseconds since the epoch."""

@@ -76,9 +76,7 @@ class Stillness:
     def _busy_share(self, moment: float) -> float:
         started_at = _REAL.now()
         self._threads.look()
-        gate = native.allocate_lock()
-        gate.acquire()
-        native.wait_at(gate, moment)
+        native.pause(moment)
         is_late = _REAL.now() - started_at > _LATE * moment * 1_000_000
         return 1.0 if is_late else self._threads.busy_share()
 

@@ -1,0 +1,180 @@
+"""A broker in a process that gevent or eventlet has patched: greenlets run while a test waits.
+
+Each test is a process of its own, because the patches stay. The client is pika, unchanged. It works in a greenlet of
+the thread that waits, so a wait that blocked the thread would never end.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from textwrap import indent
+
+import pytest
+
+PATCHES = {
+    "gevent": "from gevent import monkey; monkey.patch_all()",
+    "eventlet": "import eventlet; eventlet.monkey_patch()",
+}
+PROGRAM = """
+{before}
+from leveret import Broker
+{after_import}
+broker = Broker().start()
+{after_start}
+import pika
+from {library} import sleep, spawn
+
+def connect():
+    return pika.BlockingConnection(pika.URLParameters(broker.url))
+
+def work(queue, count):
+    \"\"\"Acknowledge so many messages, each a moment after it has come.\"\"\"
+    with connect() as connection:
+        channel = connection.channel()
+        for method, _, _ in channel.consume(queue):
+            sleep(0)
+            channel.basic_ack(method.delivery_tag)
+            if method.delivery_tag == count:
+                break
+
+def test():
+{body}
+
+{call}
+broker.stop()
+print("good")
+"""
+
+WAIT_IDLE = """
+broker.declare_queue("orders")
+for number in range(3):
+    broker.publish("", "orders", b"%d" % number)
+spawn(work, "orders", 3)
+broker.wait_for_consumer("orders", timeout=60)
+broker.wait_idle(timeout=60)
+broker.assert_acked("orders", times=3)
+"""
+ASSERT = """
+broker.declare_queue("orders")
+spawn(work, "orders", 2)
+broker.publish("", "orders", b"first")
+broker.publish("", "orders", b"last")
+broker.assert_acked("orders", body=b"last", timeout=60)
+"""
+ADVANCE = """
+broker.declare_queue("dead")
+broker.declare_queue(
+    "waiting",
+    arguments={"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+)
+spawn(work, "dead", 1)
+broker.wait_for_consumer("dead", timeout=60)
+broker.publish("", "waiting", b"late")
+broker.clock.advance(60, settle=60)
+broker.assert_acked("dead", body=b"late", times=1)
+"""
+AUTOJUMP = """
+broker.declare_queue("dead")
+broker.declare_queue(
+    "waiting",
+    arguments={"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+)
+spawn(work, "dead", 1)
+with broker.clock.autojump():
+    broker.publish("", "waiting", b"late")
+    broker.assert_acked("dead", body=b"late", timeout=60)
+"""
+CONSUMER = """
+def answer():
+    with connect() as connection:
+        connection.channel().basic_publish("", "orders", b"hello")
+
+broker.declare_queue("orders")
+with broker.consume("orders") as consumer:
+    spawn(answer)
+    assert consumer.next(timeout=60).body == b"hello"
+"""
+MANY = """
+broker.declare_queue("orders")
+waiting = [spawn(broker.assert_acked, "orders", timeout=60) for _ in range(40)]
+sleep(0)
+broker.publish("", "orders", b"hello")
+spawn(work, "orders", 1)
+broker.assert_acked("orders", timeout=60)
+while not all(waiter.dead for waiter in waiting):
+    sleep(0)
+"""
+STOP = """
+from pika.exceptions import AMQPConnectionError
+
+ends = []
+
+def watch():
+    try:
+        connect().process_data_events(time_limit=None)
+    except AMQPConnectionError as error:
+        ends.append(error)
+
+broker.declare_queue("orders")
+watcher = spawn(watch)
+while not broker.connections:
+    sleep(0)
+broker.stop()
+while not ends:
+    sleep(0)
+"""
+WAITS = {"wait_idle": WAIT_IDLE, "assert": ASSERT, "advance": ADVANCE, "autojump": AUTOJUMP, "consumer": CONSUMER}
+
+
+def run(library: str, body: str, patched: str = "before", call: str = "test()") -> None:
+    if find_spec(library) is None:
+        pytest.skip(f"needs {library}")
+    places = {
+        place: PATCHES[library] if place == patched else "" for place in ("before", "after_import", "after_start")
+    }
+    program = PROGRAM.format(library=library, body=indent(body, "    "), call=call, **places)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=90, check=False
+    )
+
+    assert (done.stdout, done.returncode) == ("good\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("library", PATCHES)
+@pytest.mark.parametrize("wait", WAITS)
+def test_greenlets_run_while_a_test_waits(library: str, wait: str) -> None:
+    run(library, WAITS[wait])
+
+
+@pytest.mark.parametrize("library", PATCHES)
+@pytest.mark.parametrize("patched", ["after_import", "after_start"])
+def test_a_broker_may_be_older_than_the_patches(library: str, patched: str) -> None:
+    run(library, WAIT_IDLE, patched)
+
+
+@pytest.mark.parametrize("library", PATCHES)
+def test_a_test_may_be_a_greenlet_itself(library: str) -> None:
+    run(library, WAIT_IDLE, call={"gevent": "spawn(test).get()", "eventlet": "spawn(test).wait()"}[library])
+
+
+@pytest.mark.parametrize("library", PATCHES)
+def test_any_number_of_greenlets_wait_at_once(library: str) -> None:
+    run(library, MANY)
+
+
+@pytest.mark.parametrize("library", PATCHES)
+def test_clients_in_greenlets_see_the_broker_stop(library: str) -> None:
+    run(library, STOP)
+
+
+def test_eventlets_hub_may_be_an_event_loop_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLET_HUB", "asyncio")
+
+    run("eventlet", WAIT_IDLE)
+
+
+def test_a_real_thread_beside_eventlet_blocks_alone() -> None:
+    run("eventlet", WAIT_IDLE, call="import eventlet.tpool; eventlet.tpool.execute(test)")

@@ -1,0 +1,1 @@
+"""A soak: unmodified clients under every fault for as long as you like, and an account of every message."""
