@@ -14,8 +14,7 @@ import time
 import warnings
 
 from . import recordings
-from .campaign import record
-from .generator import generate
+from .campaign import KINDS, record
 from .steps import text
 from .workers import run
 
@@ -24,6 +23,7 @@ def main() -> int:
     """Run a campaign."""
     parser = argparse.ArgumentParser(prog="python -m tests.lockstep", description="leveret and RabbitMQ in lockstep")
     parser.add_argument("--oracle", required=True, metavar="VERSION=URL")
+    parser.add_argument("--kind", choices=KINDS, default="programs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--steps", type=int, default=40)
@@ -35,16 +35,16 @@ def main() -> int:
     seeds = list(range(options.seed, options.seed + options.count))
     if options.show:
         for seed in seeds:
-            print(f"seed {seed}\n{text(generate(seed, options.steps))}")
+            print(f"seed {seed}\n{text(KINDS[options.kind].generate(seed, options.steps))}")
         return 0
     version, url = options.oracle.split("=", 1)
     if options.record:
         # Programs do on purpose the things that leveret warns about.
         warnings.simplefilter("ignore")
-        print(recordings.save(version, record(version, url, seeds, options.steps)))
+        print(recordings.save(version, options.kind, record(options.kind, version, url, seeds, options.steps)))
         return 0
     started = time.monotonic()
-    total = run(version, url, seeds, options.steps, options.jobs, is_shrinking=not options.no_shrink)
+    total = run(options.kind, version, url, seeds, options.steps, options.jobs, is_shrinking=not options.no_shrink)
     seconds = time.monotonic() - started
     print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} steps\n{total}")
     print(f"{seconds:.0f} s, {total.sequences / seconds:.1f} sequences/s")

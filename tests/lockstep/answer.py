@@ -14,6 +14,8 @@ from tests.semantics.client import Event
 from .side import Place, Side
 
 ENDINGS = ("connection.close", "closed", "reset")
+# Replies that the channel sends before a queue can act on the method.
+_FIRST = ("basic.consume-ok", "tx.commit-ok", "basic.recover-ok", "basic.qos-ok")
 
 # Lines by place ("1.2" is channel 2 of connection 1), and "queues".
 Answer = dict[str, list[str]]
@@ -30,21 +32,29 @@ class Reader:
         self._events: dict[Place, list[Event]] = {}
         self._published: dict[Place, int] = {}
         self._unconfirmed: dict[Place, set[int]] = {}
+        # Of the unconfirmed, those that arrived together with others and reach no queue.
+        self._lost: dict[Place, set[int]] = {}
+        # Transactional channels, and whether their transaction holds a publish.
+        self._transactions: dict[Place, bool] = {}
 
     def begin(self) -> None:
         """Start a new step."""
         self._events = {}
 
-    def note_publish(self, place: Place) -> None:
-        """Count a publish on this channel, if the channel confirms."""
+    def note_publish(self, place: Place, *, is_lost: bool = False) -> None:
+        """Count a publish on this channel, if the channel confirms or is transactional."""
+        if place in self._transactions:
+            self._transactions[place] = True
         if place in self._published:
             self._published[place] += 1
             self._unconfirmed[place].add(self._published[place])
+            if is_lost:
+                self._lost.setdefault(place, set()).add(self._published[place])
 
     def forget(self, place: Place) -> None:
         """Drop what is known of a closed channel."""
-        self._published.pop(place, None)
-        self._unconfirmed.pop(place, None)
+        for known in (self._published, self._unconfirmed, self._lost, self._transactions):
+            known.pop(place, None)
 
     def read(self) -> None:
         """Read what the server has sent."""
@@ -52,6 +62,8 @@ class Reader:
             self._events.setdefault(place, []).append(event)
             if event.name == "confirm.select-ok" and place not in self._published:
                 self._published[place], self._unconfirmed[place] = 0, set()
+            if event.name == "tx.select-ok":
+                self._transactions.setdefault(place, False)
 
     def deliveries(self, place: Place) -> dict[str, list[int]]:
         """Return the delivery tags of this step, by queue."""
@@ -88,11 +100,34 @@ class Reader:
         others = [event for event in events if event not in confirms and event.name != "basic.deliver"]
         lines = [self._clean(self._without_lag(event).line()) for event in others]
         lines += self._delivered(place, deliveries)
-        if any(event.name == "basic.consume-ok" for event in events[1:]) and deliveries and events[0] in deliveries:
-            lines.append("(delivered before consume-ok)")
-        if confirms:
+        lines += self._delivered_too_early(place, events)
+        # Queues confirm to a channel that may have refused a later publish by then.
+        if confirms and not any(event.name == "channel.close" for event in events):
             lines.append(self._confirmed(place, confirms))
-        return lines
+        return lines + self._order_of_lost(place, events)
+
+    def _delivered_too_early(self, place: Place, events: list[Event]) -> list[str]:
+        """Return a line if a delivery came before a reply that the channel sends first."""
+        if not events or events[0].name != "basic.deliver":
+            return []
+        first = next((event.name for event in events if event.name in _FIRST), None)
+        if first is None or (first == "tx.commit-ok" and self._transactions.get(place)):
+            return []
+        return [f"(delivered before {first.removeprefix('basic.')})"]
+
+    def _order_of_lost(self, place: Place, events: list[Event]) -> list[str]:
+        """Return the order of returns and of the confirms of publishes that reach no queue: the channel sends both."""
+        lost, order = set(self._lost.get(place, ())), []
+        for event in events:
+            if event.name == "basic.return":
+                order.append(f"return {event.body.decode()}")
+            elif event.name == "basic.ack":
+                hit = {number for number in lost if _settles(event, number)}
+                order += [f"ack {number}" for number in sorted(hit)]
+                lost -= hit
+            elif event.name == "channel.close":
+                order.append("channel.close")
+        return [f"in this order: {', '.join(order)}"] if self._lost.get(place) else []
 
     def _without_lag(self, event: Event) -> Event:
         if event.name != "queue.declare-ok":
@@ -129,7 +164,7 @@ class Reader:
         unconfirmed = set(self._unconfirmed.get(place, ()))
         for event in confirms:
             tag = _number(event)
-            hit = {number for number in unconfirmed if number == tag or (event["multiple"] and number < tag)}
+            hit = {number for number in unconfirmed if _settles(event, number)}
             settled[event.name] += sorted(hit) or [-tag]
             unconfirmed -= hit
         return f"acked {sorted(settled['basic.ack'])} nacked {sorted(settled['basic.nack'])}"
@@ -139,14 +174,20 @@ class Reader:
         for place, events in self._events.items():
             for event in events:
                 if event.name in ("basic.ack", "basic.nack") and place in self._unconfirmed:
-                    tag = _number(event)
-                    kept = {n for n in self._unconfirmed[place] if n != tag and not (event["multiple"] and n < tag)}
-                    self._unconfirmed[place] = kept
+                    for waiting in (self._unconfirmed[place], self._lost.get(place, set())):
+                        waiting -= {number for number in waiting if _settles(event, number)}
+                if event.name in ("tx.commit-ok", "tx.rollback-ok"):
+                    self._transactions[place] = False
                 if event.name == "channel.close":
                     self.forget(place)
 
     def _clean(self, line: str) -> str:
         return self._side.names.clean(line)
+
+
+def _settles(event: Event, number: int) -> bool:
+    """Return whether this confirm covers that publish."""
+    return number == _number(event) or bool(event["multiple"] and number < _number(event))
 
 
 def _number(event: Event) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import collections
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.semantics import target
 
+from . import conversations, generator, heartbeats
 from .answer import Answer
-from .generator import generate
 from .machine import REST_SECONDS, Difference, Outcome, Player
 from .recordings import Recording
 from .shrink import shrink
@@ -49,6 +50,21 @@ def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
         return outcome
 
 
+class Kind(NamedTuple):
+    """A kind of program: how it is made from a seed and a length, and run against a server or a recording."""
+
+    generate: Callable[[int, int], Program]
+    play: Callable[[Program, target.Endpoint, str, float], Outcome]
+    replay: Callable[[Program, list[Answer], str], Outcome]
+
+
+KINDS = {
+    "programs": Kind(generator.generate, play, replay),
+    "conversations": Kind(conversations.generate, conversations.play, conversations.replay),
+    "heartbeats": Kind(heartbeats.generate, heartbeats.play, heartbeats.replay),
+}
+
+
 @dataclass
 class Tally:
     """The results of a campaign."""
@@ -60,6 +76,8 @@ class Tally:
     # The replies: methods, with the reply code of errors.
     answered: collections.Counter[str] = field(default_factory=collections.Counter)
     reordered: int = 0
+    # Programs that ended at an error which servers may meet at another point; see exclusions.
+    cut: int = 0
     # Seeds of programs that ended at a race on the server.
     racing: list[int] = field(default_factory=list)
     # Seeds of programs that RabbitMQ does not always answer alike, and once as leveret does.
@@ -72,7 +90,8 @@ class Tally:
         self.sequences += 1
         self.steps += len(outcome.played)
         self.reordered += outcome.is_reordered
-        self.played.update((step.op, kind) for step, kind in outcome.played)
+        self.cut += outcome.is_cut
+        self.played.update((part.op, kind) for step, kind in outcome.played for part in step.parts)
         for answer in outcome.answers:
             for place, lines in answer.items():
                 if place != "queues":
@@ -100,6 +119,7 @@ class Tally:
         parts += [f"  {name:24}{count:10}" for name, count in self.answered.most_common()]
         parts += [
             f"order between queues differed in {self.reordered}",
+            f"cut short at an error: {self.cut}",
             f"ended in a race: {self.racing}",
             f"answered by chance (once as leveret): {self.by_chance}",
             f"too slow for their TTLs: {self.too_slow}",
@@ -115,33 +135,33 @@ def _kind(line: str) -> str:
     return f"{method} {code[1]}" if code else method
 
 
-def campaign(version: str, url: str, seeds: list[int], length: int, *, is_shrinking: bool = True) -> Iterator[Tally]:
+def campaign(
+    kind: str, version: str, url: str, seeds: list[int], length: int, *, is_shrinking: bool = True
+) -> Iterator[Tally]:
     """Run the programs of these seeds; yield a tally after each."""
     with target.oracle(url, version) as endpoint:
         for seed in seeds:
             tally = Tally()
-            _play_seed(seed, length, endpoint, version, tally, is_shrinking)
+            _play_seed(KINDS[kind], seed, length, endpoint, tally, is_shrinking)
             yield tally
 
 
-def record(version: str, url: str, seeds: list[int], length: int) -> Iterator[Recording]:
+def record(kind: str, version: str, url: str, seeds: list[int], length: int) -> Iterator[Recording]:
     """Yield the server's answers to the programs of these seeds; skip programs whose outcome is uncertain."""
     with target.oracle(url, version) as endpoint:
         for seed in seeds:
-            program = generate(seed, length)
-            outcome = play(program, endpoint, version)
+            program = KINDS[kind].generate(seed, length)
+            outcome = KINDS[kind].play(program, endpoint, version, REST_SECONDS)
             is_certain = not outcome.is_too_slow and not outcome.is_reordered
             if outcome.difference is None and is_certain:
-                yield Recording(seed, program, outcome.answers)
+                yield Recording(seed, program, outcome.answers, kind)
             else:
                 print(f"seed {seed}: not recorded")
 
 
-def _play_seed(
-    seed: int, length: int, endpoint: target.Endpoint, version: str, tally: Tally, is_shrinking: bool
-) -> None:
-    program = generate(seed, length)
-    outcome = play(program, endpoint, version)
+def _play_seed(kind: Kind, seed: int, length: int, endpoint: target.Endpoint, tally: Tally, is_shrinking: bool) -> None:
+    program = kind.generate(seed, length)
+    outcome = kind.play(program, endpoint, endpoint.version, REST_SECONDS)
     tally.add(outcome)
     if outcome.is_too_slow:
         tally.too_slow.append(seed)
@@ -150,25 +170,28 @@ def _play_seed(
         print(f"seed {seed}: a race\n{explain(outcome.race)}", flush=True)
     if outcome.difference is None:
         return
-    again = [play(program, endpoint, version) for _ in range(REPEATS)]
+    again = [kind.play(program, endpoint, endpoint.version, REST_SECONDS) for _ in range(REPEATS)]
     if any(it.difference is None for it in again):
         tally.by_chance.append(seed)
         print(f"seed {seed}: by chance\n{explain(outcome.difference)}", flush=True)
         return
     tally.differing.append(seed)
-    report(seed, program, endpoint, version, outcome.difference, is_shrinking)
+    report(kind, seed, program, endpoint, outcome.difference, is_shrinking)
 
 
 def report(
-    seed: int, program: Program, endpoint: target.Endpoint, version: str, first: Difference, is_shrinking: bool
+    kind: Kind, seed: int, program: Program, endpoint: target.Endpoint, first: Difference, is_shrinking: bool
 ) -> None:
     """Shrink and print a program that differs."""
 
+    def outcome(candidate: Program) -> Outcome:
+        return kind.play(candidate, endpoint, endpoint.version, _SHRINKING_REST_SECONDS)
+
     def differs(candidate: Program) -> bool:
-        return all(play(candidate, endpoint, version, _SHRINKING_REST_SECONDS).difference for _ in range(2))
+        return all(outcome(candidate).difference for _ in range(2))
 
     smallest = shrink(program, differs) if is_shrinking else program
-    difference = play(smallest, endpoint, version).difference
+    difference = outcome(smallest).difference
     note = "" if difference else "\n  (it did not differ when played once more; this is the whole program's difference)"
     print(f"seed {seed}: DIFFERENT\n{text(smallest)}{note}\n{explain(difference or first)}", flush=True)
 

@@ -11,15 +11,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .side import Place
+from .side import BROKEN, Place
 from .steps import Program, Step
-from .world import LONG_MS, MISSING_EXCHANGE, SYSTEM, Arguments, Design, World
+from .world import LONG_MS, MISSING_EXCHANGE, MISSING_QUEUE, REPLY_TO, SYSTEM, Arguments, Design, World
 
 ELAPSE_MS = 1200
 TAGS = tuple(f"c{number}" for number in range(1, 7))
 OFFSETS = ("first", "first", "first", "last", "next", 0, 1, 3, 50)
 TOPICS = ("#", "#", "*", "a.*", "a.#", "a.#", "#.b", "*.b.*", "a", "a.b", "")
-_MISSING_QUEUE = "q9"
+# Expirations of an hour, of no time, and of more time than a server can count, in spellings that are odd or wrong.
+ODD_HOURS = ("+3600000", "0003600000", "+0003600000", "4294967295")
+ODD_ZEROS = ("+0", "000", "-0")
+BROKEN_EXPIRATIONS = ("x", "-1", "1.5", "", " 1", "1 ", "+", "1_0", "0x1", "99999999999999999999", "-0001")
+# Headers that a dead letter has.
+_HEADERS_OF_DEATH = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-last-death-exchange")
 
 
 @dataclass
@@ -45,6 +50,20 @@ class _Guess:
         self.transactional = [it for it in self.transactional if not is_closed(it)]
 
 
+_THEMED_LENGTH = 24
+_FAVOUR = 10
+_DISFAVOUR = 0.1
+# The acts that concern a theme.
+_FAVOURED = {
+    "transactions": ("_publish", "_settle", "_settle_together", "_transact", "_consume", "_qos"),
+    "limits": ("_publish", "_publish_together", "_settle", "_qos", "_consume"),
+    "requests": ("_request", "_reply", "_get", "_consume", "_close_channel"),
+    "deaths": ("_publish", "_settle", "_get", "_bind", "_consume"),
+    "credit": ("_publish", "_settle", "_qos", "_consume"),
+    "priorities": ("_publish", "_publish_together", "_get", "_settle", "_consume"),
+}
+
+
 class Generator:
     """One program while it is generated."""
 
@@ -58,7 +77,15 @@ class Generator:
         self.world = World(self.chance)
         self.places, self.queues, self.exchanges = self.world.places, self.world.queues, self.world.exchanges
         self.mode = self.chance.choices(("plain", "confirm", "tx"), (50, 35, 15))[0]
-        self.acts = self._acts()
+        if self.world.theme == "transactions":
+            self.mode = "tx"
+        # A program with a theme shows what it has to show in fewer steps.
+        self.length = min(length, _THEMED_LENGTH) if self.world.theme else length
+        favoured = _FAVOURED.get(self.world.theme)
+        self.acts = [
+            (weight if favoured is None else _FAVOUR if act.__name__ in favoured else weight * _DISFAVOUR, act)
+            for weight, act in self._acts()
+        ]
 
     def make(self) -> Program:
         """Generate all steps."""
@@ -71,7 +98,11 @@ class Generator:
 
     def _acts(self) -> list[tuple[float, Callable[[], None]]]:
         return [
-            (32, self._publish),
+            (30, self._publish),
+            (7, self._publish_together),
+            (4 if self.mode == "tx" else 1, self._settle_together),
+            (0.1, self._request),
+            (0.4, self._reply),
             (10, self._get),
             (6, self._consume),
             (24, self._settle),
@@ -110,34 +141,118 @@ class Generator:
             self._bind()
         if self.mode == "confirm":
             self._confirm()
-        if self._maybe(0.5):
+        if self._maybe(0.5) or self.world.theme in ("limits", "transactions"):
             self._qos()
+        if self.world.theme == "requests":
+            fields: dict[str, object] = {"queue": REPLY_TO, "consumer_tag": "r", "no_ack": True}
+            self._add("basic.consume", fields, self.places[0])
+            self._request()
         for _ in range(self.chance.randint(0, 2)):
             self._consume()
 
     # The acts.
 
     def _publish(self) -> None:
+        fields = self._message()
+        if self._maybe(0.2) and self.world.has_bursts:
+            fields["count"] = self.chance.randint(2, 5)
+        if self._maybe(0.005):
+            fields["immediate"] = True
+        self._without_uncertain_expiration(fields, is_burst="count" in fields)
+        self._add("basic.publish", fields)
+
+    def _publish_together(self) -> None:
+        """Send different publishes in one segment, or one right after the other."""
+        is_lost = not self.world.has_bursts or self._maybe(0.3)
+        messages = [
+            self._lost_message() if is_lost or self._maybe(0.15) else self._sound_message()
+            for _ in range(self.chance.randint(2, 8))
+        ]
+        if is_lost and self._maybe(0.1):
+            messages[-1]["properties"] = {"expiration": self.chance.choice(BROKEN_EXPIRATIONS)}
+        steps = [["basic.publish", fields] for fields in messages]
+        self._add("segment", {"steps": steps, "is_split": self._maybe(0.3)})
+
+    def _lost_message(self) -> dict[str, object]:
+        """Return the fields of a publish that reaches no queue."""
+        fields: dict[str, object] = {"exchange": "", "routing_key": MISSING_QUEUE, "body": self._body()}
+        return {**fields, "mandatory": True} if self._maybe(0.5) else fields
+
+    def _sound_message(self) -> dict[str, object]:
+        """Return the fields of a publish that no server refuses; see exclusions."""
+        fields = self._message()
+        internal = {it.name for it in self.exchanges if it.fields.get("internal")}
+        if fields["exchange"] not in {"", *SYSTEM, *self._there.exchanges} - internal:
+            fields |= {"exchange": "", "routing_key": self._queue_name()}
+        properties = fields.get("properties", {})
+        assert isinstance(properties, dict)
+        headers = properties.get("headers")
+        if isinstance(headers, dict) and not isinstance(headers.get("CC", []), list):
+            del headers["CC"]
+        sound = {"delivery_mode": (1, 2), "user_id": ("guest",), "expiration": (str(LONG_MS), *ODD_HOURS)}
+        for name, values in sound.items():
+            if name in properties and properties[name] not in values:
+                del properties[name]
+        return fields
+
+    def _settle_together(self) -> None:
+        """Settle several deliveries in one segment, and commit if the channel is transactional."""
+        is_transaction = bool(self._there.transactional) and self._maybe(0.8)
+        known = self._there.transactional if is_transaction else self._there.receivers
+        steps: list[object] = []
+        for _ in range(self.chance.randint(1, 3)):
+            op = self.chance.choices(("basic.ack", "basic.nack", "basic.reject"), (50, 30, 20))[0]
+            fields: dict[str, object] = {"delivery": self.chance.choice((0, 0, 1, -1))}
+            steps.append([op, fields if op == "basic.ack" else {**fields, "requeue": self._maybe(0.6)}])
+        if is_transaction:
+            steps.append(["tx.commit", {}])
+        self._add("segment", {"steps": steps}, self.chance.choice(known) if known else None)
+
+    def _request(self) -> None:
+        """Send a request that asks for direct replies, and get it, so that the name for replies is known."""
+        place = self.places[0]
+        fields = self._sound_message() | {"exchange": "", "routing_key": "q1"}
+        properties = fields.setdefault("properties", {})
+        assert isinstance(properties, dict)
+        properties["reply_to"] = REPLY_TO
+        properties.pop("expiration", None)
+        self._add("basic.publish", fields, place)
+        self._receive("basic.get", {"queue": "q1", "no_ack": self._maybe(0.5)}, place)
+
+    def _reply(self) -> None:
+        """Reply to a request, or look for the name for replies, which may be malformed."""
+        name = f"reply{self.chance.choice((1, 1, 1, 2))}"
+        if self._maybe(0.6):
+            fields = {"exchange": "", "routing_key": name, "body": self._body(), "mandatory": self._maybe(0.3)}
+            self._add("basic.publish", fields)
+            return
+        name += BROKEN if self._maybe(0.5) else ""
+        self._add("queue.declare", {"queue": REPLY_TO if self._maybe(0.1) else name, "passive": True})
+
+    def _body(self) -> str:
+        self._bodies += 1
+        return f"m{self._bodies}" + ("x" * self.chance.choice((5, 50, 20_000)) if self._maybe(0.06) else "")
+
+    def _message(self) -> dict[str, object]:
+        """Return the fields of a publish."""
         exchange = "" if self._maybe(0.5) else self._exchange_to_publish_to()
         key = self._queue_name() if not exchange and self._maybe(0.95) else self.world.key()
         if not exchange and self._there.queues.get(key, "") is None:
             self._there.filled = [*self._there.filled[-5:], key]
-        self._bodies += 1
-        body = f"m{self._bodies}" + ("x" * self.chance.choice((5, 50, 20_000)) if self._maybe(0.06) else "")
-        fields: dict[str, object] = {"exchange": exchange, "routing_key": key, "body": body}
-        if self._maybe(0.2) and self.world.has_bursts:
-            fields["count"] = self.chance.randint(2, 5)
+        fields: dict[str, object] = {"exchange": exchange, "routing_key": key, "body": self._body()}
         if self._maybe(0.15):
             fields["mandatory"] = True
-        if self._maybe(0.005):
-            fields["immediate"] = True
-        properties = self._properties()
-        has_company = self.world.has_dead_letters and (exchange or self._has_copies(properties))
-        if properties.get("expiration") == "0" and ("count" in fields or has_company):
-            del properties["expiration"]
-        if properties:
+        if properties := self._properties():
             fields["properties"] = properties
-        self._add("basic.publish", fields)
+        return fields
+
+    def _without_uncertain_expiration(self, fields: dict[str, object], *, is_burst: bool) -> None:
+        """Remove an expiration at once where chance decides what it does; see exclusions."""
+        properties = fields.get("properties", {})
+        assert isinstance(properties, dict)
+        has_company = self.world.has_dead_letters and (fields["exchange"] or self._has_copies(properties))
+        if properties.get("expiration") in ("0", *ODD_ZEROS) and (is_burst or has_company):
+            del properties["expiration"]
 
     def _has_copies(self, properties: dict[str, object]) -> bool:
         headers = properties.get("headers")
@@ -164,8 +279,13 @@ class Generator:
         return found
 
     def _expiration(self) -> str:
-        if self._maybe(0.04):
-            return self.chance.choice(("x", "-1", "1.5", ""))
+        draw = self.chance.random()
+        if draw < 0.1:
+            return self.chance.choice(BROKEN_EXPIRATIONS)
+        if draw < 0.3:
+            return self.chance.choice(ODD_HOURS)
+        if draw < 0.35:
+            return self.chance.choice(ODD_ZEROS)
         return str(self.world.ttl())
 
     def _headers(self) -> dict[str, object]:
@@ -250,7 +370,7 @@ class Generator:
 
     def _qos(self) -> None:
         fields: dict[str, object] = {"prefetch_count": self.chance.choice((0, 1, 1, 2, 3, 5))}
-        if self._maybe(0.1):
+        if self._maybe(0.5 if self.world.has_shared_limits else 0.1):
             fields["global_"] = True
         if self._maybe(0.01):
             fields["prefetch_size"] = 10
@@ -358,12 +478,19 @@ class Generator:
         return fields
 
     def _conditions(self) -> Arguments:
-        kinds, weights = ("all", "any", "all-with-x", "any-with-x", "some"), (40, 40, 10, 10, 2)
+        kinds, weights = ("all", "any", "all-with-x", "any-with-x", "some"), (35, 35, 14, 14, 2)
+        if self.world.theme == "deaths":
+            weights = (10, 10, 40, 40, 2)
         found: Arguments = {"x-match": self.chance.choices(kinds, weights)[0]} if self._maybe(0.8) else {}
         for name in ("k", "n", "b"):
             if self._maybe(0.4):
                 found[name] = self._header_value()
+        if self.world.has_dead_letters and str(found.get("x-match", "")).endswith("-with-x"):
+            found |= {name: self._value_of_death() for name in _HEADERS_OF_DEATH if self._maybe(0.4)}
         return found
+
+    def _value_of_death(self) -> object:
+        return self.chance.choice((None, None, None, "q1", "rejected", "expired", "maxlen", ""))
 
     def _close_channel(self) -> None:
         place = self.chance.choice(self.places)
@@ -422,7 +549,7 @@ class Generator:
     def _queue_name(self, *, is_filled: bool = False) -> str:
         draw = self.chance.random()
         if draw < 0.01:
-            return _MISSING_QUEUE
+            return MISSING_QUEUE
         if draw < 0.02:
             return ""
         if draw < (0.09 if self._there.has_made_up else 0.023):
@@ -439,6 +566,8 @@ class Generator:
         return "amq.fanout" if name in internal and self._maybe(0.9) else name
 
     def _exchange_name(self) -> str:
+        if self.world.theme == "deaths" and self._maybe(0.7):
+            return "amq.headers"
         draw = self.chance.random()
         if draw < 0.01:
             return MISSING_EXCHANGE

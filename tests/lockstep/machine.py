@@ -15,6 +15,7 @@ from tests.semantics.client import Event
 from .answer import ENDINGS, Answer, Reader
 from .side import OWN, Place, Side
 from .steps import Program, Step
+from .world import MISSING_QUEUE
 
 # Longer than any RabbitMQ needs to come to rest when its state stays different.
 REST_SECONDS = 5.0
@@ -145,15 +146,19 @@ class Player:
         place = (step.connection, step.channel)
         if not self._is_possible(step, place):
             return True
+        acts = self._resolved(step, place)
+        if acts is None:
+            return True
         self._note(step, place)
+        kind = self._queue_type(acts[0], place)
         channels_before = self._leveret.side.channel_count(step.connection)
-        expected = self._act_on_leveret(step, place)
+        expected = self._act_on_leveret(step, acts, place)
         if channels_before > 1 and self._is_hard_error(step, expected):
             self.outcome.is_cut = True
             return False
-        got = self._judge(step, place, expected)
+        got = self._judge(step, acts, place, expected)
         self.outcome.answers.append(expected)
-        self.outcome.played.append((step, self._queue_type(step, place)))
+        self.outcome.played.append((step, kind))
         if got != expected:
             difference = Difference(len(self.outcome.answers) - 1, step, expected, got)
             if self._is_race(step, expected, got):
@@ -164,7 +169,7 @@ class Player:
         if self._has_elapse and self._hurried > UNHURRIED_SECONDS:
             self.outcome.is_too_slow = True
             return False
-        self._finish(step, place)
+        self._finish(acts, place)
         return True
 
     def _with_something_outstanding(self, step: Step) -> Step:
@@ -180,8 +185,8 @@ class Player:
     def _queue_type(self, step: Step, place: Place) -> str:
         """Return the type of the queue that the step acts on, or an empty string."""
         fields = step.fields
-        if "delivery" in fields:
-            return self._types.get(self._origin.get((place, self._tag(step, place)), ""), "")
+        if "delivery_tag" in fields:
+            return self._types.get(self._origin.get((place, self._number(step)), ""), "")
         if step.op == "basic.cancel":
             return self._types.get(self._leveret.reader.queues.get((place, str(fields["consumer_tag"])), ""), "")
         name = fields.get("queue") if step.op != "basic.publish" else fields.get("routing_key")
@@ -193,31 +198,50 @@ class Player:
             return self._leveret.side.is_open(place)
         if step.op in ("connection.close", "connection.drop"):
             return self._leveret.side.is_open((place[0], 9)) and self._ends_in_one_way(place[0])
-        if "delivery" not in step.fields or step.fields["delivery"] == "unknown":
-            return True
-        if not self._outstanding.get(place):
-            return False
-        return not step.fields.get("multiple") or self._covers_the_same(place, self._tag(step, place))
+        return True
+
+    def _resolved(self, step: Step, place: Place) -> tuple[Step, ...] | None:
+        """Return what is to be sent, with leveret's delivery tags, or None if a step has no delivery to settle."""
+        outstanding = list(self._outstanding.get(place, ()))
+        acts = []
+        for part in step.parts:
+            if "delivery" not in part.fields:
+                acts.append(part)
+                continue
+            fields = {name: value for name, value in part.fields.items() if name != "delivery"}
+            delivery = part.fields["delivery"]
+            if delivery != "unknown" and not outstanding:
+                return None
+            tag = self._tag(delivery, outstanding)
+            is_multiple = bool(fields.get("multiple"))
+            if is_multiple and delivery != "unknown" and not self._covers_the_same(place, tag, outstanding):
+                return None
+            acts.append(Step(part.op, *place, {**fields, "delivery_tag": tag}))
+            outstanding = [it for it in outstanding if not _covers(tag, is_multiple, it)]
+        return tuple(acts)
 
     def _ends_in_one_way(self, ordinal: int) -> bool:
         """Return whether the connection's channels may end in any order: none holds what another could get."""
         is_holding = any(tags for where, tags in self._outstanding.items() if where[0] == ordinal)
         return self._leveret.side.channel_count(ordinal) < 2 or not is_holding
 
-    def _covers_the_same(self, place: Place, tag: int) -> bool:
-        tags, outstanding = self._tags.get(place, {}), self._outstanding[place]
+    def _covers_the_same(self, place: Place, tag: int, outstanding: list[int]) -> bool:
+        tags = self._tags.get(place, {})
         limit = tags.get(tag, tag)
         return all((it <= tag) == (tags.get(it, it) <= limit) for it in outstanding) or tag == 0
 
-    def _tag(self, step: Step, place: Place) -> int:
-        delivery = step.fields["delivery"]
+    def _tag(self, delivery: object, outstanding: list[int]) -> int:
         if delivery == "unknown":
             return _UNKNOWN_TAG
         if delivery == "all":
             return 0
         assert isinstance(delivery, int)
-        outstanding = self._outstanding[place]
         return outstanding[delivery % len(outstanding)]
+
+    def _number(self, act: Step) -> int:
+        tag = act.fields["delivery_tag"]
+        assert isinstance(tag, int)
+        return tag
 
     def _note(self, step: Step, place: Place) -> None:
         """Remember what later steps and the comparison need to know."""
@@ -252,9 +276,9 @@ class Player:
     def _acting(self) -> list[_Acting]:
         return [self._leveret] if self._other is None else [self._leveret, self._other]
 
-    def _act_on_leveret(self, step: Step, place: Place) -> Answer:
+    def _act_on_leveret(self, step: Step, acts: tuple[Step, ...], place: Place) -> Answer:
         acting = self._leveret
-        self._send(acting, step, place, None)
+        self._send(acting, step, acts, None)
         acting.side.settle(step.connection)
         acting.reader.read()
         self._note_made_up_queues(acting, step, place)
@@ -274,13 +298,13 @@ class Player:
                 self.queues[label] = step.connection if step.fields.get("exclusive") else OWN
                 self._last_declared[place] = label
 
-    def _judge(self, step: Step, place: Place, expected: Answer) -> Answer:
+    def _judge(self, step: Step, acts: tuple[Step, ...], place: Place, expected: Answer) -> Answer:
         if self._other is None:
             assert self._recorded is not None
             index = len(self.outcome.answers)
             return self._recorded[index] if index < len(self._recorded) else {}
         started = time.monotonic()
-        self._send(self._other, step, place, self._tags.setdefault(place, {}))
+        self._send(self._other, step, acts, self._tags.setdefault(place, {}))
         if step.op == "elapse":
             started = time.monotonic()
         got = self._come_to_rest(self._other, step, expected)
@@ -288,7 +312,7 @@ class Player:
         return got
 
     def _come_to_rest(self, acting: _Acting, step: Step, expected: Answer) -> Answer:
-        if step.op in _SILENT and self._shows_nothing(expected):
+        if all(part.op in _SILENT for part in step.parts) and self._shows_nothing(expected):
             acting.side.settle(step.connection)
             acting.side.read_for(_SILENT_SECONDS)
         deadline = time.monotonic() + self._rest_seconds
@@ -310,15 +334,25 @@ class Player:
 
     def _is_race(self, step: Step, expected: Answer, got: Answer) -> bool:
         """Return whether the difference may be due to chance; see exclusions."""
-        if step.op == "tx.commit" and "quorum" in self._types.values():
+        if step.parts[-1].op == "tx.commit" and "quorum" in self._types.values():
             return True
         arguments = step.fields.get("arguments")
         if step.op == "basic.consume" and isinstance(arguments, dict) and arguments.get("x-stream-offset") == "last":
             return True
+        # What a channel did before it was closed in the middle of a segment reaches queues and consumers as it happens.
+        if step.op == "segment" and self._refusals(expected) and self._refusals(expected) == self._refusals(got):
+            return self._without_deliveries(expected) == self._without_deliveries(got)
         # Messages requeued by an ended channel may have died, and their dead letters may reach consumers about to end.
         is_ending = step.op in ("channel.close", "connection.close", "connection.drop")
         refusals = self._refusals(expected)
         return self._has_dead_letters and (is_ending or bool(refusals)) and refusals == self._refusals(got)
+
+    def _without_deliveries(self, answer: Answer) -> Answer:
+        return {
+            place: [line for line in lines if not line.startswith("basic.deliver")]
+            for place, lines in answer.items()
+            if place != "queues"
+        }
 
     def _refusals(self, answer: Answer) -> list[tuple[str, str]]:
         return sorted((place, line) for place, lines in answer.items() for line in lines if "channel.close " in line)
@@ -331,7 +365,7 @@ class Player:
         before = self.outcome.answers[-1].get("queues") if self.outcome.answers else None
         return set(expected) <= {"queues"} and expected.get("queues") == before
 
-    def _send(self, acting: _Acting, step: Step, place: Place, tags: dict[int, int] | None) -> None:
+    def _send(self, acting: _Acting, step: Step, acts: tuple[Step, ...], tags: dict[int, int] | None) -> None:
         acting.reader.begin()
         side = acting.side
         if step.op == "elapse":
@@ -344,23 +378,29 @@ class Player:
         elif step.op == "connection.close":
             side.connections[step.connection].close()
             self._forget_connection(acting, step.connection)
+        elif step.op == "segment" and not step.fields.get("is_split"):
+            with side.channel((step.connection, step.channel)).connection.in_one_piece():
+                self._send_methods(acting, acts, tags)
         else:
-            self._send_method(acting, step, place, tags)
+            self._send_methods(acting, acts, tags)
+
+    def _send_methods(self, acting: _Acting, acts: tuple[Step, ...], tags: dict[int, int] | None) -> None:
+        for act in acts:
+            self._send_method(acting, act, tags, is_alone=len(acts) == 1)
 
     def _forget_connection(self, acting: _Acting, ordinal: int) -> None:
         for number in range(DRAIN_CHANNEL + 1):
             acting.reader.forget((ordinal, number))
 
-    def _send_method(self, acting: _Acting, step: Step, place: Place, tags: dict[int, int] | None) -> None:
+    def _send_method(self, acting: _Acting, step: Step, tags: dict[int, int] | None, *, is_alone: bool) -> None:
+        place = (step.connection, step.channel)
         channel = acting.side.channel(place)
         fields = dict(step.fields)
         if step.op == "basic.publish":
-            self._publish(acting, step, place)
+            self._publish(acting, step, place, is_alone=is_alone)
             return
-        if "delivery" in fields:
-            tag = self._tag(step, place)
-            del fields["delivery"]
-            fields["delivery_tag"] = tag if tags is None else tags.get(tag, tag)
+        if "delivery_tag" in fields and tags is not None:
+            fields["delivery_tag"] = tags.get(self._number(step), fields["delivery_tag"])
         for name in ("queue", "consumer_tag", "routing_key"):
             if name in fields:
                 fields[name] = acting.side.real_name(fields[name])
@@ -370,25 +410,28 @@ class Player:
             channel.connection.forget_channel(place[1])
             acting.reader.forget(place)
 
-    def _publish(self, acting: _Acting, step: Step, place: Place) -> None:
+    def _publish(self, acting: _Acting, step: Step, place: Place, *, is_alone: bool) -> None:
         fields = dict(step.fields)
         count, body, properties = fields.pop("count", 1), fields.pop("body", ""), fields.pop("properties", {})
         assert isinstance(count, int)
         assert isinstance(properties, dict)
+        # Only where several publishes arrive together, the order of what follows them is compared.
+        is_lost = not is_alone and not fields["exchange"] and fields["routing_key"] == MISSING_QUEUE
         fields["routing_key"] = acting.side.real_name(fields.get("routing_key", ""))
         channel = acting.side.channel(place)
         for number in range(count):
-            acting.reader.note_publish(place)
+            acting.reader.note_publish(place, is_lost=is_lost)
             channel.publish(body=f"{body}.{number}" if count > 1 else str(body), **fields, **properties)
 
-    def _finish(self, step: Step, place: Place) -> None:
+    def _finish(self, acts: tuple[Step, ...], place: Place) -> None:
         """Record the effect of a step that both servers answered alike on deliveries and queues."""
         if self._other is not None:
             self._pair_tags()
         # Settled deliveries first: a message may have been redelivered within the step.
-        self._note_settled(step, place)
+        for act in acts:
+            self._note_settled(act, place)
         for where, event in self._leveret.reader.events():
-            self._note_event(step, where, event)
+            self._note_event(acts[-1], where, event)
         for acting in self._acting():
             acting.reader.end()
         queues = self.outcome.answers[-1].get("queues", ())
@@ -438,11 +481,8 @@ class Player:
     def _note_settled(self, step: Step, place: Place) -> None:
         outstanding = self._outstanding.get(place, [])
         if step.op in ("basic.ack", "basic.nack", "basic.reject"):
-            if step.fields["delivery"] == "unknown" or not outstanding:
-                return
-            tag = self._tag(step, place)
-            is_multiple = step.fields.get("multiple")
-            gone = [it for it in outstanding if it == tag or (is_multiple and (tag == 0 or it <= tag))]
+            is_multiple = bool(step.fields.get("multiple"))
+            gone = [it for it in outstanding if _covers(self._number(step), is_multiple, it)]
             self._outstanding[place] = [it for it in outstanding if it not in gone]
             if place in self._transactional:
                 self._held.setdefault(place, []).extend(gone)
@@ -456,3 +496,8 @@ class Player:
             self._forget(place)
         elif step.op in ("connection.close", "connection.drop"):
             self._forget_all(step.connection)
+
+
+def _covers(tag: int, is_multiple: bool, delivery: int) -> bool:
+    """Return whether a settlement of this tag covers that delivery."""
+    return tag != _UNKNOWN_TAG and (delivery == tag or (is_multiple and (tag == 0 or delivery <= tag)))

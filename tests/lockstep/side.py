@@ -19,6 +19,9 @@ from tests.semantics.target import Endpoint
 CONTROL = 9
 OWN = 0
 _GENERATED = re.compile(rb"amq\.(?:gen|ctag)-[A-Za-z0-9_-]{22}")
+_REPLY_TO = b"amq.rabbitmq.reply-to."
+# A name that programs use ends with this if they mean the server's name with its last five characters overwritten.
+BROKEN = "~"
 
 Place = tuple[int, int]
 
@@ -30,7 +33,7 @@ class Side:
         self.endpoint = endpoint
         self.names = render.Names(endpoint.token)
         self.connections: dict[int, Connection] = {}
-        # Names that the server generated, by the label that programs use: gen1, ctag1, ...
+        # Names that the server generated, by the label that programs use: gen1, ctag1, reply1, ...
         self.made_up: dict[str, bytes] = {}
         self.connect(OWN)
 
@@ -117,18 +120,26 @@ class Side:
                     yield (ordinal, event.channel), event
 
     def _note_made_up(self, event: Event) -> None:
+        reply_to = (event.properties or {}).get("reply_to")
+        if isinstance(reply_to, bytes) and reply_to.startswith(_REPLY_TO) and reply_to not in self.made_up.values():
+            self._label("reply", reply_to)
         if event.name not in ("queue.declare-ok", "basic.consume-ok"):
             return
         name = event.fields["queue" if event.name == "queue.declare-ok" else "consumer_tag"]
         assert isinstance(name, bytes)
         if _GENERATED.fullmatch(name) and name not in self.made_up.values():
-            kind = "gen" if name.startswith(b"amq.gen") else "ctag"
-            number = sum(label.startswith(kind) for label in self.made_up) + 1
-            self.made_up[f"{kind}{number}"] = name
+            self._label("gen" if name.startswith(b"amq.gen") else "ctag", name)
+
+    def _label(self, kind: str, name: bytes) -> None:
+        number = sum(label.startswith(kind) for label in self.made_up) + 1
+        self.made_up[f"{kind}{number}"] = name
 
     def real_name(self, name: object) -> object:
-        """Return the server's own name for gen1, ctag1, ...; other names stay the same."""
-        return self.made_up.get(name, name) if isinstance(name, str) else name
+        """Return the server's own name for gen1, ctag1, reply1, ...; other names stay the same."""
+        if not isinstance(name, str):
+            return name
+        found = self.made_up.get(name.removesuffix(BROKEN), name)
+        return found[:-5] + b"xxxxx" if isinstance(found, bytes) and name.endswith(BROKEN) else found
 
     def label(self, name: bytes) -> str:
         """Return the name that programs use for a name of this server."""

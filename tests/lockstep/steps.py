@@ -1,7 +1,8 @@
 """The steps that a program consists of, each one act of a client on one channel.
 
-A step is an AMQP method with its fields, or one of two other acts (``elapse``, ``connection.drop``). A step refers to a
-delivery by its place among those outstanding on the channel, so a program still makes sense if steps are removed.
+A step is an AMQP method with its fields, or one of three other acts: ``elapse``, ``connection.drop``, and ``segment``,
+which sends several methods at once. A step refers to a delivery by its place among those outstanding on the channel, so
+a program still makes sense if steps are removed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ class Step:
     connection: int = 1
     channel: int = 1
     fields: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Step, ...]:
+        """The steps of a segment, or the step itself."""
+        if self.op != "segment":
+            return (self,)
+        steps = self.fields["steps"]
+        assert isinstance(steps, (list, tuple))
+        return tuple(Step(op, self.connection, self.channel, fields) for op, fields in steps)
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.fields.items())

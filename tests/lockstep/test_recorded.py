@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from . import recordings
-from .campaign import explain, replay
+from .campaign import KINDS, explain
 from .exclusions import EXCLUSIONS
 from .generator import generate
 from .recordings import Recording
@@ -15,7 +15,7 @@ from .shrink import shrink
 from .steps import Step, text
 
 CASES = [
-    pytest.param(version, recording, id=f"{version}-{recording.seed}")
+    pytest.param(version, recording, id=f"{version}-{recording.kind}-{recording.seed}")
     for version in recordings.versions()
     for recording in recordings.load(version)
 ]
@@ -24,7 +24,7 @@ CASES = [
 @pytest.mark.parametrize(("version", "recording"), CASES)
 @pytest.mark.filterwarnings("ignore")
 def test_leveret_answers_a_recorded_program_as_the_server_did(version: str, recording: Recording) -> None:
-    outcome = replay(recording.program, recording.answers, version)
+    outcome = KINDS[recording.kind].replay(recording.program, recording.answers, version)
 
     if outcome.difference is not None:
         shown = f"seed {recording.seed}\n{text(recording.program)}\n{explain(outcome.difference)}"

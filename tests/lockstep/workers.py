@@ -13,13 +13,13 @@ from .campaign import Tally, campaign
 Results = SimpleQueue["Tally | str"]
 
 
-def run(version: str, url: str, seeds: list[int], length: int, jobs: int, *, is_shrinking: bool) -> Tally:
+def run(kind: str, version: str, url: str, seeds: list[int], length: int, jobs: int, *, is_shrinking: bool) -> Tally:
     """Run the programs of these seeds in this many processes."""
     context = multiprocessing.get_context("spawn")
     results: Results = context.SimpleQueue()
     shares = [share for number in range(jobs) if (share := seeds[number::jobs])]
     workers = [
-        context.Process(target=_work, args=(results, version, url, share, length, is_shrinking), daemon=True)
+        context.Process(target=_work, args=(results, kind, version, url, share, length, is_shrinking), daemon=True)
         for share in shares
     ]
     for worker in workers:
@@ -43,11 +43,13 @@ def _gather(results: Results, running: int, count: int) -> Tally:
     return total
 
 
-def _work(results: Results, version: str, url: str, seeds: list[int], length: int, is_shrinking: bool) -> None:
+def _work(
+    results: Results, kind: str, version: str, url: str, seeds: list[int], length: int, is_shrinking: bool
+) -> None:
     # Programs do on purpose the things that leveret warns about.
     warnings.simplefilter("ignore")
     try:
-        for tally in campaign(version, url, seeds, length, is_shrinking=is_shrinking):
+        for tally in campaign(kind, version, url, seeds, length, is_shrinking=is_shrinking):
             results.put(tally)
     except BaseException as broken:
         results.put(repr(broken))

@@ -14,8 +14,14 @@ SHORT_MS = 1000
 LONG_MS = 3_600_000
 KEYS = ("a", "a", "a", "a.b", "a.b", "b", "", "a.b.c", "q1", "q2")
 HISTORY = "x-recent-history"
+# What a program may concentrate on.
+THEMES = ("transactions", "limits", "requests", "deaths", "credit", "priorities")
+_ALL_FLAVOURS = ("classic", "mixed", "quorum", "stream")
+_FLAVOURS = {"limits": "classic", "requests": "classic", "credit": "stream", "deaths": "classic"}
 SYSTEM = ("amq.direct", "amq.fanout", "amq.topic", "amq.headers")
 MISSING_EXCHANGE = "x9"
+MISSING_QUEUE = "q9"
+REPLY_TO = "amq.rabbitmq.reply-to"
 
 Arguments = dict[str, object]
 
@@ -38,18 +44,25 @@ class World:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
+        # Half of the programs concentrate on one thing, with few queues and mostly the acts that concern it.
+        self.theme = self.chance.choice(THEMES) if self._maybe(0.5) else ""
         # Time is real on the other server, so only some programs wait.
-        self.has_time = self.chance.random() < 0.12
-        self.has_dead_letters = self._maybe(0.55)
+        self.has_time = self.chance.random() < 0.12 and not self.theme
+        self.has_dead_letters = self.theme == "deaths" if self.theme else self._maybe(0.55)
         self.places = self._some_places()
-        flavour = self.chance.choices(("classic", "mixed", "quorum", "stream"), (43, 27, 17, 13))[0]
-        names = [f"q{number}" for number in range(1, self.chance.randint(2, 4) + 1)]
+        flavour = _FLAVOURS.get(self.theme) or self.chance.choices(_ALL_FLAVOURS, (43, 27, 17, 13))[0]
+        count = self.chance.randint(1, 2) if self.theme else self.chance.randint(2, 4)
+        names = [f"q{number}" for number in range(1, count + 1)]
         self.queues = [self._queue(name, flavour) for name in names]
+        if self.theme == "deaths":
+            self._add_graveyard()
         self._keep_dead_letters_apart()
         is_even = not self.has_dead_letters and not any(map(_depends_on_speed, self.queues))
         # Whether one step may publish several messages.
         self.has_bursts = is_even and flavour != "stream"
         self.exchanges = [self._exchange(f"x{number}") for number in range(1, self.chance.randint(1, 3) + 1)]
+        # Whether channels get shared limits beside those of consumers.
+        self.has_shared_limits = self.theme == "limits"
 
     def ttl(self) -> int:
         """Return a TTL in milliseconds that certainly passes, or certainly does not, whatever the speed of a server."""
@@ -72,8 +85,20 @@ class World:
             return ""
         return self.chance.choice(SYSTEM) if draw < 0.3 else f"x{self.chance.randint(1, 3)}"
 
+    def _add_graveyard(self) -> None:
+        """Let the first queue dead-letter to a queue of its own, or by the headers that a death adds."""
+        first, grave = self.queues[0], Design("q2", "classic", {"queue": "q2", "durable": True})
+        if self._maybe(0.5):
+            grave = self._quorum("q2")
+        self.queues = [first, grave]
+        is_direct = self._maybe(0.5)
+        first.arguments["x-dead-letter-exchange"] = "" if is_direct else "amq.headers"
+        first.arguments["x-dead-letter-routing-key"] = "q2"
+
     def _some_places(self) -> list[Place]:
         places = [(1, 1)]
+        if self.theme:
+            return [*places, (1, 2)] if self._maybe(0.4) else places
         for place, likely in (((1, 2), 0.6), ((2, 1), 0.45), ((2, 2), 0.15), ((3, 1), 0.1)):
             if self._maybe(likely):
                 places.append(place)
@@ -89,8 +114,8 @@ class World:
         fields: dict[str, object] = {"queue": name, "durable": self._maybe(0.75)}
         fields |= {flag: True for flag, likely in (("exclusive", 0.12), ("auto_delete", 0.12)) if self._maybe(likely)}
         arguments = self._common_arguments()
-        if self._maybe(0.2):
-            arguments["x-max-priority"] = self.chance.choice((1, 3, 5, 10))
+        if self._maybe(0.8 if self.theme == "priorities" else 0.2):
+            arguments["x-max-priority"] = self.chance.choice((0, 1, 3, 5, 10))
         if self._maybe(0.1):
             arguments["x-queue-type"] = "classic"
         return Design(name, "classic", fields, arguments)
@@ -135,7 +160,9 @@ class World:
         if self.has_dead_letters and self._maybe(0.6):
             arguments["x-dead-letter-exchange"] = self._exchange_name(any_default=True)
             if self._maybe(0.55):
-                arguments["x-dead-letter-routing-key"] = self.key()
+                is_default = not arguments["x-dead-letter-exchange"]
+                key = self.chance.choice(("q1", "q2", "q3")) if is_default and self._maybe(0.7) else self.key()
+                arguments["x-dead-letter-routing-key"] = key
         if self._maybe(0.1):
             arguments["x-single-active-consumer"] = True
         if self.has_time and self._maybe(0.05):
