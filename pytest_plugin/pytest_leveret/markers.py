@@ -16,10 +16,10 @@ from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_n
 
 NAME: Final = "leveret"
 LINE: Final = (
-    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='ring', trace_dir='traces', "
-    "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', host='127.0.0.1'): "
-    "settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every keyword is optional, "
-    "and those of test, class and module are merged: the closest wins."
+    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='recent', trace_dir='traces', "
+    "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', max_redeliveries=100, "
+    "host='127.0.0.1'): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
+    "keyword is optional, and those of test, class and module are merged: the closest wins."
 )
 _ORIGIN: Final = "marker leveret"
 
@@ -117,6 +117,13 @@ def _checked(word: str, value: object) -> object:
             return read_levels(value)
         except ValueError as error:
             raise WrongMarker(f"checks={value!r}: {error}") from None
+    if word == "max_redeliveries":
+        from leveret.engine.options import checked_count
+
+        try:
+            return checked_count(word, value)
+        except ValueError as error:
+            raise WrongMarker(str(error)) from None
     if word == "trace_dir" and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if word == "rabbitmq" and isinstance(value, int | float):

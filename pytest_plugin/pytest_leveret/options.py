@@ -67,6 +67,14 @@ def read_number(text: str) -> int:
         raise ValueError(f"{text!r} is not a whole number") from None
 
 
+def read_count(text: str) -> int:
+    """Return the whole number in a text, which must be 1 or more."""
+    number = read_number(text)
+    if number < 1:
+        raise ValueError(f"{text!r} is not 1 or more")
+    return number
+
+
 def read_levels(value: object) -> str:
     """Return levels of strict checks as one text, in which later levels win."""
     if isinstance(value, Mapping):
@@ -106,7 +114,7 @@ OPTIONS: Final = (
     Option("rabbitmq", "VERSIONS", _VERSIONS, read_versions),
     Option("permit", "FEATURES", "deprecated features to permit although that version denies them", read_names),
     Option("seed", "NUMBER", "the seed of the broker's random choices (default: 0)", read_number),
-    Option("record", "LEVEL", "what to record for assertions and reports: ring or off (default: ring)", str),
+    Option("record", "LEVEL", "what to record for assertions and reports: recent or off (default: recent)", str),
     Option(
         "trace_dir",
         "DIR",
@@ -117,6 +125,12 @@ OPTIONS: Final = (
     Option("trace_redact", "NAMES", "more headers whose values are left out of the trace file", read_names),
     Option(
         "checks", "LEVELS", "levels of strict checks, such as unroutable=error or expired_into_nothing=off", read_levels
+    ),
+    Option(
+        "max_redeliveries",
+        "NUMBER",
+        "how often a message may come back before redelivered_too_often reports it (default: 100)",
+        read_count,
     ),
     Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),
 )

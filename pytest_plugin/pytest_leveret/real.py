@@ -30,7 +30,10 @@ _SERVER: Final = pytest.StashKey["Server"]()
 _PEEKED: Final = 100_000
 # Options that only concern leveret's own behaviour and records, and have no meaning for a real server.
 _IGNORED: Final = frozenset(
-    {"seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "permit", "plugins", "host", "port"}
+    {
+        *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "max_redeliveries"),
+        *("permit", "plugins", "host", "port"),
+    }
 )
 
 

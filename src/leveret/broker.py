@@ -15,10 +15,10 @@ from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
 from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
-from leveret.engine.options import checked_port, checked_seed, checked_users
+from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users
 from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown, unknown_keyword
 from leveret.observe.checks.checked_assertions import CheckedAssertions
-from leveret.observe.checks.table import Levels, Wanted
+from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_queue, find_vhost
 from leveret.scripted.actions import BrokerActions
@@ -46,6 +46,16 @@ if TYPE_CHECKING:
     from leveret.trace.writer import TraceOptions
 
 _PERMIT: Final = "deprecated_features.permit."
+# The keywords whose types are checked, as most brokers leave them.
+_USUAL: Final = {
+    "host": "127.0.0.1",
+    "record": "recent",
+    "trace_bodies": False,
+    "settings": None,
+    "permit": (),
+    "plugins": (),
+    "trace_redact": (),
+}
 # The plugins that RabbitMQ ships and leaves off, by its names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
 
@@ -75,11 +85,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         port: int = 0,
         permit: Iterable[str] = (),
         seed: int = 0,
-        record: RecordLevel = "ring",
+        record: RecordLevel = "recent",
         trace_dir: str | PathLike[str] | None = None,
         trace_bodies: bool = False,
         trace_redact: Iterable[str] = (),
         checks: Wanted = (),
+        max_redeliveries: int = MAX_REDELIVERIES,
         users: Mapping[str, str] | None = None,
         plugins: Iterable[str] = (),
         settings: Mapping[str, object] | None = None,
@@ -93,6 +104,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `port` 0 takes a free port.
         - `permit` names deprecated features to allow although the version denies them.
         - `checks` sets levels of strict checks: "unroutable=error".
+        - `max_redeliveries` is how often the check `redelivered_too_often` lets a message come back.
         - `users` adds users with full permissions on "/", as a mapping of name to password.
         - `plugins` names plugins of RabbitMQ to enable.
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
@@ -104,6 +116,14 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
+        # A string may name several features or headers.
+        names = {"permit": permit, "plugins": plugins, "trace_redact": trace_redact}
+        given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
+        given |= {name: value for name, value in names.items() if name == "plugins" or not isinstance(value, str)}
+        if given != _USUAL:
+            from leveret.observe.calls import refuse_wrong
+
+            refuse_wrong("Broker()", Broker.__init__.__annotations__, given)
         # The certificates for clients, if the broker made its own.
         self._certificates: Authority | None = None
         if tls is True:
@@ -126,7 +146,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             users=checked_users(users) if users is not None else {},
             plugins=frozenset(plugins),
             tls=tls or None,
-            levels=Levels(checks),
+            levels=Levels(checks, max_redeliveries=checked_count("max_redeliveries", max_redeliveries)),
         )
         super().__init__(self._engine)
         # Made on first use, because many tests never use it.

@@ -7,10 +7,12 @@ a command does is in the layer it belongs to.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import DEFAULT_VERSION
@@ -22,6 +24,8 @@ from leveret.server import native
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+# Users for `serve`, a line each.
+_USERS_VARIABLE: Final = "LEVERET_USERS"
 _EXAMPLES: Final = """\
 examples:
   python -m leveret serve
@@ -30,6 +34,10 @@ examples:
       on a free port, which the first line of output names
   python -m leveret serve --rabbitmq 3.13 --user shop:secret --vhost shop
       as RabbitMQ 3.13, with another user and another virtual host, on which both guest and that user have every right
+  python -m leveret serve --host 0.0.0.0 --setting loopback_users=none
+      for guest on other machines too, which RabbitMQ refuses by default
+  LEVERET_USERS=shop:secret python -m leveret serve
+      with a user whose password is not in the list of processes
   python -m leveret serve --permit transient_nonexcl_queues
       with a deprecated feature that RabbitMQ 4.3 denies by default
   python -m leveret serve --definitions definitions.json --tls-cert server.pem --tls-key server.key
@@ -80,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME:PASSWORD",
-        help="add a user with every right; may be repeated (guest:guest always exists)",
+        help="add a user with every right; may be repeated (guest:guest always exists). Other users of the machine can "
+        "read it in the list of processes",
+    )
+    serve.add_argument(
+        "--user-file",
+        metavar="FILE",
+        help=f"add the users in a file, a line NAME:PASSWORD each; so does the environment variable {_USERS_VARIABLE}",
     )
     serve.add_argument(
         "--vhost",
@@ -88,6 +102,13 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         help='add a virtual host; may be repeated ("/" always exists)',
+    )
+    serve.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a line of rabbitmq.conf that clients notice, such as channel_max=100; may be repeated",
     )
     serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before clients connect")
     serve.add_argument(
@@ -130,7 +151,9 @@ def _serve(options: argparse.Namespace) -> int:
 
     checked_port("--port", options.port)
     checked_port("--tls-port", options.tls_port)
-    users = dict(_name_and_password(user) for user in options.user)
+    users = _users(options)
+    settings = dict(_name_and_value(setting) for setting in options.setting)
+    _warn_of_other_machines(options.host, is_guest_local=not any("loopback_users" in name for name in settings))
     broker = Broker(
         rabbitmq=options.rabbitmq,
         host=options.host,
@@ -143,6 +166,7 @@ def _serve(options: argparse.Namespace) -> int:
         trace_bodies=options.trace_bodies,
         trace_redact=options.trace_redact,
         plugins=options.plugin,
+        settings=settings,
         tls=_server_context(options),
         tls_port=options.tls_port,
     )
@@ -200,7 +224,7 @@ def _readable(option: str) -> Iterator[None]:
         raise ValueError(f"{option}: {error}") from None
 
 
-def _end_of_signals() -> native.Gate:
+def _end_of_signals() -> native.PlainLock:
     """Return a gate that opens when the process is asked to end."""
     gate = native.allocate_lock()
     gate.acquire()
@@ -215,8 +239,49 @@ def _end_of_signals() -> native.Gate:
     return gate
 
 
-def _name_and_password(user: str) -> tuple[str, str]:
+def _users(options: argparse.Namespace) -> dict[str, str]:
+    """Return passwords by name: from the environment, then from the file, then from the command line."""
+    lines = [(_USERS_VARIABLE, line) for line in os.environ.get(_USERS_VARIABLE, "").splitlines()]
+    if options.user_file is not None:
+        with _readable("--user-file"):
+            text = Path(options.user_file).read_text(encoding="utf-8")
+        lines += [(f"--user-file {options.user_file}", line) for line in text.splitlines()]
+    given = [(origin, line) for origin, line in lines if line.strip()]
+    return dict(_name_and_password(origin, user) for origin, user in [*given, *(("--user", it) for it in options.user)])
+
+
+def _name_and_password(origin: str, user: str) -> tuple[str, str]:
     name, colon, password = user.partition(":")
     if not (name and colon and password):
-        raise ValueError(f"--user {user!r} is not of the form NAME:PASSWORD")
+        # The text may be a password, so it is not shown.
+        raise ValueError(f"{origin}: each user must have the form NAME:PASSWORD")
     return name, password
+
+
+def _name_and_value(setting: str) -> tuple[str, int | bool | str]:
+    name, equals, value = (part.strip() for part in setting.partition("="))
+    if not (name and equals and value):
+        raise ValueError(f"--setting {setting!r} is not of the form NAME=VALUE")
+    if value in ("true", "false"):
+        return name, value == "true"
+    return name, int(value) if value.isdecimal() else value
+
+
+def _warn_of_other_machines(host: str, *, is_guest_local: bool) -> None:
+    from leveret.core.protocol.auth import is_loopback
+
+    if host == "localhost" or is_loopback(host):
+        return
+    print(
+        f"leveret: --host {host} lets other machines connect, to a broker for tests with known passwords; "
+        "leave --host out to serve this machine only",
+        file=sys.stderr,
+        flush=True,
+    )
+    if is_guest_local:
+        print(
+            f"leveret: guest can log in from this machine only, as on RabbitMQ; add a user with {_USERS_VARIABLE} or "
+            "--user-file FILE, or let guest in from anywhere with --setting loopback_users=none",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -160,3 +160,89 @@ def test_a_file_that_holds_no_definitions_is_refused(broker: Broker, tmp_path: P
     path.write_text("users: []")
     with pytest.raises(BrokerError, match=r"definitions\.json is not JSON"):
         broker.admin.import_definitions(path)
+
+
+LONG = "k" * 256
+LONE = "a\ud800"
+AT = {"vhost": "/"}
+
+
+@pytest.mark.parametrize(
+    ("definitions", "text"),
+    [
+        ({"queues": [{"name": LONG, **AT}]}, "definitions: queue 'kkk.*kkk': 'name' 'kkk.*' is 256 bytes long"),
+        ({"exchanges": [{"name": LONG, "type": "direct", **AT}]}, "exchange 'kkk.*': 'name' 'kkk.*' is 256 bytes long"),
+        ({"vhosts": [{"name": LONG}]}, "vhost 'kkk.*': 'name' 'kkk.*' is 256 bytes long"),
+        (
+            {"queues": [{"name": "q", **AT, "arguments": {LONG: 1}}]},
+            "queue 'q': argument name 'kkk.*' is 256 bytes long; AMQP allows 255",
+        ),
+        (
+            {"queues": [{"name": "q", **AT, "arguments": {"x": {LONG: 1}}}]},
+            r"queue 'q': arguments\['x'\] has a name of more than 255 bytes",
+        ),
+        (
+            {
+                "queues": [{"name": "q", **AT}],
+                "bindings": [
+                    {
+                        "source": "amq.direct",
+                        "destination": "q",
+                        "destination_type": "queue",
+                        "routing_key": LONG,
+                        **AT,
+                    }
+                ],
+            },
+            "binding of 'amq.direct' 'q' 'kkk.*': 'routing_key' 'kkk.*' is 256 bytes long",
+        ),
+        ({"users": [{"name": LONE, "password": "x", "tags": ""}]}, "user .*: 'name' has a lone surrogate"),
+        ({"queues": [{"name": LONE, **AT}]}, "queue .*: 'name' has a lone surrogate"),
+    ],
+)
+def test_a_name_that_no_client_can_send_is_refused_at_its_row(broker: Broker, definitions: dict, text: str) -> None:
+    with pytest.raises(BrokerError, match=text):
+        broker.admin.import_definitions(definitions)
+
+
+def test_a_user_and_a_policy_may_have_long_names_as_on_rabbitmq(broker: Broker) -> None:
+    broker.admin.import_definitions(
+        {
+            "users": [{"name": LONG, "password": "x", "tags": ""}],
+            "policies": [{"name": LONG, **AT, "pattern": "^a", "definition": {"max-length": 1}}],
+        }
+    )
+
+    assert LONG in broker.admin.list_users()
+
+
+@pytest.mark.parametrize("wrapped", ["%s", '{"queues": %s}'])
+def test_a_file_that_is_nested_too_deeply_is_refused(broker: Broker, tmp_path: Path, wrapped: str) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(wrapped % ("[" * 100_000 + "]" * 100_000))
+
+    with pytest.raises(BrokerError, match=r"definitions\.json is nested too deeply to be definitions"):
+        broker.admin.import_definitions(path)
+
+
+def test_arguments_that_are_nested_too_deeply_are_refused_at_their_row(broker: Broker) -> None:
+    arguments: dict[str, object] = {}
+    for _ in range(100_000):
+        arguments = {"x": arguments}
+
+    with pytest.raises(BrokerError, match=r"queue 'q': arguments\['x'\] is nested too deeply; use fewer levels"):
+        broker.admin.import_definitions({"queues": [{"name": "q", **AT, "arguments": arguments}]})
+
+
+def test_a_policy_with_repeats_of_repeats_does_not_hold_the_broker(broker: Broker) -> None:
+    broker.admin.import_definitions(
+        {
+            "queues": [{"name": "a" * 200 + "!", **AT}, {"name": "a" * 200, **AT}],
+            "policies": [{"name": "hostile", **AT, "pattern": "^(a+)+$", "definition": {"max-length": 1}}],
+        }
+    )
+
+    for queue in broker.queues:
+        broker.publish("", queue.name, b"1")
+        broker.publish("", queue.name, b"2")
+    assert [len(queue.ready) for queue in broker.queues] == [2, 1]

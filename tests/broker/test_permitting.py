@@ -62,7 +62,8 @@ def test_a_call_refused_for_a_denied_feature_names_both_ways_out() -> None:
     with Broker() as broker, pytest.raises(RefusedError) as caught:
         broker.declare_queue("orders", durable=False)
 
-    (note,) = caught.value.__notes__
+    cause, note = caught.value.__notes__
+    assert cause == "because queue 'orders' in vhost '/' has durable=False and exclusive=False"
     assert "durable=True" in note
     assert 'Broker(permit={"transient_nonexcl_queues"})' in note
 

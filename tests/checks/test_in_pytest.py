@@ -176,3 +176,45 @@ def test_markers_set_the_level_of_an_unused_fault(run):
 
     result.assert_outcomes(passed=2, warnings=1)
     result.stdout.fnmatch_lines(["*::test_warned", "*LeveretWarning: unused_fault: 1 fault *"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "marker", "warning_count"),
+    [
+        ("--leveret-max-redeliveries=3", "", 1),
+        ("--leveret-max-redeliveries=4", "", 0),
+        ("--leveret-max-redeliveries=4", "@pytest.mark.leveret(max_redeliveries=3)", 1),
+    ],
+)
+def test_options_and_markers_set_how_often_a_message_may_come_back(run, argument, marker, warning_count):
+    result = run(
+        f"""
+        import pytest
+        from client import connect
+
+        {marker}
+        def test_it(leveret):
+            leveret.declare_queue("jobs")
+            leveret.publish("", "jobs", b"poison")
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                for _ in range(4):
+                    channel.basic_nack(channel.basic_get("jobs")[0].delivery_tag)
+        """,
+        argument,
+    )
+
+    result.assert_outcomes(passed=1, warnings=warning_count)
+
+
+def test_a_number_of_redeliveries_that_is_none_fails_its_test(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret(max_redeliveries=0)
+        def test_it(leveret):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*max_redeliveries=0 must be a whole number of 1 or more, as in max_redeliveries=20*"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from celery import Celery
 
 
 def test_a_message_without_a_queue_is_reported_with_its_line_and_the_bindings(broker, found):
@@ -125,3 +126,101 @@ def test_many_losses_of_one_kind_are_one_warning(broker, found):
 
     assert "50 messages" in text
     assert "... and 45 more" in text
+
+
+def declare_cycle(broker, *names, **arguments):
+    """Declare queues of which each dead-letters into the next, and the last into the first."""
+    for name, following in zip(names, (*names[1:], names[0]), strict=True):
+        target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": following}
+        broker.declare_queue(name, arguments={**target, **arguments})
+
+
+CYCLE = "its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: "
+
+
+def test_a_message_that_expires_in_a_cycle_of_queues_is_reported_with_the_cycle(broker, connect, found):
+    declare_cycle(broker, "a", "b", "c", **{"x-message-ttl": 1000})
+    connect(broker).channel().basic_publish("", "a", b"late")
+    broker.clock.advance(10)
+
+    text = found(broker)["expired_into_nothing"]
+
+    assert "in queue 'c': " in text
+    assert f"{CYCLE}'a' (expired), then 'b' by '' 'b', then 'c' by '' 'c', then 'a' again by '' 'a'\n" in text
+
+
+def test_a_queue_that_dead_letters_into_itself_is_a_cycle(broker, found):
+    declare_cycle(broker, "a", **{"x-message-ttl": 1000})
+    broker.publish("", "a", b"late")
+    broker.clock.advance(10)
+
+    assert f"{CYCLE}'a' (expired), then 'a' again by '' 'a'" in found(broker)["expired_into_nothing"]
+
+
+def test_a_cycle_names_the_exchanges_and_leaves_out_the_way_to_it(broker, found):
+    broker.declare_exchange("retries")
+    for queue, key in (("first", "second"), ("second", "third"), ("third", "second")):
+        arguments = {"x-dead-letter-exchange": "retries", "x-dead-letter-routing-key": key, "x-message-ttl": 1000}
+        broker.declare_queue(queue, arguments=arguments)
+        broker.bind_queue(queue, "retries", queue)
+    broker.publish("", "first", b"late")
+    broker.clock.advance(10)
+
+    text = found(broker)["expired_into_nothing"]
+
+    assert f"{CYCLE}'second' (expired), then 'third' by 'retries' 'third', then 'second' again by 'retries' 's" in text
+
+
+def test_a_message_pushed_out_in_a_cycle_is_reported_with_the_cycle(broker, connect, found):
+    declare_cycle(broker, "a", "b", **{"x-max-length": 1})
+    channel = connect(broker).channel()
+    channel.confirm_delivery()
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", "a", body)
+
+    text = found(broker)["overflowed_into_nothing"]
+
+    assert "1 message" in text
+    assert f"{CYCLE}'a' (maxlen), then 'b' by '' 'b', then 'a' again by '' 'a'" in text
+
+
+def test_a_message_that_exceeds_delivery_limits_in_a_cycle_is_reported_with_the_cycle(broker, connect, found):
+    declare_cycle(broker, "a", "b", **{"x-queue-type": "quorum", "x-delivery-limit": 0})
+    channel = connect(broker).channel()
+    broker.publish("", "a", b"poison")
+    for queue in ("a", "b"):
+        channel.basic_reject(channel.basic_get(queue)[0].delivery_tag, requeue=True)
+
+    text = found(broker)["rejected_into_nothing"]
+
+    assert f"{CYCLE}'a' (delivery_limit), then 'b' by '' 'b', then 'a' again by '' 'a'" in text
+
+
+def test_a_rejected_message_may_go_around_for_ever(broker, connect, found):
+    declare_cycle(broker, "a", "b")
+    channel = connect(broker).channel()
+    broker.publish("", "a", b"poison")
+    for queue in ("a", "b", "a", "b"):
+        channel.basic_reject(channel.basic_get(queue)[0].delivery_tag, requeue=False)
+
+    assert len(broker.queue("a").ready) == 1
+    assert "rejected_into_nothing" not in found(broker)
+
+
+def test_a_cycle_is_no_loss_if_the_letter_reaches_another_queue(broker, found):
+    broker.declare_queue("other")
+    broker.declare_queue("a", arguments={"x-dead-letter-exchange": "amq.fanout", "x-message-ttl": 1000})
+    for queue in ("a", "other"):
+        broker.bind_queue(queue, "amq.fanout")
+    broker.publish("", "a", b"late")
+    broker.clock.advance(2)
+
+    assert "expired_into_nothing" not in found(broker)
+
+
+def test_a_task_of_celery_is_reported_by_its_name(broker, found):
+    app = Celery(broker=broker.url)
+    app.send_task("shop.invoice", args=(7,), kwargs={"total": 120}, exchange="orders", routing_key="invoices")
+    app.close()
+
+    assert "'orders' 'invoices' task 'shop.invoice' '[[7], {\"total\": 120}, " in found(broker)["unroutable"]

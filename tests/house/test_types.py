@@ -23,6 +23,7 @@ from leveret import (
 )
 from leveret.broker import KEYWORDS as BROKER_KEYWORDS
 from leveret.core.compat import VERSIONS, RabbitMQVersion
+from leveret.core.model.policy_keys import APPLY_TO
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.engine.elsewhere import Twins
 from leveret.exploration import KINDS, WORDS, explore
@@ -71,6 +72,7 @@ def test_the_version_is_that_of_the_installed_package() -> None:
         pytest.param(events.EventKind, events.KINDS, id="kinds of events"),
         pytest.param(CheckName, CHECKS, id="checks"),
         pytest.param(FaultKind, KINDS, id="kinds of faults"),
+        pytest.param(keywords.ApplyTo, APPLY_TO, id="targets of policies"),
     ],
 )
 def test_a_literal_has_the_words_of_its_table(literal: object, table: dict[str, object] | tuple[str, ...]) -> None:
@@ -122,13 +124,14 @@ def test_the_options_of_a_broker_are_its_keywords_with_their_types() -> None:
 def test_every_call_that_waits_has_an_awaitable_twin_of_the_same_signature() -> None:
     waiting = {name: value for name, value in methods_of(Broker) if name.startswith(("wait_", "assert_"))}
 
-    assert {name: inspect.unwrap(value) for name, value in twins_of(Aio)} == waiting, "src/leveret/time/aio.py differs"
+    blocking = {name: inspect.unwrap(value) for name, value in waiting.items()}
+    assert {name: inspect.unwrap(value) for name, value in twins_of(Aio)} == blocking, "src/leveret/time/aio.py differs"
     assert twins_of(AioClock) == [("advance", AioClock.advance)]
     assert twins_of(AioConsumer) == [("next", AioConsumer.next)]
-    for kind, blocking in ((Aio, Broker), (AioClock, Clock), (AioConsumer, ScriptedConsumer)):
+    for kind, of in ((Aio, Broker), (AioClock, Clock), (AioConsumer, ScriptedConsumer)):
         for name, value in twins_of(kind):
             assert inspect.iscoroutinefunction(value)
-            assert inspect.signature(value) == inspect.signature(getattr(blocking, name))
+            assert inspect.signature(value) == inspect.signature(getattr(of, name))
 
 
 def test_no_public_name_is_of_any_type() -> None:

@@ -292,7 +292,7 @@ def test_a_misspelt_keyword_is_refused(assertions):
 def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
     world = make_world(Recorder(level="off"))
 
-    with pytest.raises(EventsMissingError, match=r"this broker records none; use Broker\(record='ring'\)"):
+    with pytest.raises(EventsMissingError, match=r"this broker records none; use Broker\(record='recent'\)"):
         world.assertions.assert_not_published("orders")
 
 

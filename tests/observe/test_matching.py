@@ -212,3 +212,21 @@ def test_a_matcher_prints_as_its_keywords():
 def test_a_function_is_refused_with_what_to_pass_instead(value):
     with pytest.raises(TypeError, match=r"json=.*: cannot compare a message with a function or a class; pass a value"):
         Matcher({"json": value})
+
+
+@pytest.mark.parametrize(
+    ("criteria", "text"),
+    [
+        ({"headers": "x"}, "headers='x' never matches, because it is not a mapping of names to values"),
+        ({"priority": "5"}, "priority='5' never matches, because it is not a number"),
+        ({"routing_key": b"a"}, "routing_key=b'a' never matches, because it is not text"),
+        ({"message_id": 5}, "message_id=5 never matches, because it is not text"),
+        ({"body": {"id": 7}}, "body={'id': 7} never matches, because it is not bytes or text"),
+        ({"redelivered": "yes"}, "redelivered='yes' never matches, because it is not True or False"),
+    ],
+)
+def test_a_value_that_no_message_can_have_is_refused(criteria: dict, text: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        Matcher(criteria)
+
+    assert str(refused.value) == text

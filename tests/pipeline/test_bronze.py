@@ -176,6 +176,13 @@ def test_a_refusal_has_its_reason(read: Read, name: str, reason: str) -> None:
     assert problem.startswith(reason)
 
 
+def test_a_header_that_is_nested_too_deeply_is_that_of_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_text('{"leveret":"trace","v":1,"x":' + "[" * 100_000 + "]" * 100_000 + "}\n")
+
+    assert inspect(path).problem == "its first line is not the header of a leveret trace"
+
+
 def test_a_place_without_traces_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoTracesError, match=f"{tmp_path} holds no trace: no file in it ends in .jsonl"):
         find([tmp_path])

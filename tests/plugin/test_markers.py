@@ -49,7 +49,7 @@ def test_the_marker_is_registered_with_all_its_keywords(run):
     result = run("def test_it(): pass", "--markers")
 
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.leveret(rabbitmq='4.3', permit=*, seed=0, record='ring', trace_dir=*, checks=*, host=*): *"]
+        ["@pytest.mark.leveret(rabbitmq='4.3', permit=*, seed=0, record='recent', trace_dir=*, checks=*, host=*): *"]
     )
 
 

@@ -5,6 +5,8 @@ Tests that change the process as a whole (its clock, threads, signals) run in a 
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 ASYNC_TEST = """
@@ -144,12 +146,21 @@ def test_a_test_stopped_by_pytest_timeout_shows_its_broker(run_apart):
     )
 
 
-def test_greenlets_of_gevent_use_it(run_apart, suite):
-    suite.makepyfile(early="from gevent import monkey; monkey.patch_all()")
+@pytest.mark.parametrize(
+    ("library", "patch"),
+    [
+        ("gevent", "from gevent import monkey; monkey.patch_all()"),
+        ("eventlet", "import eventlet; eventlet.monkey_patch()"),
+    ],
+)
+def test_greenlets_use_it(run_apart, suite, library, patch):
+    if find_spec(library) is None:
+        pytest.skip(f"needs {library}")
+    suite.makepyfile(early=patch)
 
     result = run_apart(
-        """
-        import gevent
+        f"""
+        from {library} import spawn
         from client import connect
 
         def publish(url, number):
@@ -158,13 +169,13 @@ def test_greenlets_of_gevent_use_it(run_apart, suite):
 
         def test_it(leveret):
             leveret.declare_queue("orders")
-            publishers = [gevent.spawn(publish, leveret.url, number) for number in range(3)]
+            for number in range(3):
+                spawn(publish, leveret.url, number)
             leveret.assert_published("", routing_key="orders", times=3, timeout=5)
-            gevent.joinall(publishers, raise_error=True)
             assert len(leveret.queue("orders").ready) == 3
+            leveret.wait_idle()
         """,
-        "-p",
-        "early",
+        *("-p", "early", "-W", "ignore"),
     )
 
     result.assert_outcomes(passed=1)

@@ -117,7 +117,11 @@ def test_a_run_without_options_has_no_header(run):
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is not a whole number"),
-        ("--leveret-record=all", "*--leveret-record: trace level 'all' does not exist; use one of off, ring"),
+        ("--leveret-max-redeliveries=0", "*--leveret-max-redeliveries: '0' is not 1 or more"),
+        (
+            "--leveret-record=all",
+            "*--leveret-record: record='all' is unknown; expected 'off' or 'recent'; to keep all events, *",
+        ),
     ],
 )
 def test_an_invalid_option_stops_the_run_at_once(run, flag, said):

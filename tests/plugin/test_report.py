@@ -148,7 +148,7 @@ def test_the_trace_of_the_session_names_its_tests(run):
 def test_a_report_without_a_trace_says_why(run):
     result = run("def test_it(leveret): assert False", "--leveret-record=off")
 
-    result.stdout.fnmatch_lines(["no events recorded: the broker has record='off'; use record='ring'"])
+    result.stdout.fnmatch_lines(["no events recorded: the broker has record='off'; use record='recent'"])
 
 
 def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):

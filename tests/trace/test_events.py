@@ -1,9 +1,11 @@
 """The event kinds, and the object that names the fields of a raw tuple."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
+from leveret import Broker
+from leveret.core.wire.properties import Properties
 from leveret.trace import events
 from leveret.trace.events import FIELDS, KINDS, Event, preview
 
@@ -14,6 +16,7 @@ class Message:
     exchange: str = "orders"
     routing_key: str = "order.created"
     body: bytes = b'{"id": 7}'
+    properties: Properties = field(default_factory=Properties)
 
 
 DELIVERED = (events.DELIVERED, 3_661_000_001, "/", 1, 2, "orders.work", Message(), 9, "ctag1", 4, False, 0)
@@ -75,3 +78,11 @@ def test_a_body_is_previewed_as_text_when_it_is_text(body, shown):
 
 def test_a_character_cut_by_the_preview_does_not_make_a_text_binary():
     assert preview(b"x" + "ü".encode() * 500) == "'x" + "ü" * 58 + "... (1001 bytes)"
+
+
+@pytest.mark.parametrize("library", [{"task": "shop.invoice"}, {"task_id": "1", "task_name": "shop.invoice"}])
+def test_a_message_that_names_a_task_is_shown_with_it(library: dict[str, str]) -> None:
+    with Broker(checks="off") as broker:
+        broker.publish("", "celery", b"[[7], {}]", headers=library)
+
+        assert "('', 'celery', task 'shop.invoice' '[[7], {}]')" in str(broker.events.query("published")[0])

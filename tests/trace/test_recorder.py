@@ -73,7 +73,7 @@ def test_a_recorder_that_is_off_has_no_tap():
 
 
 def test_an_unknown_level_is_refused():
-    with pytest.raises(ValueError, match="trace level 'rings' does not exist; use one of off, ring"):
+    with pytest.raises(ValueError, match="record='rings' is unknown; expected 'off' or 'recent'"):
         Recorder(level="rings")
 
 

@@ -19,13 +19,22 @@ from leveret.trace.redaction import REDACTED, Redaction
         "Set-Cookie",
         "db.password",
         "client_secret",
+        "pwd",
+        "db_pwd",
+        "PASS",
+        "x-pass",
+        "userPass",
+        "DB_PASS",
+        "token",
     ],
 )
 def test_values_with_secret_names_are_redacted(name):
     assert Redaction().shown({name: "value"}) == {name: REDACTED}
 
 
-@pytest.mark.parametrize("name", ["customer", "x-retries", "key", "traceparent", "author"])
+@pytest.mark.parametrize(
+    "name", ["customer", "x-retries", "key", "traceparent", "author", "passenger", "compass-id", "byPassed"]
+)
 def test_other_values_are_shown(name):
     assert Redaction().shown({name: 7}) == {name: 7}
 

@@ -376,3 +376,25 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
 def test_a_fact_that_no_header_has_is_refused():
     with pytest.raises(TypeError, match="colour: a trace's header has no such field"):
         header_line({"colour": "red"})
+
+
+def test_the_directory_and_the_file_are_for_their_user_only(tmp_path):
+    folder = tmp_path / "traces"
+    with Broker(trace_dir=folder) as broker:
+        broker.declare_queue("q")
+        written = os.stat(broker.events.path).st_mode & 0o777
+    (packed,) = close_files()
+
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    assert written == 0o600
+    assert os.stat(packed).st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("place", ["header", "event"])
+def test_a_line_that_is_nested_too_deeply_is_refused_by_name(tmp_path, place):
+    deep = '{"leveret":"trace","v":1,"x":' + "[" * 100_000 + "]" * 100_000 + "}\n"
+    path = tmp_path / "deep.jsonl"
+    path.write_text(deep if place == "header" else f'{{"leveret":"trace","v":1}}\n{deep}')
+
+    with pytest.raises(UnreadableTraceError, match=r"deep\.jsonl(: line 2)? is not"):
+        list(TraceReader(path))

@@ -34,6 +34,7 @@ def test_spelling(leveret: Broker, make_leveret: MakeLeveret) -> None:
     leveret.allow("unroutable", que="orders")  # a wrong keyword of allow
     leveret.consume("orders", ack="automatic")  # an unknown way to acknowledge
     leveret.admin.add_usr("bob", "secret")  # a misspelt method of admin
+    leveret.admin.set_policy("p", ".*", {"max-length": 1}, apply_to="queue")  # an unknown target
     leveret.admin.set_alarm("cpu")  # an unknown alarm
     leveret.faults.block_publishers("cpu")  # an unknown alarm
     make_leveret(rabbitmq="4.1")  # an unknown version

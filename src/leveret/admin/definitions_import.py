@@ -20,7 +20,7 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.model.passwords import ALGORITHMS, PasswordHash
 from leveret.core.model.policy import Policy, PolicyInvalid
 from leveret.core.model.queue_types import QUEUE_TYPES
-from leveret.core.wire.values import Table
+from leveret.core.wire.values import Field
 from leveret.errors import BrokerError, expected
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
         return source
     try:
         found = json.loads(Path(source).read_text())
+    except RecursionError:
+        raise BrokerError(f"{source} is nested too deeply to be definitions") from None
     except ValueError as error:
         raise BrokerError(f"{source} is not JSON: {error}") from None
     if not isinstance(found, Mapping) or not any(section in found for section in _SECTIONS):
@@ -121,7 +123,7 @@ class _Loading:
         kind = metadata.get("default_queue_type") or item.get("default_queue_type") or "undefined"
         if kind not in (*QUEUE_TYPES, "undefined"):
             raise item.wrong("default_queue_type", f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}")
-        vhost = self._node.add_vhost(item.text("name"))
+        vhost = self._node.add_vhost(item.name("name"))
         vhost.default_queue_type = "classic" if kind == "undefined" else str(kind)
         vhost.description = metadata.text("description", "")
         vhost.tags = metadata.texts("tags")
@@ -154,9 +156,10 @@ class _Loading:
             )
 
     def _add_queue(self, item: Item) -> None:
-        host, name, arguments = self._vhost_of(item), item.text("name"), dict(item.mapping("arguments", {}))
-        if item.word("type", QUEUE_TYPES, host.default_queue_type) != host.default_queue_type:
-            arguments.setdefault("x-queue-type", item.text("type"))
+        host, name, arguments = self._vhost_of(item), item.name("name"), item.table("arguments")
+        kind = item.word("type", QUEUE_TYPES, host.default_queue_type)
+        if kind != host.default_queue_type and "x-queue-type" not in arguments:
+            arguments = arguments.with_entry("x-queue-type", Field("S", kind.encode()))
         if name in host.queues:
             return
         with _naming(item):
@@ -164,11 +167,11 @@ class _Loading:
                 name,
                 durable=item.flag("durable", True),
                 auto_delete=item.flag("auto_delete", False),
-                arguments=_table(item, arguments),
+                arguments=arguments,
             )
 
     def _add_exchange(self, item: Item) -> None:
-        host, name = self._vhost_of(item), item.text("name")
+        host, name = self._vhost_of(item), item.name("name")
         if name in host.exchanges:
             return
         with _naming(item):
@@ -178,7 +181,7 @@ class _Loading:
                 durable=item.flag("durable", True),
                 auto_delete=item.flag("auto_delete", False),
                 internal=item.flag("internal", False),
-                arguments=_table(item, item.mapping("arguments", {})),
+                arguments=item.table("arguments"),
             )
 
     def _add_binding(self, item: Item) -> None:
@@ -192,8 +195,7 @@ class _Loading:
         if name not in known:
             raise item.wrong("destination", f"names the unknown {kind} {name!r}{expected(name, known)}")
         with _naming(item):
-            arguments = _table(item, item.mapping("arguments", {}))
-            host.bind(host.exchanges[source], known[name], item.text("routing_key"), arguments)
+            host.bind(host.exchanges[source], known[name], item.name("routing_key"), item.table("arguments"))
 
     def _vhost_of(self, item: Item) -> VirtualHost:
         default = self._default_vhost
@@ -219,13 +221,6 @@ def _policy(item: Item, value: Item) -> Policy:
         priority=value.number("priority", 0),
         apply_to=value.text("apply-to", "all"),
     )
-
-
-def _table(item: Item, arguments: Mapping[str, object]) -> Table:
-    try:
-        return Table.from_python(arguments)
-    except (TypeError, ValueError) as error:
-        raise item.wrong("arguments", f"cannot be a field table: {error}") from None
 
 
 @contextmanager

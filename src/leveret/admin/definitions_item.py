@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from leveret.core.model.patterns import compiled
+from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, expected
+from leveret.observe.calls import shown, wrong_table, wrong_text
 
 _MISSING: Final = object()
 
@@ -22,7 +25,7 @@ class Item:
     ) -> None:
         """Keep the values. `what` the object is, and the values of the keys in `named_by`, are for error messages."""
         self._values = values
-        names = [repr(values[key]) for key in named_by if key in values]
+        names = [shown(values[key]) for key in named_by if key in values]
         self.place = f"{what} {' '.join(names)}" if names else f"number {index + 1} of {section!r}"
 
     def wrong(self, key: str, fault: str) -> BrokerError:
@@ -38,7 +41,27 @@ class Item:
         value = self._value(key, default)
         if not isinstance(value, str):
             raise self.wrong(key, f"must be a string, not {value!r}")
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise self.wrong(key, f"has a lone surrogate, which UTF-8 cannot encode: {value!r}") from None
         return value
+
+    def name(self, key: str) -> str:
+        """Return the string of a key that clients have to send as a short string of AMQP."""
+        value = self.text(key)
+        wrong = wrong_text(repr(key), value)
+        if wrong is not None:
+            raise BrokerError(f"definitions: {self.place}: {wrong}")
+        return value
+
+    def table(self, key: str) -> Table:
+        """Return the field table of a key."""
+        value = self.mapping(key, {})
+        wrong = wrong_table(key, value)
+        if wrong is not None:
+            raise BrokerError(f"definitions: {self.place}: {wrong}")
+        return Table.from_python(value)
 
     def flag(self, key: str, default: object = _MISSING) -> bool:
         """Return the boolean of a key."""
@@ -77,7 +100,7 @@ class Item:
         """Return the regular expression of a key."""
         pattern = self.text(key)
         try:
-            re.compile(pattern)
+            compiled(pattern)
         except re.error as error:
             raise self.wrong(key, f"must be a regular expression, not {pattern!r}: {error}") from None
         return pattern

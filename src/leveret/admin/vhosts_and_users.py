@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
+from leveret.core.model.patterns import compiled
 from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.errors import BrokerError, unknown
 from leveret.observe.names import find_vhost
@@ -227,9 +228,7 @@ def _check_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
 
 def _check_patterns(**patterns: str) -> None:
     for right, pattern in patterns.items():
-        if not isinstance(pattern, str):
-            raise TypeError(f"{right}={pattern!r} must be a regular expression as text; '.*' allows every name")
         try:
-            re.compile(pattern)
+            compiled(pattern)
         except re.error as error:
             raise BrokerError(f"{right}={pattern!r} is not a regular expression: {error}; '.*' allows all") from None

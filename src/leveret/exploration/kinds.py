@@ -48,7 +48,7 @@ class Kind:
         connection = occasion.connection
         assert connection is not None
         if self.name == LOST_AFTER:
-            return connection.state is not State.ENDING
+            return not connection.state.is_over
         if self.name == RESTART_BEFORE:
             # A restart notifies only connections that are fully open.
             return connection.state is State.OPENED

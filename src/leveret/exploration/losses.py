@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.trace import events
-from leveret.trace.events import Event, preview
+from leveret.trace.events import Event, content
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
@@ -81,4 +81,4 @@ def _sentence(event: Event, why: str) -> str:
     message = event.message
     promise = "was confirmed" if event.kind == events.CONFIRMED else "was persistent"
     to = message.exchange or "the default exchange"
-    return f"{preview(message.body)}, published to {to} with key {message.routing_key!r}, {promise} and is lost: {why}"
+    return f"{content(message)}, published to {to} with key {message.routing_key!r}, {promise} and is lost: {why}"

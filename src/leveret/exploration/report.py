@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.exploration.schedule import Placement
 from leveret.observe.wording import count_text
 from leveret.trace import events
-from leveret.trace.events import Event, preview
+from leveret.trace.events import Event, content
 
 if TYPE_CHECKING:
     from leveret.exploration.kinds import Kind
@@ -141,8 +141,8 @@ def _counts(run: Run) -> Counter[tuple[str, str]]:
 def _what(event: Event) -> str:
     message = event.message
     if event.kind == events.PUBLISHED:
-        return f"{preview(message.body)} to {message.exchange or 'the default exchange'}, key {message.routing_key!r},"
-    return f"{preview(message.body)} from {event.queue}"
+        return f"{content(message)} to {message.exchange or 'the default exchange'}, key {message.routing_key!r},"
+    return f"{content(message)} from {event.queue}"
 
 
 def _times(count: int) -> str:

@@ -13,7 +13,7 @@ from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
 from leveret.observe.wording import MADE_UP
-from leveret.trace.events import preview
+from leveret.trace.events import content
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
@@ -142,7 +142,7 @@ class Watcher:
                 channel.flush_confirms()
         if occasion.node.work:
             occasion.node.run_work()
-        return connection.state is State.ENDING
+        return connection.state.is_over
 
     def _note_overtaking(self, occasion: Occasion) -> None:
         if occasion.point == "deliver":
@@ -160,14 +160,14 @@ class Watcher:
 
 def _is_gone(connection: Connection) -> bool:
     is_open = connection.number in connection.node.connections
-    return connection.state is State.ENDING or (connection.state is State.OPENED and not is_open)
+    return connection.state.is_over or (connection.state is State.OPENED and not is_open)
 
 
 def about(occasion: Occasion) -> str:
     """Return a short description of the occasion: its message, or else its exchange and queue."""
     message, method = occasion.message, occasion.method
     if message is not None:
-        text = preview(message.body)
+        text = content(message.source)
         if occasion.on == "basic.publish":
             return f"{text} to {message.exchange or 'the default exchange'}, key {message.routing_key!r}"
         return f"{text} from {occasion.queue}" if occasion.queue else text

@@ -210,8 +210,6 @@ class Assertions:
         maxlen or delivery_limit.
         """
         __tracebackhide__ = True
-        if to is not None and not isinstance(to, str):
-            raise TypeError(f"to={to!r} is not the name of a queue; pass one name as a string")
         return self._assert("assert_dead_lettered", queue, options, times=times, to=to, reason=reason)
 
     @overload

@@ -17,9 +17,13 @@ from functools import cache
 from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import itemgetter
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from leveret.observe.hinting import CHECKS
 from leveret.server import native
+
+if TYPE_CHECKING:
+    import asyncio
 
 _OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
@@ -50,7 +54,7 @@ def calling_line() -> tuple[str, str | None]:
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)
         if place == "leveret":
-            call = frame.f_code.co_name
+            call = call if frame.f_code in CHECKS else frame.f_code.co_name
         elif place != "python":
             return call, _line(stack[index:])
     return call, None
@@ -184,9 +188,34 @@ def _stacks(thread: int) -> Iterator[list[FrameType]]:
             if isinstance(loop, asyncio.AbstractEventLoop):
                 # The frames that called the loop wait for the loop and not for a client.
                 yield stack[:index]
-                yield from (_awaiting(task.get_coro()) for task in asyncio.all_tasks(loop))
+                yield from _stacks_of_tasks(asyncio.all_tasks(loop))
                 return
     yield stack
+
+
+def _stacks_of_tasks(tasks: Iterable[asyncio.Task[object]]) -> Iterator[list[FrameType]]:
+    """Yield the frames of suspended tasks, followed by those of the tasks that wait for them, innermost first."""
+    own = {task: _awaiting(task.get_coro()) for task in tasks}
+    # `asyncio.wait_for` and the like run the client in a task of its own, so the test's line is in another task.
+    waiting = {awaited: task for task, frames in own.items() for awaited in _awaited_by(task, frames) if awaited in own}
+    for task in own:
+        frames, seen, at = [], {task}, task
+        frames += own[task]
+        while (at := waiting.get(at, at)) not in seen:
+            seen.add(at)
+            frames += own[at]
+        yield frames
+
+
+def _awaited_by(task: asyncio.Task[object], frames: list[FrameType]) -> list[asyncio.Task[object]]:
+    """Return the tasks that a suspended task may wait for."""
+    asyncio = sys.modules["asyncio"]
+    future = getattr(task, "_fut_waiter", None)
+    places = [future, *(getattr(future, "_children", None) or ())]
+    # Python's own coroutines hold the task that they wait for in a local variable.
+    innermost = frames[0] if frames and _place(frames[0].f_code.co_filename) == "python" else None
+    places += [] if innermost is None else list(innermost.f_locals.values())
+    return [place for place in places if isinstance(place, asyncio.Task) and place is not task]
 
 
 def _awaiting(coroutine: object) -> list[FrameType]:

@@ -71,8 +71,6 @@ def evaluate(
     __tracebackhide__ = True
     _require_known_reason(call, reason)
     _require_known_keywords(call, options)
-    if times is not None and (isinstance(times, bool) or not isinstance(times, int)):
-        raise TypeError(f"{call}(): times={times!r} must be a whole number")
     timeout, vhost = options.get("timeout"), options.get("vhost", "/")
     criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
     matcher = Matcher(criteria)
@@ -139,7 +137,7 @@ class _Evaluation:
         source, question = self._source, self._question
         if not source.recorder.is_on:
             raise EventsMissingError(
-                f"{question.call} needs a trace, but this broker records none; use Broker(record='ring')"
+                f"{question.call} needs a trace, but this broker records none; use Broker(record='recent')"
             )
         # A wait that timed out needs the barrier again: time has passed, even if no event came.
         if timeout is None or not source.wait_until(self._is_decided, timeout):

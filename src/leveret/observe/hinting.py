@@ -1,19 +1,84 @@
-"""The error for an unknown attribute: it suggests the closest known name, or lists all of them if they are few."""
+"""What the objects that a test holds have in common: they answer a mistake of the test with what is valid.
+
+An unknown attribute raises with the closest known name, or with all of them if they are few. A call with a wrong
+argument raises before it does anything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 from leveret.errors import did_you_mean
 
+if TYPE_CHECKING:
+    from leveret.observe.calls import Signature
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
+# The flag of a coroutine function, as `inspect` has it.
+_CO_COROUTINE: Final = 0x80
+
+
+def checked(act: Callable[P, T]) -> Callable[P, T]:
+    """Return a method that checks its arguments before it acts."""
+    if isinstance(act, FunctionType) and act.__code__.co_flags & _CO_COROUTINE:
+        return cast("Callable[P, T]", _checked_coroutine(cast("Callable[P, Coroutine[Any, Any, Any]]", act)))
+    known: list[Signature] = []
+
+    @wraps(act)
+    def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
+        _check(act, known, arguments, options)
+        return act(*arguments, **options)
+
+    return checked_call
+
+
+def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    known: list[Signature] = []
+
+    @wraps(act)
+    async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
+        _check(act, known, arguments, options)
+        return await act(*arguments, **options)
+
+    return checked_coroutine
+
+
+def _check(
+    act: Callable[..., object],
+    known: list[Signature],
+    arguments: tuple[object, ...],
+    options: Mapping[str, object],
+) -> None:
+    """Check a call. The signature is read at the first one, because most methods are never called."""
+    __tracebackhide__ = True
+    if not options and len(arguments) == 1:
+        return
+    if not known:
+        from leveret.observe.calls import Signature
+
+        known.append(Signature(act))
+    known[0].check(arguments, options)
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+# The code of checked calls, whose frames are no methods that the test has named.
+CHECKS: Final = (checked(did_you_mean).__code__, checked(_nothing).__code__)
 
 
 class Hinting:
-    """A base class that answers a misspelt attribute with the right spelling."""
+    """A base class that answers a misspelt attribute with the right spelling, and checks each call."""
 
     __slots__ = ()
 
@@ -33,6 +98,11 @@ class Hinting:
             for name, value in vars(mixin).items():
                 if isinstance(value, FunctionType) and not name.startswith("_"):
                     value.__qualname__ = f"{cls.__name__}.{name}"
+        ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("leveret.")]
+        for name, value in {name: value for base in ours for name, value in vars(base).items()}.items():
+            is_method = isinstance(value, FunctionType) and not name.startswith("_")
+            if is_method and cls in ours and value.__code__ not in CHECKS:
+                setattr(cls, name, checked(value))
 
     # Hidden from type checkers, which would take any attribute for known.
     if not TYPE_CHECKING:

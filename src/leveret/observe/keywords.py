@@ -28,6 +28,9 @@ DropReason = Literal[
     "fault",
 ]
 
+# What a policy applies to.
+ApplyTo = Literal["queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all"]
+
 # What an alarm is about.
 Alarm = Literal["memory", "disk"]
 

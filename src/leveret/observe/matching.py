@@ -164,6 +164,17 @@ _CRITERIA: Final[dict[str, type[Criterion]]] = {
 }
 
 KEYWORDS: Final = tuple(_CRITERIA)
+# Python's own values, of which only some can equal a keyword. Any other object decides by its `__eq__`.
+_PLAIN: Final = (str, bytes, bytearray, int, float, list, tuple, dict, set)
+_KINDS: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
+    **dict.fromkeys(("exchange", "routing_key", *PROPERTY_NAMES), (str, "text")),
+    "body": ((str, bytes, bytearray), "bytes or text"),
+    "headers": (Mapping, "a mapping of names to values"),
+    "redelivered": (bool, "True or False"),
+    "delivery_mode": (int, "a number"),
+    "priority": (int, "a number"),
+    "timestamp": ((int, float), "a time"),
+}
 
 
 class Matcher:
@@ -183,6 +194,9 @@ class Matcher:
                 raise TypeError(f"unknown keyword {keyword!r} for matching messages{hint}")
             if isinstance(criteria[keyword], _NOT_COMPARABLE):
                 raise TypeError(_not_comparable_text(keyword, criteria[keyword]))
+            kinds, said = _KINDS.get(keyword, (_PLAIN, "comparable"))
+            if isinstance(criteria[keyword], _PLAIN) and not isinstance(criteria[keyword], kinds):
+                raise TypeError(f"{keyword}={criteria[keyword]!r} never matches, because it is not {said}")
         self.criteria: Final = tuple(_CRITERIA[name](name, expected) for name, expected in criteria.items())
 
     def matches(self, message: MessageView) -> bool:
@@ -235,7 +249,7 @@ def _similarity(one: str, other: str) -> float:
 def _parse(body: bytes) -> object:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _MISSING
 
 

@@ -17,6 +17,7 @@ from leveret.trace.events import preview
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.delivery import Delivery
 
@@ -92,12 +93,12 @@ class MessageView(Hinting):
     cluster_id = _Property[str]()
 
     @classmethod
-    def of_entry(cls, entry: QueueEntry) -> MessageView:
-        """Return the view of a message in a queue."""
+    def of_entry(cls, entry: QueueEntry, queue: StoredQueue) -> MessageView:
+        """Return the view of a message that is ready in a queue."""
         return cls(
             entry.message,
             redelivered=entry.redelivered,
-            delivery_count=entry.delivery_count,
+            delivery_count=queue.delivery_count_of(entry),
             enqueued_at=entry.enqueued_at,
             expires_at=entry.expires_at,
         )
@@ -109,7 +110,7 @@ class MessageView(Hinting):
         return cls(
             entry.message,
             redelivered=entry.redelivered,
-            delivery_count=entry.delivery_count,
+            delivery_count=delivery.queue.delivery_count_of(entry),
             enqueued_at=entry.enqueued_at,
             expires_at=entry.expires_at,
             consumer_tag=delivery.consumer.tag if delivery.consumer else None,
@@ -145,7 +146,7 @@ class MessageView(Hinting):
         """The body parsed as JSON. Raises ValueError if it is not JSON."""
         try:
             return json.loads(self.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the body of this message is not JSON: {preview(self.body)} ({error})") from error
 
     @property

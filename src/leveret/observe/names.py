@@ -5,7 +5,8 @@ The name of a queue or exchange that was never declared or used is a typo, so it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import NotDeclaredError, expected
@@ -49,6 +50,14 @@ def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None 
     return queues[name]
 
 
+def queue_not_exchange(name: str) -> str:
+    """Return the hint for a call that names a queue as its exchange."""
+    return (
+        f"{name!r} is a queue: messages go to it through an exchange, such as the default one with exchange='' and "
+        f"routing_key={name!r}"
+    )
+
+
 def require_known(
     node: Node, trace: Iterable[RawEvent], vhost_name: str, place: Place, name: str, *, timeout: float | None = None
 ) -> None:
@@ -68,9 +77,34 @@ def require_known(
             known.update(dict.fromkeys(_names_in(event, place)))
     if name not in known:
         what = "queue or exchange" if place == "either" else place
+        is_queue = place == "exchange" and name in vhost.queues
+        hint = f"; {queue_not_exchange(name)}" if is_queue else _hint(name, known)
         raise NotDeclaredError(
-            f"{what} {name!r} was never declared or used in vhost {vhost_name!r}{_waited(timeout)}{_hint(name, known)}"
+            f"{what} {name!r} was never declared or used in vhost {vhost_name!r}{_waited(timeout)}{hint}"
         )
+
+
+def require_known_somewhere(node: Node, trace: Iterable[RawEvent], fields: Mapping[str, object]) -> None:
+    """Raise NotDeclaredError if a field names a queue or exchange that has never existed, in its virtual host or any.
+
+    Objects that are not text are left to their own `__eq__`.
+    """
+    __tracebackhide__ = True
+    vhost = fields.get("vhost")
+    hosts = [vhost] if isinstance(vhost, str) else list(node.vhosts)
+    raw_events = list(trace)
+    places: tuple[Place, ...] = ("queue", "exchange")
+    for place in places:
+        name = fields.get(place)
+        if isinstance(name, str):
+            for host in hosts[:-1]:
+                with suppress(NotDeclaredError):
+                    require_known(node, raw_events, host, place, name)
+                    break
+            else:
+                require_known(node, raw_events, hosts[-1], place, name)
+    if isinstance(vhost, str):
+        find_vhost(node, vhost)
 
 
 def _names_in(event: Event, place: Place) -> Iterable[str]:

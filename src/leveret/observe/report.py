@@ -7,10 +7,10 @@ file, so the report names what the test can do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.observe.advice import advice
 from leveret.observe.state import describe
 from leveret.trace import events
 from leveret.trace.events import Event, clock_text, printable
@@ -40,7 +40,7 @@ def is_shown_by(error: BaseException) -> bool:
 
 def _tail(recorder: Recorder, raw_events: list[tuple[object, ...]]) -> str:
     if not recorder.is_on:
-        return "no events recorded: the broker has record='off'; use record='ring'"
+        return "no events recorded: the broker has record='off'; use record='recent'"
     count = f"{len(raw_events)}+" if recorder.has_dropped else f"{len(raw_events)}"
     return _section(f"last of {count} events:", tail_lines(raw_events, _TAIL))[0] if raw_events else "no events"
 
@@ -68,19 +68,18 @@ def tail_lines(raw_events: Sequence[RawEvent], count: int) -> list[str]:
 
 
 def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
-    """Return the last errors sent to clients with the lines that caused them, and what to do about denied features."""
+    """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
     refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
     lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)
-    for feature in dict.fromkeys(denied_feature(refusal.text) for refusal in refusals):
-        lines += ways_out(feature) if feature is not None else []
-    return lines
+    return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal)))
 
 
 def _refusal(refusal: Event) -> list[str]:
     summary = refusal.text.partition("\n")[0]
     lines = [f"{_who(refusal, {})} got {refusal.code} {summary}"]
+    lines += [f"  because {refusal.cause}"] if refusal.cause is not None else []
     if refusal.caller is not None:
         return [*lines, f"  during the call at {refusal.caller}"]
     if refusal.opener is not None:
@@ -98,7 +97,7 @@ def _event_text(event: Event, clients: dict[int, str]) -> str:
         return f"the test called {event.call} at {event.caller or 'an unknown line'}"
     if "conn" not in event.fields():
         return f"{event.kind} {event.details()}"
-    details = event.details(without=("conn", "chan", "client", "caller", "opener"))
+    details = event.details(without=("conn", "chan", "client", "caller", "opener", "cause"))
     return f"{_who(event, clients)}: {event.kind} {details}".rstrip()
 
 
@@ -122,29 +121,3 @@ def _who(event: Event, clients: dict[int, str]) -> str:
 def _clients(raw_events: Sequence[RawEvent]) -> dict[int, str]:
     opened = (Event(raw) for raw in raw_events if raw[0] == events.CONN_OPEN)
     return {event.conn: event.client for event in opened if event.conn is not None}
-
-
-_TEXT: Final = re.compile(r"Feature `(\w+)` is deprecated")
-# What to do instead of using a denied feature.
-_INSTEAD: Final = {
-    "transient_nonexcl_queues": "declare the queue with durable=True (or exclusive=True)",
-    "queue_master_locator": "remove the argument x-queue-master-locator",
-    "global_qos": "set a limit for each consumer: basic.qos with global=False",
-}
-
-
-def denied_feature(text: str) -> str | None:
-    """Return the feature that an error text calls deprecated, or None."""
-    match = _TEXT.search(text)
-    return match[1] if match else None
-
-
-def ways_out(feature: str) -> list[str]:
-    """Return what to do about a denied feature: replace it, or permit it."""
-    instead = _INSTEAD.get(feature, "stop using it")
-    permit = f'permit={{"{feature}"}}'
-    return [
-        f"RabbitMQ denies {feature} from 4.3 on. Two ways out:",
-        f"  {instead}; or",
-        f"  permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = {feature} in the ini file",
-    ]

@@ -28,7 +28,7 @@ _SHOWN: Final = 50
 
 def why_not_idle(node: Node) -> list[str]:
     """Return a text for each reason why the broker is not idle; empty if it is idle."""
-    reasons = [f"{count_text(len(node.work), 'task')} pending"] if node.work else []
+    reasons = [f"{count_text(node.work_count, 'task')} pending"] if node.work_count else []
     deadline = node.next_deadline()
     reasons += ["a timer is due"] if deadline is not None and deadline <= node.now else []
     reasons += [_held_text(group, node) for group in _groups(holdings(node))]
@@ -78,14 +78,14 @@ def _consumer_text(consumer: Consumer, node: Node) -> str:
 def _connection_list(node: Node) -> str:
     lines = [
         f"  {connection.number}: {client_text(connection)} from {connection.peer[0]}:{connection.peer[1]}, "
-        f"{count_text(len(connection.channels), 'channel')}{_state_text(connection.is_reading_paused)}"
+        f"{count_text(len(connection.channels), 'channel')}{_state_text(connection.is_blocked)}"
         for connection in connections(node)
     ]
     return "\n".join(["connections:", *lines]) if lines else "connections: none"
 
 
-def _state_text(is_reading_paused: bool) -> str:
-    return ", blocked by an alarm" if is_reading_paused else ""
+def _state_text(is_blocked: bool) -> str:
+    return ", blocked by an alarm" if is_blocked else ""
 
 
 def _groups(held: Iterable[Holding]) -> list[list[Holding]]:

@@ -135,7 +135,7 @@ class QueueView(Hinting):
             exclusive=queue.is_exclusive,
             auto_delete=queue.auto_delete,
             arguments=queue.arguments.to_python(),
-            ready=tuple(map(MessageView.of_entry, queue.ready)),
+            ready=tuple(MessageView.of_entry(entry, queue) for entry in queue.ready),
             unacked=tuple(MessageView.of_delivery(holding.delivery, holding.connection) for holding in held),
             consumers=tuple(ConsumerView.of(consumer, node) for consumer in queue.consumers),
             bindings=tuple(map(BindingView.of, incoming.values())),

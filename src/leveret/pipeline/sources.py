@@ -182,7 +182,7 @@ def _header(line: bytes) -> dict[str, object] | None:
         return None
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return header if isinstance(header, dict) and header.get("leveret") == "trace" else None
 

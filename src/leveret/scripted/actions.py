@@ -7,11 +7,12 @@ defaults to True, because RabbitMQ 4.3 denies transient queues that are not excl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final, Unpack
 
-from leveret.core.model.errors import AccessRefused
+from leveret.core.model.errors import AccessRefused, NotFound
 from leveret.core.protocol import publishing
 from leveret.core.protocol.assembler import Content
 from leveret.core.wire.errors import WireError
@@ -19,7 +20,7 @@ from leveret.core.wire.methods import BasicPublish
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import BrokerError
-from leveret.observe.names import find_vhost
+from leveret.observe.names import find_vhost, queue_not_exchange
 
 if TYPE_CHECKING:
     from leveret.core.model.access import Kind, Right, TopicRight
@@ -63,6 +64,7 @@ class BrokerActions:
         Raises BrokerError if the message is `mandatory` and reaches no queue, RefusedError if RabbitMQ would refuse
         the publish, and TypeError or ValueError if a value cannot be sent.
         """
+        __tracebackhide__ = True
         octets = _octets(body)
         values: dict[str, object] = {**properties}
         if json is not _NOTHING:
@@ -73,9 +75,12 @@ class BrokerActions:
         if headers is not None:
             values["headers"] = headers
         properties_octets = encoded("publish()", exchange, routing_key, octets, values)
+        self._engine.refuse_not_running()
         with self._engine.acting() as node:
-            publisher = OwnPublisher(find_vhost(node, vhost))
-            is_routed = publisher.publish(exchange, routing_key, octets, properties_octets, is_mandatory=mandatory)
+            host = find_vhost(node, vhost)
+            with _hinting(host, exchange):
+                publisher = OwnPublisher(host)
+                is_routed = publisher.publish(exchange, routing_key, octets, properties_octets, is_mandatory=mandatory)
             if mandatory and not is_routed:
                 raise BrokerError(
                     f"NO_ROUTE - exchange {exchange!r} has no queue for {routing_key!r} in vhost {vhost!r}"
@@ -235,6 +240,9 @@ class OwnPublisher:
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
         """Owe nothing, because the test is not in confirm mode."""
 
+    def confirm_at_once(self, sequence: int, message: Message) -> None:
+        """Confirm nothing, because the test is not in confirm mode."""
+
 
 class _EveryRight:
     """The permissions of a test, which can do everything."""
@@ -251,6 +259,7 @@ class _EveryRight:
 
 def encoded(call: str, exchange: str, routing_key: str, body: bytes, properties: Mapping[str, object]) -> bytes:
     """Return the properties as bytes. Raises TypeError or ValueError, naming `call`, if an argument cannot be sent."""
+    __tracebackhide__ = True
     try:
         encode_short_string(exchange)
         encode_short_string(routing_key)
@@ -271,7 +280,19 @@ def _bind(
 ) -> None:
     if not source or destination is host.default_exchange:
         raise AccessRefused("operation not permitted on the default exchange")
-    host.bind(host.exchange(source), destination, routing_key, _table(arguments))
+    with _hinting(host, source):
+        host.bind(host.exchange(source), destination, routing_key, _table(arguments))
+
+
+@contextmanager
+def _hinting(host: VirtualHost, exchange: str) -> Iterator[None]:
+    """Add a hint to the refusal of a missing exchange if there is a queue of that name."""
+    try:
+        yield
+    except NotFound as error:
+        if exchange in host.queues and exchange not in host.exchanges:
+            error.add_note(queue_not_exchange(exchange))
+        raise
 
 
 def _table(arguments: Mapping[str, object] | None) -> Table:
@@ -279,6 +300,7 @@ def _table(arguments: Mapping[str, object] | None) -> Table:
 
 
 def _octets(body: object) -> bytes:
+    __tracebackhide__ = True
     if isinstance(body, str):
         try:
             return body.encode()

@@ -18,8 +18,8 @@ from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, Basic
 from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
-from leveret.engine.options import checked_timeout
 from leveret.errors import BrokerError, WaitTimeoutError
+from leveret.observe.hinting import Hinting
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
@@ -79,8 +79,10 @@ class Delivered(MessageView):
         self._consumer.reject(self, requeue=requeue)
 
 
-class ScriptedConsumer:
+class ScriptedConsumer(Hinting):
     """A consumer that a test controls, as `broker.consume` returns it."""
+
+    _called = "a consumer of the test"
 
     def __init__(self, engine: Engine, subscription: Subscription) -> None:
         """Subscribe. Raises RefusedError if RabbitMQ would refuse."""
@@ -92,6 +94,7 @@ class ScriptedConsumer:
         self._taken_count = 0
         # The message that `ack()` settles by default.
         self._last: Delivered | None = None
+        engine.refuse_not_running()
         with engine.acting() as node:
             vhost = find_vhost(node, subscription.vhost)
             self._connection = OwnConnection(node, vhost, is_waited_for=False)
@@ -138,7 +141,6 @@ class ScriptedConsumer:
         BrokerError if the consumer was cancelled or closed.
         """
         __tracebackhide__ = True
-        timeout = checked_timeout(timeout)
         self._engine.sync()
         if not self._has_more() and timeout > 0:
             if is_in_event_loop():
@@ -180,7 +182,7 @@ class ScriptedConsumer:
 
     def close(self) -> None:
         """Close the consumer and return the messages it holds to the queue. Closing twice is fine."""
-        with self._engine.acting():
+        with self._engine.ending():
             self._connection.end(None)
 
     def __enter__(self) -> Self:

@@ -107,7 +107,7 @@ class OwnChannel(Channel):
         """Record an event of the test itself."""
         tap_as_test(self.vhost, kind, *fields)
 
-    def has_room(self) -> bool:
+    def has_room_for(self, consumer: Consumer) -> bool:
         """Return whether it takes another message."""
         return self.room is None or self.room > 0
 
@@ -137,7 +137,7 @@ class OwnChannel(Channel):
         view = MessageView(
             _as_delivered(message, octets),
             redelivered=entry.redelivered,
-            delivery_count=entry.delivery_count,
+            delivery_count=queue.delivery_count_of(entry),
             enqueued_at=entry.enqueued_at,
             expires_at=entry.expires_at,
             consumer_tag=consumer.tag,

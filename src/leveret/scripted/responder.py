@@ -18,6 +18,7 @@ from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
 from leveret.engine.engine import refusal
 from leveret.observe.callers import calling_line
+from leveret.observe.hinting import Hinting
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
 from leveret.scripted.actions import OwnPublisher, encoded
@@ -54,8 +55,10 @@ class Script:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-class Responder:
+class Responder(Hinting):
     """A consumer that answers requests, as `broker.respond` returns it."""
+
+    _called = "a responder"
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class Responder:
         # Requests that wait for a function of the test, with their delivery tags, and whether a thread works on them.
         self._pending: list[tuple[int, MessageView, Answerer]] = []
         self._is_working = False
+        engine.refuse_not_running()
         with engine.acting() as node:
             self._vhost = find_vhost(node, vhost)
             if queue not in self._vhost.queues:
@@ -108,7 +112,7 @@ class Responder:
 
     def remove(self) -> None:
         """Stop answering, and drop the replies that wait for their delay. Removing it twice is fine."""
-        with self._engine.acting():
+        with self._engine.ending():
             self._pending.clear()
             self._connection.end(None)
 

@@ -193,7 +193,10 @@ TABLE: Final[dict[str, Kind]] = {
     CHAN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     # A client's mistake, with the reply code and text. caller is the line of the user's code that was waiting for a
     # client at that time, and opener the one when the connection was opened. Either is None if it could not be found.
-    REFUSED: Kind("conversation", (*_WHERE, "client", "code", "text", "caller", "opener"), is_explanation=True),
+    # cause is what the text leaves out, such as the user that is unknown, or None.
+    REFUSED: Kind(
+        "conversation", (*_WHERE, "client", "code", "text", "caller", "opener", "cause"), is_explanation=True
+    ),
     EXCHANGE_DECLARE: Kind("topology", (*_WHERE, "exchange", "type", "arguments")),
     EXCHANGE_DELETE: Kind("topology", (*_WHERE, "exchange")),
     QUEUE_DECLARE: Kind("topology", (*_WHERE, "queue", "arguments")),
@@ -232,6 +235,8 @@ ANSWERS: Final = tuple(name for name, kind in TABLE.items() if kind.is_answer)
 CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT_MESSAGES and not kind.is_explanation)
 
 _PREVIEW_LENGTH: Final = 60
+# The headers in which Celery and taskiq name the task. Their bodies hold only its arguments, or much else first.
+_TASK_HEADERS: Final = ("task", "task_name")
 
 
 class TracedMessage(Protocol):
@@ -329,6 +334,7 @@ class Event:
     text: str
     caller: str | None
     opener: str | None
+    cause: str | None
     call: str
     test: str
     outcome: str
@@ -397,6 +403,15 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def content(message: TracedMessage) -> str:
+    """Return what a message says in a few characters: the task that a header names, if any, and its body."""
+    headers = message.properties.headers
+    named = next((name for name in _TASK_HEADERS if headers is not None and name in headers), None)
+    if named is None or not isinstance(headers, PlainValue):
+        return preview(message.body)
+    return f"task {cast('dict[str, object]', headers.to_python())[named]!r} {preview(message.body)}"
+
+
 def preview(body: bytes, limit: int = _PREVIEW_LENGTH) -> str:
     """Return a body in a few characters: its text if it is UTF-8, else its bytes, cut if it is long."""
     start = body[: limit * 4]
@@ -423,4 +438,4 @@ def _show(name: str, value: object) -> str:
         plain = value.to_python() if isinstance(value, PlainValue) else value
         return f"{name}={plain!r}"
     message = Event((PUBLISHED, 0, "/", None, None, value, None)).message
-    return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {preview(message.body)})"
+    return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"

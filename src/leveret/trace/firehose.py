@@ -151,7 +151,7 @@ def _json_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
             entry = json.loads(line)
             entry["payload"] = base64.b64decode(entry["payload"], validate=True)
             yield _with_lists(entry)
-        except (ValueError, TypeError, KeyError, binascii.Error) as error:
+        except (ValueError, TypeError, KeyError, binascii.Error, RecursionError) as error:
             raise UnreadableTraceError(
                 f"{path}: line {number} is not an entry of rabbitmq_tracing ({error!r}); pass a log that the plugin "
                 "wrote, complete but for its last line"
@@ -207,7 +207,7 @@ def _text_fields(text: str, path: str) -> dict[str, object]:
         entry["routing_keys"] = parsed(values["Routing keys"])
         entry["routed_queues"] = parsed(values.get("Routed queues", "[]"))
         entry["properties"] = _table(parsed(values["Properties"]))
-    except (KeyError, ValueError, TypeError, Unparsable) as error:
+    except (KeyError, ValueError, TypeError, Unparsable, RecursionError) as error:
         raise UnreadableTraceError(
             f"{path}: an entry is not one of rabbitmq_tracing ({error!r}); pass a log that the plugin wrote"
         ) from None

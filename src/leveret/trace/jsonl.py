@@ -60,7 +60,7 @@ class TraceReader:
             raise UnreadableTraceError(f"{self.path} is not a trace: {what}; leave it out")
         try:
             header = json.loads(first)
-        except ValueError:
+        except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or header.get("leveret") != "trace":
             raise UnreadableTraceError(
@@ -76,7 +76,7 @@ class TraceReader:
     def _parsed(self, line: bytes, number: int) -> Row:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise UnreadableTraceError(f"{self.path}: line {number} is not an event: every line must be a JSON object")

@@ -42,6 +42,7 @@ class EventFields(TypedDict, total=False):
     text: object
     caller: object
     opener: object
+    cause: object
     call: object
     test: object
     outcome: object

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from leveret.trace.keywords import EventFields
     from leveret.trace.writer import Writer
 
-RecordLevel = Literal["off", "ring"]
+RecordLevel = Literal["off", "recent"]
 
 _LEVELS: Final = get_args(RecordLevel)
-# The setting that a user probably wants instead of such a level.
-_HINTS: Final[dict[str, str]] = {"full": "; to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"}
+# What a user probably wants who tries another level.
+_KEEPING_ALL: Final = "to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"
 _BEGINNING: Final[RawEvent] = ("beginning",)
 # Up to this many of the newest events are kept as the core made them.
 _FRESH_MAX: Final = 8192
@@ -40,35 +40,50 @@ _MESSAGE_AT: Final[dict[object, int]] = {
 # From a message to plain data, and back.
 Packer = Callable[..., tuple[object, ...]]
 Unpacker = Callable[..., object]
+# Called with the fields of a query that found nothing.
+RequireKnown = Callable[[Mapping[str, object]], None]
 
 
 class Recorder:
-    """The last `size` events at level "ring", and none at level "off". A writer, if there is one, keeps all."""
+    """The last `size` events at level "recent", and none at level "off". A writer, if there is one, keeps all."""
 
-    __slots__ = ("_fresh", "_handed_out", "_kept", "_pack", "_unpack", "level", "size", "tap", "writer")
+    __slots__ = (
+        "_fresh",
+        "_handed_out",
+        "_kept",
+        "_pack",
+        "_require_known",
+        "_unpack",
+        "level",
+        "size",
+        "tap",
+        "writer",
+    )
 
     def __init__(
         self,
-        level: RecordLevel = "ring",
+        level: RecordLevel = "recent",
         size: int = 100_000,
         *,
         writer: Writer | None = None,
         pack: Packer | None = None,
         unpack: Unpacker | None = None,
+        require_known: RequireKnown | None = None,
     ) -> None:
         """Prepare to record. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
+
+        `require_known` raises for a virtual host, a queue or an exchange that has never existed.
 
         Raises ValueError if the level is unknown or `size` is below 1.
         """
         if level not in _LEVELS:
-            raise ValueError(
-                f"trace level {level!r} does not exist; use one of {', '.join(_LEVELS)}{_HINTS.get(level, '')}"
-            )
+            raise ValueError(f"record={level!r} is unknown; expected {' or '.join(map(repr, _LEVELS))}; {_KEEPING_ALL}")
         if size < 1:
             raise ValueError(f"trace size {size} is below 1; give a positive number, or level 'off' to keep no events")
         self.level: Final = level
         self.size: Final = size
         self._pack: Final = pack
+        self._require_known: Final = require_known
         self._unpack: Final = unpack
         # The first place is the sentinel's. Once it is gone, the event in that place no longer counts as kept, so that
         # `has_dropped` is exact.
@@ -78,12 +93,18 @@ class Recorder:
         # Those of them that were the last that a reader saw, by their index.
         self._handed_out: Final[dict[int, RawEvent]] = {}
         # The value of `Hooks.tap`. It is None if nothing is recorded, so that the core does not even make the tuple.
-        self.tap: Tap | None = self._fresh.append if level == "ring" else None
+        self.tap: Tap | None = self._fresh.append if level == "recent" else None
         if writer is not None:
-            writer.hand_on = self._fresh.extend if level == "ring" else None
+            writer.hand_on = self._fresh.extend if level == "recent" else None
             self.tap = writer.tap
         # The writer of the trace file, or None if none is written.
         self.writer: Final = writer
+
+    def take_back(self, raw: RawEvent | None) -> None:
+        """Forget an event if it is the last one."""
+        newest = self._fresh if self.writer is None else self.writer.pending
+        if raw is not None and newest and newest[-1] is raw:
+            newest.pop()
 
     def turned(self, timeout: float | None) -> float | None:
         """Tidy up after a turn of the loop, and return how long the loop may sleep, in seconds.
@@ -112,7 +133,7 @@ class Recorder:
     @property
     def is_on(self) -> bool:
         """Whether events are kept for reading."""
-        return self.level == "ring"
+        return self.level == "recent"
 
     @property
     def path(self) -> str | None:
@@ -187,6 +208,8 @@ class Recorder:
 
     def tail(self, count: int) -> list[Event]:
         """Return the last `count` events, oldest first."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise TypeError(f"tail(): count must be a whole number, 0 or more, not {count!r}")
         return self.events()[-count:] if count > 0 else []
 
     def query(
@@ -194,13 +217,19 @@ class Recorder:
     ) -> list[Event]:
         """Return the events of these kinds whose fields equal `fields` and that `where` accepts.
 
-        Without `kinds`, events of all kinds are considered. Raises ValueError if a kind does not exist, and TypeError
-        if none of the kinds has one of the fields.
+        Without `kinds`, events of all kinds are considered. Raises ValueError if a kind does not exist, TypeError if
+        none of the kinds has one of the fields, and NotDeclaredError if a virtual host, queue or exchange of that name
+        has never existed.
         """
+        __tracebackhide__ = True
         _refuse_unknown(kinds, fields)
+        if where is not None and not callable(where):
+            raise TypeError(f"query(): where must be a function that takes an event, not {where!r}")
         found = [Event(raw) for raw in self.raw() if not kinds or raw[0] in kinds]
         for name, expected in fields.items():
             found = [event for event in found if name in POSITIONS[event.kind] and expected == event.get(name)]
+        if not found and self._require_known is not None:
+            self._require_known(fields)
         return found if where is None else [event for event in found if where(event)]
 
 
@@ -240,7 +269,10 @@ def _plain(events: list[RawEvent], pack: Packer) -> list[RawEvent]:
 
 
 def _refuse_unknown(kinds: tuple[str, ...], fields: Mapping[str, object]) -> None:
+    __tracebackhide__ = True
     for kind in kinds:
+        if not isinstance(kind, str):
+            raise TypeError(f"query(): a kind of event must be text, such as 'delivered', not {kind!r}")
         if kind not in POSITIONS:
             raise ValueError(unknown("event", kind, KINDS))
     known = dict.fromkeys(name for kind in kinds or KINDS for name in POSITIONS[kind])

@@ -1,7 +1,7 @@
 """Redaction of headers: a trace file names every header, but hides the values of those that may hold secrets.
 
-A value is hidden if the header's name contains one of the listed words. Case and separators do not matter: `X-Api-Key`,
-`api_key` and `apiKey` are the same name. Nested tables are redacted too.
+A value is hidden if the header's name contains one of the listed words, or has "pass" as a word of its own. Case and
+separators do not matter: `X-Api-Key`, `api_key` and `apiKey` are the same name. Nested tables are redacted too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from typing import Final
 REDACTED: Final = "(redacted)"
 EVERYTHING: Final = "*"
 ALWAYS: Final = (
-    *("authorization", "bearer", "cookie", "credential", "jwt", "passphrase", "passwd", "password", "secret", "token"),
+    *("authorization", "bearer", "cookie", "credential", "jwt", "passphrase", "passwd", "password", "pwd"),
+    *("secret", "token"),
     *("accesskey", "apikey", "privatekey", "sessionid"),
 )
+# These hide a value only as a whole word, because "passenger" and "compass" hold them too.
+WHOLE: Final = ("pass",)
 _SEPARATORS: Final = re.compile(r"[\W_]+")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class Redaction:
@@ -47,7 +51,9 @@ class Redaction:
     def hides(self, name: str) -> bool:
         """Return whether the value of this name is hidden."""
         plain = _plain_name(name)
-        return self._hides_all or any(word in plain for word in self._words)
+        if self._hides_all or any(word in plain for word in self._words):
+            return True
+        return any(word.lower() in WHOLE for word in _WORDS.findall(name))
 
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
         """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""

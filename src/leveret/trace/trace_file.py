@@ -22,6 +22,7 @@ from leveret.trace.rows import Row, attrs_text, row_text
 # Level 6 compresses better than 1 at twice the cost. Other threads run while zlib works.
 _LEVEL: Final = 6
 _PIECE_BYTES: Final = 1 << 20
+_MODE: Final = 0o600
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
@@ -47,7 +48,8 @@ class TraceFile:
     @classmethod
     def create(cls, directory: str, worker: str, facts: Mapping[str, object]) -> TraceFile:
         """Create a file and write its header. Raises OSError if it cannot be created."""
-        os.makedirs(directory, exist_ok=True)
+        # A trace may hold what messages hold, so it is for this user only.
+        os.makedirs(directory, mode=0o700, exist_ok=True)
         for attempt in count():
             # The name may be taken by another process of this worker, or by an earlier session of this process.
             name = worker if not attempt else f"{worker}-{os.getpid()}-{attempt}"
@@ -60,7 +62,7 @@ class TraceFile:
     def _create(cls, path: str, header: dict[str, object]) -> TraceFile:
         if os.path.exists(_packed(path)):
             raise FileExistsError
-        file = cls(path, os.open(path, _FLAGS, 0o644), header)
+        file = cls(path, os.open(path, _FLAGS, _MODE), header)
         file.write(header_line(header))
         return file
 
@@ -126,7 +128,7 @@ class TraceFile:
         unfinished = f"{packed}.tmp"
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
         try:
-            with open(self.path, "rb") as source, open(unfinished, "wb") as target:
+            with open(self.path, "rb") as source, open(unfinished, "wb", opener=_private) as target:
                 source.readline()
                 target.write(packer.compress(header_line(self.header).encode("ascii")))
                 while piece := source.read(_PIECE_BYTES):
@@ -140,6 +142,10 @@ class TraceFile:
             return
         os.remove(self.path)
         self.path = packed
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, _MODE)
 
 
 def _packed(path: str) -> str:

@@ -93,6 +93,11 @@ class Writer:
         self.hand_on: Callable[[list[RawEvent]], None] | None = None
 
     @property
+    def pending(self) -> list[RawEvent]:
+        """The events that are not written yet."""
+        return self._pending
+
+    @property
     def directory(self) -> str:
         """The directory of the trace file."""
         return self._options.directory

@@ -185,11 +185,11 @@ def test_the_version_differs_in_one_thing() -> None:
 
     differences = {name for name in Compat._fields if getattr(new, name) != getattr(old, name)}
 
-    assert differences == {"version", "product_version", "reply_tag_is_always_one"}
+    assert differences == {"version", "product_version", "replies_take_no_tag"}
     assert Broker(rabbitmq="4.4").rabbitmq == "4.4"
 '''
 VERSION = """\
-V4_4: Final = V4_3._replace(version="4.4", product_version="4.4.0", reply_tag_is_always_one=True)
+V4_4: Final = V4_3._replace(version="4.4", product_version="4.4.0", replies_take_no_tag=True)
 
 """
 

@@ -52,6 +52,11 @@ def add_fault(tree: Tree) -> None:
     tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
     tree.append("docs/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
+    tree.insert(
+        "tests/soak/faults.py",
+        before='    "restart": _restart',
+        text='    "forbid": _on_messages("forbid", "basic.get"),\n',
+    )
     tree.create("tests/faults/test_clients_forbid.py", FAULT_TEST)
 
 

@@ -77,14 +77,12 @@ class CheckedAssertions(Assertions):
         name of the connection. The strict checks do not report the matching refusals.
         """
         __tracebackhide__ = True
-        if code is not None and not isinstance(code, int):
-            raise TypeError(f"code={code!r} is not a reply code; pass its number, as in assert_refused(404)")
         from leveret.observe.checks.finding import refusal_text
 
         source = self._source
         if not source.recorder.is_on:
             raise EventsMissingError(
-                "assert_refused() needs a trace, but this broker records none; use Broker(record='ring')"
+                "assert_refused() needs a trace, but this broker records none; use Broker(record='recent')"
             )
 
         def found() -> list[Event]:

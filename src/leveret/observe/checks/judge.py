@@ -76,14 +76,14 @@ class Judge:
         # What assertions have returned. The test expects these, so the checks do not report them.
         self._known_messages: Final[dict[int, None]] = {}
         self._known_refusals: Final[dict[str, None]] = {}
-        self._trace_checks = TraceChecks(source.node)
+        self._trace_checks = TraceChecks(source.node, levels.max_redeliveries)
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
 
     def begin_anew(self) -> None:
         """Start again after the broker was reset, and keep the findings."""
         self._last_seen = None
-        self._trace_checks = TraceChecks(self._source.node)
+        self._trace_checks = TraceChecks(self._source.node, self._levels.max_redeliveries)
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(self._planned)
 

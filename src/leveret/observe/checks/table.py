@@ -19,6 +19,7 @@ CheckName = Literal[
     "expired_into_nothing",
     "overflowed_into_nothing",
     "auto_ack_lost",
+    "redelivered_too_often",
     "redeclared_differently",
     "unseen_channel_error",
     "unacked_at_end",
@@ -30,6 +31,9 @@ CheckName = Literal[
 ]
 # What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
 Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], CheckLevel]
+
+# How often a message may be redelivered from one queue before `redelivered_too_often` reports it.
+MAX_REDELIVERIES: Final = 100
 
 LEVELS: Final[tuple[CheckLevel, ...]] = get_args(CheckLevel)
 
@@ -62,6 +66,7 @@ _ROWS: Final = (
     Check(
         "auto_ack_lost", "warning", "perhaps lost: acknowledged automatically before the connection broke", "message"
     ),
+    Check("redelivered_too_often", "warning", "requeued and redelivered again and again", "message"),
     Check(
         "redeclared_differently", "warning", "refused: the queue or exchange exists with other arguments", "declaration"
     ),
@@ -84,12 +89,13 @@ CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
 
 
 class Levels:
-    """The level of every check for one broker."""
+    """The level of every check for one broker, and what the checks measure against."""
 
-    __slots__ = ("_asked", "_levels")
+    __slots__ = ("_asked", "_levels", "max_redeliveries")
 
-    def __init__(self, wanted: Wanted = ()) -> None:
+    def __init__(self, wanted: Wanted = (), *, max_redeliveries: int = MAX_REDELIVERIES) -> None:
         """Change the default levels to those wanted. Raises ValueError if a check or a level is unknown."""
+        self.max_redeliveries = max_redeliveries
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
         for name, level in _pairs(wanted):

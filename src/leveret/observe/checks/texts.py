@@ -9,7 +9,7 @@ from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
 from leveret.observe.wording import count_text
 from leveret.trace import events
-from leveret.trace.events import Event, preview
+from leveret.trace.events import Event, content
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
@@ -65,7 +65,7 @@ def incomplete_text(names: Sequence[str], size: int) -> str:
 
 def blind_text(names: Sequence[str]) -> str:
     """Return the text for checks that need a trace, on a broker that records none."""
-    return f"{', '.join(names)}: cannot be checked without a trace; use Broker(record='ring')"
+    return f"{', '.join(names)}: cannot be checked without a trace; use Broker(record='recent')"
 
 
 def _line(finding: Finding, publishers: Publishers) -> str:
@@ -73,7 +73,7 @@ def _line(finding: Finding, publishers: Publishers) -> str:
     if message is None:
         return finding.text
     where = f"in queue {finding.queue!r}: " if finding.queue is not None else ""
-    origin = f"{message.exchange!r} {message.routing_key!r} {preview(message.body)}"
+    origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
     why = f"; {finding.text}" if finding.text else ""
     return f"{where}{origin}, published by {publishers.of(message.id)}{why}"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.errors import nearest
 from leveret.observe.checks.finding import Finding, refusal_text
+from leveret.observe.redelivery import limit_text
 from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -30,6 +31,7 @@ _LOST_BY: Final = {
     "expired": "expired_into_nothing",
     "maxlen": "overflowed_into_nothing",
 }
+_CYCLE: Final = "cycle"
 _NO_ACK: Final = "no_ack"
 # Refusals that no client waits for: of acks, and of deliveries held too long.
 _WITHOUT_REPLY: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
@@ -56,18 +58,24 @@ _SHOWN_KEYS: Final = 3
 class TraceChecks:
     """The checks of a broker's trace, and what they know of the events so far."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, max_redeliveries: int) -> None:
         self._node = node
+        self._max_redeliveries = max_redeliveries
         self._findings: list[Finding] = []
         self._clients: Final[dict[int, str]] = {}
         # By copy: the events of copies that expired or were dead-lettered, until they arrive; and who settled them.
         self._expired: Final[dict[object, Event]] = {}
         self._dying: Final[dict[object, Event]] = {}
+        # By copy: the cycle that its dead letter would have closed.
+        self._cycles: Final[dict[object, str]] = {}
         self._settled: Final[dict[object, Event]] = {}
         # Deliveries with automatic ack, by connection and queue.
         self._auto_acked: Final[dict[int, dict[str, int]]] = {}
         self._auto_ack_lost: list[Finding] = []
         self._last_delivered_copy: object = None
+        # By copy: the last delivery of those redelivered too often, and those that were reported.
+        self._too_often: Final[dict[object, Event]] = {}
+        self._reported: Final[dict[object, None]] = {}
         # Channels with one prefetch limit for all their consumers.
         self._limited: Final[dict[tuple[int | None, int | None], None]] = {}
         self._handlers: Final[dict[str, Callable[[Event], None]]] = {
@@ -77,6 +85,7 @@ class TraceChecks:
             events.QOS: self._limits_set,
             events.CONSUME: self._consumer_added,
             events.DELIVERED: self._delivered,
+            events.GOT: self._got,
             events.ACKED: self._acked,
             events.REJECTED: self._rejected,
             events.NACKED: self._rejected,
@@ -110,8 +119,12 @@ class TraceChecks:
                 self._lose(
                     event,
                     cast("str", event.reason),
-                    f"its dead letter reached no queue through exchange {event.exchange!r}",
+                    self._cycles.pop(copy, f"its dead letter reached no queue through exchange {event.exchange!r}"),
                 )
+        for copy, event in self._too_often.items():
+            self._reported[copy] = None
+            self._find_loop(event)
+        self._too_often.clear()
         self._findings += self._auto_ack_lost
         self._auto_ack_lost = []
         self._settled.clear()
@@ -164,6 +177,11 @@ class TraceChecks:
 
     def _delivered(self, event: Event) -> None:
         self._last_delivered_copy = event.copy
+        self._got(event)
+
+    def _got(self, event: Event) -> None:
+        if event.count >= self._max_redeliveries and event.copy not in self._reported:
+            self._too_often[event.copy] = event
 
     def _acked(self, event: Event) -> None:
         # A message from basic.get does not count: the client waits for that answer.
@@ -186,8 +204,20 @@ class TraceChecks:
             if message.exchange not in _CELERY_EXCHANGES:
                 bound = self._bindings_text(event, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
+        elif event.reason == _CYCLE:
+            self._cycle_closed(event)
         elif event.copy is not None and event.reason in _LOST_BY:
             self._lose(event, event.reason, self._why_not_dead_lettered(event))
+
+    def _cycle_closed(self, event: Event) -> None:
+        """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
+        letter = cast("Message", event.message)
+        for copy, dying in self._dying.items():
+            if dying.message.id == letter.id and (dying.vhost, dying.queue) == (
+                event.vhost,
+                letter.deaths.newest.queue,
+            ):
+                self._cycles[copy] = _cycle_text(letter, cast("str", event.queue))
 
     def _dead_lettered(self, event: Event) -> None:
         self._expired.pop(event.copy, None)
@@ -196,7 +226,14 @@ class TraceChecks:
     def _enqueued(self, event: Event) -> None:
         if event.src_copy is not None:
             self._dying.pop(event.src_copy, None)
+            self._cycles.pop(event.src_copy, None)
             self._expired.pop(event.src_copy, None)
+
+    def _find_loop(self, event: Event) -> None:
+        message, queue = cast("Message", event.message), self._queue(event)
+        rule = "" if queue is None else f"; {limit_text(queue)}"
+        text = f"redelivered {count_text(event.count, 'time')}, last to {self._client(event.conn)}{rule}"
+        self._find("redelivered_too_often", event, text, queue=event.queue, exchange=message.exchange, message=message)
 
     def _lose(self, event: Event, reason: str, why: str) -> None:
         message = cast("Message", event.message)
@@ -258,6 +295,19 @@ class TraceChecks:
 
     def _client(self, number: int | None) -> str:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")
+
+
+def _cycle_text(letter: Message, queue: str) -> str:
+    """Return the way of a dead letter back to a queue in which it has died, queue by queue."""
+    # The newest death is the first. On the way from one queue to the next, it was published with these keys.
+    deaths = list(letter.deaths)
+    deaths = deaths[: [death.queue for death in deaths].index(queue) + 1][::-1]
+    steps = [
+        f"{death.queue!r} by {death.exchange!r} {', '.join(map(repr, death.routing_keys))}" for death in deaths[1:]
+    ]
+    back = f"{queue!r} again by {letter.exchange!r} {', '.join(map(repr, letter.routing_keys))}"
+    way = ", then ".join([f"{queue!r} ({deaths[0].reason})", *steps, back])
+    return f"its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: {way}"
 
 
 def _is_missed_by_client(event: Event) -> bool:

@@ -1,0 +1,75 @@
+"""What to do about an error that a client or a call of the test got: the ways out, a line each.
+
+RabbitMQ's texts name a log file, or a line of rabbitmq.conf. A test has neither, so the advice names what a test can
+do. A refused login says neither who nor why, so the core adds its cause to the event.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from leveret.trace.events import Event
+
+_FEATURE: Final = re.compile(r"Feature `(\w+)` is deprecated")
+_NO_VHOST: Final = re.compile(r"NOT_ALLOWED - vhost (.*) not found$")
+_NO_ACCESS: Final = re.compile(r"NOT_ALLOWED - access to vhost '(.*)' refused for user '(.*)'$")
+_NO_RIGHT: Final = re.compile(r"(?:(\w+) )?access to \w+ '(.*)' in vhost '(.*)' refused for user '(.*)'$")
+_UNKNOWN_USER: Final = re.compile(r"user '(.*)' is unknown$")
+_ASKING_USER: Final = re.compile(r"user '(.*)' asked for it$")
+_WRONG_PASSWORD: Final = re.compile(r"user '(.*)' has another password$")
+# What to do instead of using a denied feature.
+_INSTEAD: Final = {
+    "transient_nonexcl_queues": "declare the queue with durable=True (or exclusive=True)",
+    "queue_master_locator": "remove the argument x-queue-master-locator",
+    "global_qos": "set a limit for each consumer: basic.qos with global=False",
+}
+
+
+def denied_feature(text: str) -> str | None:
+    """Return the feature that an error text calls deprecated, or None."""
+    match = _FEATURE.search(text)
+    return match[1] if match else None
+
+
+def ways_out(feature: str) -> list[str]:
+    """Return what to do about a denied feature: replace it, or permit it."""
+    instead = _INSTEAD.get(feature, "stop using it")
+    permit = f'permit={{"{feature}"}}'
+    return [
+        f"RabbitMQ denies {feature} from 4.3 on. Two ways out:",
+        f"  {instead}; or",
+        f"  permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = {feature} in the ini file",
+    ]
+
+
+def advice(refusal: Event) -> list[str]:
+    """Return what to do about an error that was sent to a client; empty if its text says enough."""
+    text, cause = refusal.text, refusal.cause or ""
+    feature = denied_feature(text)
+    if feature is not None:
+        return ways_out(feature)
+    if match := _UNKNOWN_USER.match(cause):
+        user = match[1]
+        return [
+            f"To add user {user!r}: Broker(users={{{user!r}: password}}), make_leveret(users=...), or "
+            f"broker.admin.add_user({user!r}, password) and broker.admin.set_permissions({user!r})"
+        ]
+    if match := _WRONG_PASSWORD.match(cause):
+        return [f"The URL with the password of user {match[1]!r}: broker.url_for(user={match[1]!r})"]
+    if match := _NO_VHOST.match(text):
+        vhost, asking = match[1], _ASKING_USER.match(cause)
+        user = "guest" if asking is None else asking[1]
+        return [f"To add vhost {vhost!r}: broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"]
+    if match := _NO_ACCESS.match(text):
+        return [f"To let user {match[2]!r} in: {_permissions(match[2], match[1])}"]
+    if match := _NO_RIGHT.search(text):
+        right, name, vhost, user = match.groups()
+        given = f", {right}={re.escape(name)!r}" if right else ""
+        return [f"To give user {user!r} this right: {_permissions(user, vhost, given)}"]
+    return []
+
+
+def _permissions(user: str, vhost: str, further: str = "") -> str:
+    return f"broker.admin.set_permissions({user!r}, {vhost!r}{further})"

@@ -1,0 +1,293 @@
+"""The check of a call before it does anything: its arguments exist, and each is of the kind that its type says.
+
+`checked` in `hinting` puts it before the public methods of the objects that a test holds. A wrong call raises in the
+caller's words: TypeError for a wrong kind of value, ValueError for a value out of range. It leaves nothing behind,
+because the method has not begun. What is valid comes from the method's own annotations, so a new method needs nothing
+here.
+
+Also the one place that says what fits into a short string of AMQP, for names and for the keys of tables.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from math import isfinite
+from os import PathLike
+from reprlib import Repr
+from struct import error as StructError
+from typing import Any, Final
+
+from leveret.core.wire.errors import ShortStringTooLong
+from leveret.core.wire.values import Table, encode_short_string
+from leveret.errors import nearest, unknown_keyword
+
+# What is wrong with an argument of this name, or None.
+Kind = Callable[[str, object], TypeError | ValueError | None]
+
+LONGEST: Final = 255
+# The names that stand in the short strings of AMQP. RabbitMQ limits neither the names of users nor those of policies.
+_SHORT: Final = frozenset(
+    {"queue", "exchange", "queue_or_exchange", "vhost", "routing_key", "source", "destination", "to", "tag"}
+)
+_NAMED: Final = frozenset({"queue", "exchange", "vhost"})
+# Numbers with a range that does not depend on the call, with what they count.
+_RANGES: Final[dict[str, tuple[float, float, str]]] = {
+    "timeout": (0, sys.maxsize, "0 or more seconds"),
+    "settle": (0, sys.maxsize, "0 or more seconds"),
+    "delay": (0, sys.maxsize, "0 or more seconds"),
+    "seconds": (-sys.maxsize, sys.maxsize, "a number of seconds"),
+    "times": (0, sys.maxsize, "0 or more"),
+    "limit": (1, sys.maxsize, "1 or more"),
+    "prefetch": (0, 65535, "a number from 0 to 65535"),
+    "code": (0, 65535, "a reply code, such as 404"),
+}
+_UNITS: Final = frozenset({"timeout", "settle", "delay", "seconds"})
+# Checked by the methods themselves, which know better what to write instead.
+_OWN: Final = {"publish": frozenset({"exchange", "routing_key", "headers"})}
+# Types of which all values are text.
+_TEXTS: Final = frozenset(
+    {"str", "AckMode", "Alarm", "ApplyTo", "CheckName", "Direction", "ExchangeType", "RecordLevel", "Refusal", "When"}
+)
+_shortened: Final = Repr()
+_shortened.maxstring = _shortened.maxother = 60
+
+
+def shown(value: object) -> str:
+    """Return a value for an error message, shortened."""
+    return _shortened.repr(value)
+
+
+def refuse_wrong(call: str, annotations: Mapping[str, str], given: Mapping[str, object]) -> None:
+    """Raise TypeError or ValueError, in the words of `call`, for a value that its annotation does not allow."""
+    __tracebackhide__ = True
+    for name, value in given.items():
+        kind = _kind(call, name, annotations[name])
+        wrong = None if kind is None else kind(name, value)
+        if wrong is not None:
+            raise type(wrong)(f"{call}: {wrong}")
+
+
+class Signature:
+    """The parameters of a method, and what each may be."""
+
+    def __init__(self, act: Callable[..., object]) -> None:
+        while hasattr(act, "__wrapped__"):
+            act = act.__wrapped__
+        code, annotations = act.__code__, act.__annotations__
+        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        self._call = f"{act.__name__}()"
+        # Parameters that may be given by position, without `self`.
+        self._positional = names[: code.co_argcount - 1]
+        self._has_others = bool(code.co_flags & 0x04)
+        keywords = self._keywords_of(annotations) if code.co_flags & 0x08 else {}
+        self._takes_any_keyword = bool(code.co_flags & 0x08)
+        self._words = (*names, *keywords)
+        optional = len(act.__defaults__ or ())
+        required = self._positional[: len(self._positional) - optional]
+        keyword_only = names[len(self._positional) :]
+        self._required = (*required, *(name for name in keyword_only if name not in (act.__kwdefaults__ or {})))
+        kinds = {**{name: annotations[name] for name in names}, **keywords}
+        own = _OWN.get(act.__name__, ())
+        found = {name: _kind(act.__name__, name, kind) for name, kind in kinds.items() if name not in own}
+        self._kinds: Final = {name: kind for name, kind in found.items() if kind is not None}
+
+    @staticmethod
+    def _keywords_of(annotations: Mapping[str, str]) -> dict[str, str]:
+        """Return the keywords that `**` stands for, with their types."""
+        from leveret.observe import keywords
+        from leveret.trace.keywords import EventFields
+
+        name = next((kind for kind in annotations.values() if kind.startswith("Unpack[")), "").removeprefix("Unpack[")
+        table = EventFields if name == "EventFields]" else getattr(keywords, name.removesuffix("]"), None)
+        return {word: kind.__forward_arg__ for word, kind in getattr(table, "__annotations__", {}).items()}
+
+    def check(self, arguments: tuple[object, ...], options: Mapping[str, object]) -> None:
+        """Raise TypeError or ValueError if the call has a wrong argument, or lacks one."""
+        __tracebackhide__ = True
+        kinds, positional = self._kinds, self._positional
+        given = len(arguments) - 1
+        if given > len(positional) and not self._has_others:
+            raise TypeError(
+                f"{self._call} takes at most {len(positional)} arguments by position"
+                f"{f' ({chr(44).join(positional)})'.replace(chr(44), ', ') if positional else ''}, not {given}; "
+                "pass the others by keyword"
+            )
+        for name, value in zip(positional, arguments[1:], strict=False):
+            if name in options:
+                raise TypeError(f"{self._call}: {name} was given twice: by position and by keyword")
+            if name in kinds:
+                self._refuse(kinds[name](name, value))
+        for name, value in options.items():
+            if name in kinds:
+                self._refuse(kinds[name](name, value))
+            elif name not in self._words and (not self._takes_any_keyword or nearest(name, self._words)):
+                # A method that takes other keywords knows best what to say about one that resembles none.
+                raise unknown_keyword(self._call, name, self._words)
+        for name in self._required:
+            if name not in options and name not in positional[:given]:
+                raise TypeError(f"{self._call} needs {name}; it takes {', '.join(self._words)}")
+
+    def _refuse(self, wrong: TypeError | ValueError | None) -> None:
+        __tracebackhide__ = True
+        if wrong is not None:
+            raise type(wrong)(f"{self._call}: {wrong}")
+
+
+def _kind(call: str, name: str, annotation: str) -> Kind | None:
+    """Return the check of a parameter, or None if any value may be right."""
+    parts = [part.strip() for part in annotation.split("|")]
+    is_optional = "None" in parts
+    base = [part for part in parts if part != "None"]
+    if len(base) == 1 and (base[0] in _TEXTS or base[0].startswith("Literal[")):
+        is_short = name in _SHORT or (name == "name" and call.rpartition("_")[2] in _NAMED)
+        wrong: Kind = wrong_text if is_short else _wrong_long_text
+    elif base == ["bool"]:
+        wrong = _wrong_flag
+    elif base in (["int"], ["int", "EllipsisType"]):
+        wrong = _wrong_count
+    elif base == ["float"]:
+        wrong = _wrong_number
+    elif base == ["float", "timedelta"]:
+        wrong = _unless(timedelta, _wrong_number)
+    elif base == ["Mapping[str, object]"]:
+        wrong = wrong_table if name == "arguments" else _wrong_mapping
+    elif base and base[0].startswith("Mapping[str, ") and len(base) == 1:
+        wrong = _wrong_mapping
+    elif base == ["Mapping[str, object]", "str", "Path"]:
+        wrong = _unless(Mapping, _wrong_path)
+    elif base == ["str", "Path"]:
+        wrong = _wrong_path
+    elif base == ["Iterable[str]"]:
+        wrong = _wrong_texts
+    elif base == ["int", "str"]:
+        wrong = _unless(str, _wrong_count)
+    elif base and base[0].startswith("Callable["):
+        wrong = _wrong_function
+    elif base == ["Delivered"]:
+        wrong = _wrong_message
+    else:
+        return None
+    return _unless(type(None), wrong) if is_optional else wrong
+
+
+def _unless(kind: type, wrong: Kind) -> Kind:
+    """Return a check that accepts any value of that type."""
+    return lambda name, value: None if isinstance(value, kind) else wrong(name, value)
+
+
+def wrong_text(name: str, value: object) -> TypeError | ValueError | None:
+    """Return the error for a value that cannot be a short string of AMQP, or None if it can."""
+    if not isinstance(value, str):
+        return _wrong_long_text(name, value)
+    try:
+        encode_short_string(value)
+    except UnicodeEncodeError:
+        return _wrong_long_text(name, value)
+    except ShortStringTooLong:
+        size = len(value.encode("utf-8", "surrogateescape"))
+        return ValueError(f"{name} {shown(value)} is {size} bytes long; AMQP allows {LONGEST}")
+    return None
+
+
+def _wrong_long_text(name: str, value: object) -> TypeError | ValueError | None:
+    if not isinstance(value, str):
+        own_name = getattr(value, "name", None)
+        hint = f"; pass its name, {own_name!r}" if isinstance(own_name, str) else ""
+        return TypeError(f"{name} must be text, not {shown(value)}{hint}")
+    if not value.isascii():
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return ValueError(f"{name} {shown(value)} has a lone surrogate, which UTF-8 cannot encode")
+    return None
+
+
+def wrong_table(name: str, value: object) -> TypeError | ValueError | None:
+    """Return the error for a value that cannot be a table of AMQP, or None if it can."""
+    wrong = _wrong_mapping(name, value)
+    if wrong is not None:
+        return wrong
+    assert isinstance(value, Mapping | Table)
+    entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, Mapping) else value
+    for key, item in entries:
+        wrong = wrong_text(f"{name.removesuffix('s')} name", key) or _wrong_field(f"{name}[{shown(key)}]", key, item)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _wrong_field(place: str, key: Any, item: object) -> TypeError | ValueError | None:
+    kind = "argument" if place.startswith("argument") else "header"
+    try:
+        Table.from_python({key: item}).encode()
+    except RecursionError:
+        return ValueError(f"{place} is nested too deeply; use fewer levels")
+    except UnicodeEncodeError as error:
+        return ValueError(f"{place} has a lone surrogate, which UTF-8 cannot encode: {shown(error.object)}")
+    except ShortStringTooLong:
+        return ValueError(f"{place} has a name of more than {LONGEST} bytes: {shown(item)}")
+    except (AttributeError, TypeError) as error:
+        return TypeError(f"{place} cannot be {_a(kind)}: {error}")
+    except (ValueError, OverflowError, StructError) as error:
+        return ValueError(f"{place} cannot be {_a(kind)}: {error}")
+    return None
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _wrong_mapping(name: str, value: object) -> TypeError | ValueError | None:
+    if isinstance(value, Mapping | Table):
+        return None
+    return TypeError(f"{name} must be a mapping of names to values, not {shown(value)}")
+
+
+def _wrong_flag(name: str, value: object) -> TypeError | None:
+    return None if isinstance(value, bool) else TypeError(f"{name} must be True or False, not {shown(value)}")
+
+
+def _wrong_count(name: str, value: object) -> TypeError | ValueError | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return TypeError(f"{name} must be a whole number, not {shown(value)}")
+    return _out_of_range(name, value)
+
+
+def _wrong_number(name: str, value: object) -> TypeError | ValueError | None:
+    unit = " of seconds" if name in _UNITS else ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return TypeError(f"{name} must be a number{unit}, not {shown(value)}")
+    if not isfinite(value):
+        return ValueError(f"{name} must be a finite number{unit}, not {value}")
+    return _out_of_range(name, value)
+
+
+def _out_of_range(name: str, value: float) -> ValueError | None:
+    least, most, text = _RANGES.get(name, (-sys.maxsize, sys.maxsize, "a number that a machine can count"))
+    return None if least <= value <= most else ValueError(f"{name} must be {text}, not {shown(value)}")
+
+
+def _wrong_texts(name: str, value: object) -> TypeError | ValueError | None:
+    if isinstance(value, str):
+        return TypeError(f"{name} must be several texts, not the text {shown(value)}; write {name}=[{shown(value)}]")
+    # An iterator can be read only once, by the method.
+    texts = list(value) if isinstance(value, list | tuple | set | frozenset | Mapping) else []
+    if not isinstance(value, Iterable) or not all(isinstance(text, str) for text in texts):
+        return TypeError(f"{name} must be several texts, as in {name}=['a', 'b'], not {shown(value)}")
+    return next((wrong for text in texts if (wrong := _wrong_long_text(name, text)) is not None), None)
+
+
+def _wrong_path(name: str, value: object) -> TypeError | None:
+    return None if isinstance(value, str | PathLike) else TypeError(f"{name} must be a path, not {shown(value)}")
+
+
+def _wrong_function(name: str, value: object) -> TypeError | None:
+    return None if callable(value) else TypeError(f"{name} must be a function, not {shown(value)}")
+
+
+def _wrong_message(name: str, value: object) -> TypeError | None:
+    if hasattr(value, "delivery_tag"):
+        return None
+    return TypeError(f"{name} must be a message that next() returned, not {shown(value)}")
