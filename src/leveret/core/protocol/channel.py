@@ -378,28 +378,27 @@ class Channel:
         fault = connection.faults.confirm
         if fault is None or not fault(self, message, sequence, is_taken):
             confirms.settle(sequence, message, is_taken)
-            connection.confirming[self] = None
+            connection.confirming[self] = confirms
 
     def confirm_at_once(self, sequence: int, message: Message) -> None:
         """Confirm a publish that entered no queue. It may overtake earlier ones, for which queues answer."""
         fault = self.connection.faults.confirm
         if fault is None or not fault(self, message, sequence, True):
-            self._confirm((BasicAck(sequence, False), [(sequence, True, message)]))
+            self.confirm([(BasicAck(sequence, False), [(sequence, True, message)])])
 
     def flush_confirms(self) -> None:
         """Send the publisher the confirms it is owed."""
-        if self.confirms is None:
-            return
-        for answer in self.confirms.take():
-            self._confirm(answer)
+        if self.confirms is not None:
+            self.confirm(self.confirms.take())
 
-    def _confirm(self, answer: Answer) -> None:
-        method, outcomes = answer
-        if self.node.hooks.tap is not None:
-            kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
-            for sequence, _, message in outcomes:
-                self.tap(kind, message, sequence, method.multiple)
-        self.send(method)
+    def confirm(self, answers: Iterable[Answer]) -> None:
+        """Send confirms. Hot: once per publish that arrives alone."""
+        for method, outcomes in answers:
+            if self.node.hooks.tap is not None:
+                kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
+                for sequence, _, message in outcomes:
+                    self.tap(kind, message, sequence, method.multiple)
+            self.send(method)
 
 
 def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: bool) -> None:
