@@ -64,7 +64,7 @@ class Consumer:
         # 0 is unlimited. Prefetch does not apply to automatic acknowledgement.
         self.prefetch_count = 0 if no_ack else prefetch_count
         # How many unacknowledged deliveries it may hold; 0 is unlimited.
-        self.limit = self.prefetch_count
+        self.limit = prefetch_count if queue.limits_automatic_consumers else self.prefetch_count
         self.priority = priority
         self.arguments = arguments
         self.unacked_count = 0
