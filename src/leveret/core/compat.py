@@ -212,8 +212,10 @@ class Compat(NamedTuple):
     replies_take_no_tag: bool = False
     # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
     refuses_to_bind_reply_to: bool = True
-    # Declaring a reply-to name without a key is a hard 541; otherwise 404.
+    # Declaring a reply-to name without a process or a key is a hard 541; otherwise 404.
     crashes_on_reply_to_without_key: bool = True
+    # Declaring a reply-to name whose process belongs to no node is a hard 541; otherwise 404.
+    crashes_on_reply_to_of_another_node: bool = True
     # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
     crashes_on_own_reply_to: bool = False
 
@@ -304,6 +306,7 @@ V4_0: Final = V4_2._replace(
     keeps_transient_exchanges=False,
     refuses_to_bind_reply_to=False,
     crashes_on_reply_to_without_key=False,
+    crashes_on_reply_to_of_another_node=False,
     crashes_on_own_reply_to=True,
 )
 
@@ -330,6 +333,7 @@ V3_13: Final = V4_0._replace(
     negative_delivery_limit_is_none=False,
     quorum_requeues_to_front=False,
     quorum_consumers_are_numbered=False,
+    crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",
     has_priority_among_single_active=False,
 )
