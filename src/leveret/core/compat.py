@@ -69,6 +69,9 @@ class Compat(NamedTuple):
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
+    # How many bytes the pattern of a policy or a permission may have; None: any number.
+    max_pattern_bytes: int | None = 1024
+
     # Exchanges.
     # An unknown exchange type is a hard 503; otherwise soft 406.
     unknown_exchange_type_is_hard: bool = False
@@ -261,6 +264,7 @@ V4_2: Final = V4_3._replace(
     refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),
+    max_pattern_bytes=None,
     max_topic_hashes=None,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
