@@ -310,8 +310,14 @@ class Channel:
         """Requeue deliveries."""
         returned = [delivery for delivery in deliveries if not delivery.is_stale]
         is_making_room = self.release(returned)
-        for group in settling.by_consumer(returned):
-            _requeue_to_one(group, reason, is_failure=is_failure)
+        groups = settling.by_consumer(returned)
+        for index, group in enumerate(groups):
+            try:
+                _requeue_to_one(group, reason, is_failure=is_failure)
+            except AmqpError:
+                # The error ends the channel, which gives back what it still holds.
+                self.take_back(delivery for later in groups[index:] for delivery in later)
+                raise
         if is_making_room:
             self.resume()
 
