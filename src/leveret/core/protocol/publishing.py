@@ -205,8 +205,6 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         if printed != properties.expiration and compat.prints_expiration_anew:
             properties = properties.replace(expiration=printed)
             octets = properties.encode()
-    if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
-        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     headers = properties.headers
     if octets[1] & 0x03:
         # Flag bits without a meaning are not passed on.
@@ -218,6 +216,8 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         if headers and (hidden_keys or compat.sorts_header_keys or "BCC" in headers):
             properties = properties.replace(headers=_delivered_headers(publisher, headers))
             octets = properties.encode()
+    if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
+        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     rights.require_topic("write", method.exchange, routing_keys)
     if properties.user_id is not None:
         rights.refuse_false_user_id(properties.user_id)
