@@ -368,11 +368,12 @@ class Player:
         return step.op == "segment" and self._has_dead_letters and len(kinds) > 1
 
     def _without_deliveries(self, answer: Answer) -> Answer:
-        return {
+        others = {
             place: [line for line in lines if not line.startswith(("basic.deliver", "tags "))]
             for place, lines in answer.items()
             if place != "queues"
         }
+        return {place: lines for place, lines in others.items() if lines}
 
     def _refusals(self, answer: Answer) -> list[tuple[str, str]]:
         return sorted((place, line) for place, lines in answer.items() for line in lines if "channel.close " in line)
