@@ -7,7 +7,7 @@ from pamqp import commands
 from pamqp.commands import Basic, Channel, Queue
 
 from leveret.core.protocol.state import State
-from tests.protocol.peer import Peer, Server, contents, declare, methods, names, the
+from tests.protocol.peer import Frame, Peer, Server, contents, declare, methods, names, the
 
 
 @pytest.fixture
@@ -286,8 +286,15 @@ def test_moving_the_brokers_clock_ends_no_connection(server: Server) -> None:
     assert peer.read() == []
 
 
-@pytest.mark.parametrize("is_requeued", [True, False])
-def test_a_nack_that_a_stream_refuses_gives_back_what_other_queues_wait_for(is_requeued: bool) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [
+        Basic.Nack(0, multiple=True, requeue=True),
+        Basic.Nack(0, multiple=True, requeue=False),
+        Basic.Recover(requeue=True),
+    ],
+)
+def test_what_a_stream_refuses_to_give_up_gives_back_what_other_queues_wait_for(method: Frame) -> None:
     server = Server("3.10")
     peer = server.peer()
     peer.send(1, declare("a-stream", queue_type="stream"), declare("b-classic"), Basic.Qos(prefetch_count=5))
@@ -295,7 +302,7 @@ def test_a_nack_that_a_stream_refuses_gives_back_what_other_queues_wait_for(is_r
     peer.publish(1, b"kept", key="a-stream")
     peer.publish(1, b"returned", key="b-classic")
 
-    peer.send(1, Basic.Nack(0, multiple=True, requeue=is_requeued))
+    peer.send(1, method)
 
     queues = server.node.vhosts["/"].queues
     assert peer.connection.state is State.CLOSING

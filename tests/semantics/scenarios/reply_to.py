@@ -150,6 +150,18 @@ def a_declared_name_is_the_queue_declared_last(s: Run) -> None:
 
 
 @scenario
+def consuming_from_the_bare_name_that_was_declared_last(s: Run) -> None:
+    refused, ch = s.channel(), s.channel()
+    for channel in (refused, ch):
+        channel.passive(NAME)
+    refused.consume("")
+    ch.consume("", "c", no_ack=True)
+    ch.publish("", name_of(asked(s, ch)), "reply")
+
+    ch.deliver()
+
+
+@scenario
 def replies_in_transactions(s: Run) -> None:
     ch, replier = s.channel(), s.channel(on=s.connect())
     ch.consume(NAME, "c", no_ack=True)

@@ -79,7 +79,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
 def consume(channel: Channel, method: BasicConsume) -> None:
     """Subscribe to a queue."""
-    if method.queue == reply_to.NAME:
+    if (method.queue or channel.last_queue_name) == reply_to.NAME:
         _consume_replies(channel, method)
         return
     limit = channel.node.settings.consumer_max_per_channel
@@ -313,9 +313,15 @@ def _recover_at_once(channel: Channel, *, requeue: bool) -> list[Delivery]:
     if not requeue:
         raise NotImplementedByBroker("requeue=false")
     deliveries = list(channel.unacked.values())
-    channel.unacked.clear()
-    _requeue_recovered(channel, [delivery for delivery in deliveries if delivery.queue.settles_at_once])
-    return [delivery for delivery in deliveries if not delivery.queue.settles_at_once]
+    at_once = [delivery for delivery in deliveries if delivery.queue.settles_at_once]
+    later = [delivery for delivery in deliveries if not delivery.queue.settles_at_once]
+    for delivery in at_once:
+        del channel.unacked[delivery.tag]
+    # A refusal ends the channel, which then still holds the others.
+    _requeue_recovered(channel, at_once)
+    for delivery in later:
+        del channel.unacked[delivery.tag]
+    return later
 
 
 def _requeue_recovered(channel: Channel, deliveries: Sequence[Delivery]) -> None:
