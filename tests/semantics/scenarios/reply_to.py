@@ -79,6 +79,17 @@ def one_reply_consumer_on_a_channel(s: Run) -> None:
 
 
 @scenario
+def the_order_of_checks_of_a_reply_consumer(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    ch.consume(NAME, "other")
+    ch = s.channel()
+    ch.declare("q")
+    ch.consume("q", "used")
+    ch.consume(NAME, "used")
+
+
+@scenario
 def a_request_without_a_reply_consumer(s: Run) -> None:
     ch = s.channel()
     ch.publish("", "anywhere", "x", reply_to=NAME)

@@ -86,8 +86,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if limit is not None and len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     name = named(channel, method.queue)
-    if method.consumer_tag and method.consumer_tag in channel.consumers:
-        raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    _refuse_used_tag(channel, method.consumer_tag)
     channel.require("read", "queue", name)
     is_reply = name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None
     if is_reply and channel.node.compat.reply_names_are_queues:
@@ -127,12 +126,18 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     queue.start_consumer(consumer)
 
 
+def _refuse_used_tag(channel: Channel, tag: str) -> None:
+    if tag and tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+
+
 def _consume_replies(channel: Channel, method: BasicConsume) -> None:
     """Make this channel a requester, which receives direct replies."""
-    if channel.reply_queue is not None:
-        raise PreconditionFailed("reply consumer already set")
+    _refuse_used_tag(channel, method.consumer_tag)
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.reply_queue is not None:
+        raise PreconditionFailed("reply consumer already set")
     channel.reply_consumer_tag = method.consumer_tag or channel.node.new_name("amq.ctag-")
     channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
     channel.reply_process = channel.reply_queue.process
