@@ -74,8 +74,9 @@ class Recorder:
         require_known: RequireKnown | None = None,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
-        """Prepare to record. `lock` is the broker's, which is reentrant. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
+        """Prepare to record. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
 
+        `lock` is the broker's, which is reentrant.
         `require_known` raises for a virtual host, a queue or an exchange that has never existed.
 
         Raises ValueError if the level is unknown or `size` is below 1.
