@@ -187,7 +187,7 @@ class Compat(NamedTuple):
     default_delivery_limit: int | None = 20
     # A negative delivery limit is none; otherwise no message survives its first return.
     negative_delivery_limit_is_none: bool = True
-    # Returned messages go to the front, in order of return; otherwise to the back if no delivery limit is set.
+    # Returned messages go to the front, in order of return; otherwise to the back if there is no delivery limit.
     quorum_requeues_to_front: bool = True
     # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
     quorum_consumers_are_numbered: bool = True
@@ -286,6 +286,7 @@ V4_2: Final = V4_3._replace(
     failures_survive_death="in_quorum",
     has_acquired_count=False,
     counts_every_return=True,
+    quorum_requeues_to_front=False,
     quorum_priorities="two_classes",
     has_delayed_retry=False,
     quorum_bytes_are_body_only=True,
@@ -335,7 +336,6 @@ V3_13: Final = V4_0._replace(
     get_shows_zero_delivery_count=True,
     default_delivery_limit=None,
     negative_delivery_limit_is_none=False,
-    quorum_requeues_to_front=False,
     quorum_consumers_are_numbered=False,
     crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",

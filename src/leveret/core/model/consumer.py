@@ -65,7 +65,7 @@ class Consumer:
         # 0 is unlimited. Prefetch does not apply to automatic acknowledgement.
         self.prefetch_count = 0 if no_ack else prefetch_count
         # How many unacknowledged deliveries it may hold; 0 is unlimited.
-        self.limit = self.prefetch_count
+        self.limit = prefetch_count if queue.limits_automatic_consumers else self.prefetch_count
         # Whether a settlement of its deliveries moves a limit; see `Queue.move_limit`.
         self.moves_limit = False
         self.priority = priority

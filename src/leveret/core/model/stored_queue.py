@@ -51,6 +51,8 @@ class StoredQueue:
     settles_at_once: ClassVar[bool] = False
     # Whether the deliveries of a closed channel return consumer by consumer, not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
+    # Whether its prefetch also limits a consumer that does not acknowledge, until its channel has settled for it.
+    limits_automatic_consumers: ClassVar[bool] = False
     # Whether it may refuse a publisher, independent of the message (`refuses_publisher`).
     can_refuse_publishers: ClassVar[bool] = False
     # Whether a commit settles deliveries there before it publishes.
