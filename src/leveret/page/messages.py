@@ -63,8 +63,10 @@ class Copy:
 class MessageStory:
     """The story of one message."""
 
-    def __init__(self, number: int, vhost: str) -> None:
+    def __init__(self, number: int, name: str, vhost: str) -> None:
+        # Unique in the story; the name is what the broker's own failure texts call it, with the broker if there are two.
         self.number = number
+        self.name = name
         self.vhost = vhost
         self.events: list[StoryEvent] = []
         self.copies: dict[int, Copy] = {}
@@ -156,6 +158,7 @@ class MessageStory:
         outcome, tone = self.outcome
         shown: dict[str, Any] = {
             "number": self.number,
+            "name": None if self.name == f"#{self.number}" else self.name,
             "label": self.label,
             "colour": colour,
             "vhost": self.vhost,
