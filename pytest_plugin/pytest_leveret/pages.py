@@ -16,6 +16,7 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
+from pytest_leveret.recording import error_text
 
 if TYPE_CHECKING:
     from leveret.page.index import Entry
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 When = Literal["failed", "all", "off"]
 
 LIMIT: Final = 100
-# The most characters of an error in a page.
-ERROR_MAX: Final = 20_000
 _ATTRIBUTE: Final = "leveret_page"
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 # The name in pytest's cache, of the directory and of the list of what the last run wrote.
@@ -232,11 +231,6 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
     test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
     return story_of(recorded, test, source="memory")
-
-
-def error_text(call: pytest.CallInfo[None]) -> str | None:
-    """Return the text of what a phase of a test failed with, or None."""
-    return None if call.excinfo is None else call.excinfo.exconly(tryshort=False)[:ERROR_MAX]
 
 
 def _diagram(story: Story) -> str:

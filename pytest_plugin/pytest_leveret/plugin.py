@@ -133,6 +133,6 @@ def pytest_runtest_makereport(
         explore.note_failure(item, call)
     pages.add_page(item, result, call)
     if result.when == "call":
-        brokers.note_end(item, result, pages.error_text(call) if result.failed else None)
+        brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
     return result

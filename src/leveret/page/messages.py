@@ -9,7 +9,7 @@ from leveret.observe.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, channel_text
-from leveret.page.reading import PageRow
+from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED
@@ -42,6 +42,8 @@ class Copy:
             self.delivery_count += 1
             self.holder = channel_text(row.get("conn"), row.get("chan"))
         match kind:
+            case events.DELIVERED | events.GOT if row["attrs"].get(HAS_ACKS) is False:
+                self.end, self.tone = f"delivered to {self.holder}, acks are not recorded", PLAIN
             case events.DELIVERED | events.GOT:
                 self.end, self.tone = f"unacked by {self.holder}", WARN
             case events.ENQUEUED:
@@ -64,7 +66,7 @@ class MessageStory:
     """The story of one message."""
 
     def __init__(self, number: int, name: str, vhost: str) -> None:
-        # Unique in the story; the name is what the broker's own failure texts call it, with the broker if there are two.
+        # Unique in the story; the name is what the broker's failure texts call it, with the broker if there are two.
         self.number = number
         self.name = name
         self.vhost = vhost

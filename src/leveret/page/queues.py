@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.lanes import Lanes
-from leveret.page.reading import PageRow
+from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Queues:
             if kind == events.REQUEUED and not self._held.get(copy, True):
                 return
             queue.ready += ready
-            queue.unacked += unacked
+            queue.unacked += 0 if row["attrs"].get(HAS_ACKS) is False else unacked
             self._held[copy] = kind in events.DELIVERIES
         elif kind in _LEAVING and copy in self._held:
             if self._held.pop(copy):
