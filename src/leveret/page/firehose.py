@@ -14,6 +14,7 @@ from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.trace import events
 
 _CONTENT: Final = ("body_hash", "size", "message_id", "correlation_id")
+_OF_ARRIVAL: Final = ("ts", "wall", "vhost", "exchange", "routing_key", "size")
 
 
 class _Copy:
@@ -49,7 +50,7 @@ class Completion:
         self._last_copy += 1
         place = (row.get("vhost") or "/", queue)
         self._copies.setdefault(_content(row), []).append(_Copy(message, self._last_copy, place))
-        kept = {name: row[name] for name in ("ts", "wall", "vhost", "exchange", "routing_key", "size") if name in row}
+        kept: PageRow = {name: row[name] for name in _OF_ARRIVAL if name in row}
         letter = {"properties": row["attrs"].get("properties", {})} if src_copy is not None else {}
         numbers = {"msg": message, "copy": self._last_copy, "src_copy": src_copy}
         return {"kind": events.ENQUEUED, **kept, "queue": queue, **numbers, "attrs": letter}

@@ -54,7 +54,7 @@ def _event_lines(event: dict[str, Any], names: dict[str, str]) -> list[str]:
     if event.get("across") or (start is None and end is None):
         return [*lines, f"Note over {_over(everyone)}: {text}"]
     if start is None or end is None or start == end:
-        return [*lines, f"Note over {names[start or end]}: {text}"]
+        return [*lines, f"Note over {names[str(start or end)]}: {text}"]
     arrow = _ACK if event["kind"] in _ANSWERS else _LOST if event.get("tone") == "bad" else _NEW
     return [*lines, f"{names[start]}{arrow}{names[end]}: {text}"]
 

@@ -163,7 +163,7 @@ class Telling:
         last = self.events[-1]
         leap = (event["t"] - last.get("t", event["t"])) - (event["wall"] - last.get("wall", event["wall"]))
         # A clock that was never moved is never ahead of real time.
-        if leap >= _LEAP_MIN and ts > wall:
+        if leap >= _LEAP_MIN and (ts or 0) > (wall or 0):
             event["leap"] = leap
 
     def _line(self, row: PageRow) -> str | None:
@@ -260,7 +260,13 @@ def _in_order(tellings: list[Telling]) -> list[StoryEvent]:
     if len(tellings) == 1:
         return tellings[0].events
     told = [event for telling in tellings for event in telling.events]
-    return sorted(told, key=lambda event: event.get("wall", event.get("t", 0)))
+    return sorted(told, key=_when)
+
+
+def _when(event: StoryEvent) -> int:
+    """Return the real time of an event if it is known, else the broker's."""
+    at: int = event.get("wall", event.get("t", 0))
+    return at
 
 
 def _name_causes(event: StoryEvent) -> None:

@@ -7,7 +7,7 @@ route by key; for the others, every binding that leads to such a queue counts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,55 +240,54 @@ class Topology:
         ]
 
     def shown(self, lanes: Lanes, broker: str, queues: Mapping[Place, str | None]) -> dict[str, list[dict[str, Any]]]:
-        """Return the graph as a page takes it."""
-        edges = self._edges(lanes)
-        used = {end for edge in edges for end in (edge["from"], edge["to"])}
-        lost = [lanes.id_of("x", vhost, exchange) for vhost, exchange, _ in self._lost]
-        nodes = []
-        declared = [place for place in self._types if place[1] not in _PREDECLARED and not place[1].startswith("amq.")]
-        for vhost, name in dict.fromkeys([*declared, *self._types, *((vhost, name) for vhost, name, _ in self._lost)]):
-            node = lanes.id_of("x", vhost, name)
-            if (vhost, name) in declared or node in used or node in lost:
-                label = name or "(default exchange)"
-                nodes.append({"id": node, "kind": "exchange", "label": label, "type": self._type((vhost, name))})
-        known = {node["id"] for node in nodes}
-        for (vhost, name), type_name in queues.items():
-            node = {"id": lanes.id_of("q", vhost, name), "kind": "queue", "label": name, "type": type_name or ""}
-            nodes.append(node)
-        known |= {node["id"] for node in nodes}
-        for end in dict.fromkeys(end for edge in edges for end in (edge["from"], edge["to"])):
-            if end not in known:
-                kind, _, label = end.partition("/")[2].partition("/")
-                is_exchange = kind.startswith("x")
-                name = label or "(default exchange)"
-                type_name = _PREDECLARED.get(label, "") if is_exchange else ""
-                nodes.append(
-                    {"id": end, "kind": "exchange" if is_exchange else "queue", "label": name, "type": type_name}
-                )
-        return {
-            "nodes": [{**node, "broker": broker} for node in nodes],
-            "edges": edges,
-            "unroutable": self._unroutable(lanes, queues),
-        }
+        """Return the graph as a page takes it. `queues` has the type of each queue, if it is known."""
+        ends: dict[str, tuple[str, str, str]] = {}
 
-    def _edges(self, lanes: Lanes) -> list[dict[str, Any]]:
+        def end(kind: str, vhost: str, name: str) -> str:
+            found = lanes.id_of(kind, vhost, name)
+            ends[found] = (kind, vhost, name)
+            return found
+
+        for vhost, name in self._types:
+            # Of the exchanges that every virtual host has, those that lead nowhere are left out.
+            if name not in _PREDECLARED and not name.startswith("amq."):
+                end("x", vhost, name)
+        edges = self._edges(end)
+        for vhost, exchange, _ in self._lost:
+            end("x", vhost, exchange)
+        for vhost, name in queues:
+            end("q", vhost, name)
+        nodes = [
+            {
+                "id": found,
+                "kind": "exchange" if kind == "x" else "queue",
+                "label": name or "(default exchange)",
+                "type": self._type((vhost, name)) if kind == "x" else queues.get((vhost, name)) or "",
+                "broker": broker,
+            }
+            for found, (kind, vhost, name) in ends.items()
+        ]
+        return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues)}
+
+    def _edges(self, end: Callable[[str, str, str], str]) -> list[dict[str, Any]]:
+        """Return the edges. `end` names the exchange or queue at an end of one."""
         edges = []
         for one in self._bound:
             if one.exchange:
-                end = lanes.id_of("q" if one.kind == "queue" else "x", one.vhost, one.destination)
-                start = lanes.id_of("x", one.vhost, one.exchange)
-                label = one.key or (_arguments_text(one.arguments) if one.arguments else "")
-                edges.append({"from": start, "to": end, "label": label, "count": one.count, "kind": "binding"})
+                start = end("x", one.vhost, one.exchange)
+                target = end("q" if one.kind == "queue" else "x", one.vhost, one.destination)
+                label = one.key or _arguments_text(one.arguments)
+                edges.append({"from": start, "to": target, "label": label, "count": one.count, "kind": "binding"})
         for (vhost, queue), count in self._defaults.items():
-            ends = {"from": lanes.id_of("x", vhost, ""), "to": lanes.id_of("q", vhost, queue)}
-            edges.append({**ends, "label": queue, "count": count, "kind": "default"})
+            start, target = end("x", vhost, ""), end("q", vhost, queue)
+            edges.append({"from": start, "to": target, "label": queue, "count": count, "kind": "default"})
         for (vhost, queue, exchange), count in self._letters.items():
-            ends = {"from": lanes.id_of("q", vhost, queue), "to": lanes.id_of("x", vhost, exchange)}
-            edges.append({**ends, "label": "dead letters", "count": count, "kind": "dead letter"})
+            start, target = end("q", vhost, queue), end("x", vhost, exchange)
+            edges.append({"from": start, "to": target, "label": "dead letters", "count": count, "kind": "dead letter"})
         for (vhost, exchange), alternate in self._alternates.items():
-            ends = {"from": lanes.id_of("x", vhost, exchange), "to": lanes.id_of("x", vhost, alternate)}
+            start, target = end("x", vhost, exchange), end("x", vhost, alternate)
             count = self._alternate_counts.get((vhost, exchange, alternate), 0)
-            edges.append({**ends, "label": "alternate", "count": count, "kind": "alternate"})
+            edges.append({"from": start, "to": target, "label": "alternate", "count": count, "kind": "alternate"})
         return edges
 
     def _unroutable(self, lanes: Lanes, queues: Iterable[Place]) -> list[dict[str, Any]]:

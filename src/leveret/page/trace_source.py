@@ -193,7 +193,7 @@ def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[Pag
     first, brokers = rows[0]["seq"], _Brokers()
     earlier = []
     for raw in reader:
-        if raw["seq"] >= first:  # type: ignore[operator]
+        if raw["seq"] >= first:
             break
         if raw["kind"] in EXPLAINING or raw["kind"] == events.CALLED or raw.get("msg") in missing:
             earlier.append(_page_row(raw))
