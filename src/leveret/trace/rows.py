@@ -65,8 +65,16 @@ class Rows:
 
     def row(self, raw: RawEvent, seq: int, wall: int, test: str | None) -> Row:
         """Return the row of one event."""
+        row, attrs = self.columns_and_attrs(raw)
+        row["wall"], row["seq"], row["test"] = wall, seq, test
+        if attrs:
+            row["attrs"] = attrs_text(attrs)
+        return {name: value for name, value in row.items() if value is not None}
+
+    def columns_and_attrs(self, raw: RawEvent) -> tuple[Row, dict[str, object]]:
+        """Return what one event says by itself: its columns, and the values that have no column."""
         kind = cast("str", raw[0])
-        row: Row = {"kind": kind, "ts": raw[1], "wall": wall, "seq": seq}
+        row: Row = {"kind": kind, "ts": raw[1]}
         attrs: dict[str, object] = {}
         for name, value in zip(FIELDS[kind], raw[2:], strict=True):
             if name == "message":
@@ -78,10 +86,7 @@ class Rows:
         self._number(row)
         if attrs.get("destination_kind") == "queue":
             row["queue"] = attrs["destination"]
-        if attrs:
-            row["attrs"] = attrs_text(attrs)
-        row["test"] = test
-        return {name: value for name, value in row.items() if value is not None}
+        return row, attrs
 
     def _number(self, row: Row) -> None:
         for name in ("copy", "src_copy"):
