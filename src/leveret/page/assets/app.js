@@ -1,9 +1,5 @@
 // Puts the page together.
 
-const TITLES = /** @type {Record<string, string>} */ ({
-  sequence: "Sequence", messages: "Messages", queues: "Queues", topology: "Topology", events: "Events",
-});
-
 /** What takes the focus in each view. @type {Record<string, HTMLElement>} */
 const focusOf = {};
 
@@ -20,7 +16,7 @@ function showView(view) {
 /** @param {Record<string, HTMLElement>} panels */
 function tabList(panels) {
   const tabs = VIEWS.map((view) =>
-    el("button", { type: "button", role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}`, onclick: () => change({ view }) }, TITLES[view]),
+    button(TITLES[view], () => change({ view }), { role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}` }),
   );
   const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
   list.addEventListener("keydown", (event) => {
@@ -62,12 +58,12 @@ function start() {
     pageHead(),
     el(
       "main", {},
-      el("div", { class: "bar" }, tabList(panels), filterBar()),
-      el("div", { class: "work" }, el("div", { class: "views" }, ...Object.values(panels)), pane),
+      div("bar", tabList(panels), filterBar()),
+      div("work", div("views", ...Object.values(panels)), pane),
     ),
   );
   // On a narrow screen the details cover the page, so they take the focus.
-  listeners.push((changed) => changed.has("isOpen") && state.isOpen && title.focus({ preventScroll: true }));
+  listeners.push((changed) => changed.has("isOpen") && state.isOpen && !isReading && title.focus({ preventScroll: true }));
   listenToKeys({ rows, sequence });
   followLinks();
   addEventListener("popstate", () => readAddress());

@@ -21,6 +21,31 @@ function el(tag, attributes, ...children) {
 }
 
 /**
+ * @param {string} className
+ * @param {...Child} children
+ */
+function div(className, ...children) {
+  return el("div", { class: className || null }, ...children);
+}
+
+/**
+ * @param {string} className
+ * @param {...Child} children
+ */
+function span(className, ...children) {
+  return el("span", { class: className || null }, ...children);
+}
+
+/**
+ * @param {Child} label
+ * @param {() => void} onclick
+ * @param {Record<string, unknown>} [attributes]
+ */
+function button(label, onclick, attributes) {
+  return el("button", { type: "button", onclick, ...attributes }, label);
+}
+
+/**
  * Return a new SVG element.
  * @template {keyof SVGElementTagNameMap} T
  * @param {T} tag
@@ -62,6 +87,16 @@ function fill(element, ...children) {
 }
 
 /**
+ * Replace what an element contains.
+ * @param {Element} element
+ * @param {...Child} children
+ */
+function refill(element, ...children) {
+  element.replaceChildren();
+  fill(element, ...children);
+}
+
+/**
  * Return "1 event" or "2 events".
  * @param {number} count
  * @param {string} noun
@@ -80,11 +115,34 @@ function clamp(value, low, high) {
 }
 
 /**
+ * Return the panel of a view; only the chosen one is shown.
+ * @param {string} view
+ * @param {...Child} children
+ */
+function panelOf(view, ...children) {
+  return el(
+    "section",
+    { class: "panel", id: `panel-${view}`, role: "tabpanel", "aria-labelledby": `tab-${view}`, "data-title": TITLES[view], hidden: state.view !== view },
+    ...children,
+  );
+}
+
+/**
+ * Return a part of the page that scrolls, by keys too.
+ * @param {string} label
+ * @param {string} className
+ * @param {...Child} children
+ */
+function region(label, className, ...children) {
+  return el("div", { class: className, role: "region", "aria-label": label, tabindex: 0 }, ...children);
+}
+
+/**
  * Return a definition list of names and values.
  * @param {[string, Child][]} pairs
  */
 function facts(pairs) {
-  return el("dl", { class: "facts" }, ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  return el("dl", { class: "facts" }, ...pairs.map(([name, value]) => div("", el("dt", {}, name), el("dd", {}, value))));
 }
 
 /**
@@ -94,9 +152,8 @@ function facts(pairs) {
  * @param {Child[][]} rows
  */
 function plainTable(caption, titles, rows) {
-  return el(
-    "div",
-    { class: "scroll-x", role: "region", "aria-label": caption, tabindex: 0 },
+  return region(
+    caption, "scroll-x",
     el(
       "table",
       { class: "plain" },

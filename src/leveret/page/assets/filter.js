@@ -61,7 +61,7 @@ function filterBar() {
     ]),
   };
   const count = el("span", { class: "count", role: "status" });
-  const clear = el("button", { type: "button", class: "quiet", hidden: true, onclick: () => change({ filter: noFilter() }) }, "Clear");
+  const clear = button("Clear", () => change({ filter: noFilter() }), { hidden: true });
   const bar = el(
     "div",
     { class: "filter", role: "search", "aria-label": "Filter events" },

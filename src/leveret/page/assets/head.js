@@ -3,24 +3,23 @@
 /** Return the head. */
 function pageHead() {
   const { test } = story;
-  const [file, ...names] = test.id.split("::");
+  const [file, ...names] = (test.id || "What happened on the broker").split("::");
   const isBad = test.outcome !== "passed" && test.outcome !== "skipped";
+  const outcome = test.phase && test.phase !== "call" ? `${test.outcome} in ${test.phase}` : test.outcome;
   return el(
     "header",
     { class: "head" },
-    el(
-      "div",
-      { class: "title" },
-      el("h1", {}, names.length ? el("span", { class: "file" }, `${file}::`) : "", names.length ? names.join("::") : file),
-      el("span", { class: `outcome ${isBad ? "bad" : "good"}` }, test.phase && test.phase !== "call" ? `${test.outcome} in ${test.phase}` : test.outcome),
-      el("span", { class: "spring" }),
+    div(
+      "title",
+      el("h1", {}, names.length ? span("file", `${file}::`) : "", names.length ? names.join("::") : file),
+      outcome && span(`outcome ${isBad ? "bad" : "good"}`, outcome),
+      span("spring"),
       clockButton(), themeButton(),
-      el("button", { type: "button", class: "quiet", onclick: () => showHelp(), title: "Keys and legend (?)" }, "Help"),
+      button("Help", () => showHelp(), { title: "Keys and legend (?)" }),
     ),
     el("p", { class: "line" }, ...between(testFacts(), " · ")),
-    test.error && el(
-      "div",
-      { class: "failure", role: "region", "aria-label": "Failure", tabindex: 0 },
+    test.error && region(
+      "Failure", "failure",
       el("pre", {}, ...linked(test.error.text)),
     ),
     ...story.brokers.map(brokerPart),
@@ -77,7 +76,7 @@ function checkNote(check) {
   return el(
     "li",
     {},
-    markIcon(MARKS.refused, tone), el("span", { class: `word ${tone}` }, `check ${check.name}`), " ", ...linked(check.text),
+    markIcon(MARKS.refused, tone), span(`word ${tone}`, `check ${check.name}`), " ", ...linked(check.text),
     ...named.flatMap((number) => [" ", chipLink(number)]),
   );
 }
@@ -90,7 +89,7 @@ function faultNote(fault) {
   return el(
     "li",
     {},
-    markIcon(MARKS.fault, fired ? "warn" : "bad"), el("span", { class: `word ${fired ? "warn" : "bad"}` }, "fault"), ` ${fault.text}: `,
+    markIcon(MARKS.fault, fired ? "warn" : "bad"), span(`word ${fired ? "warn" : "bad"}`, "fault"), ` ${fault.text}: `,
     !fired ? el("strong", {}, "never fired")
       : first === undefined ? times
         : el("a", { href: `#event-${first}` }, times),
@@ -105,35 +104,27 @@ function cutPart() {
 
 function clockButton() {
   const words = () => (state.clock === "real" ? "Real time" : "Broker time");
-  const button = el(
-    "button",
-    {
-      type: "button", class: "quiet", title: "Which clock the times follow",
-      onclick: () => change({ clock: state.clock === "real" ? "broker" : "real" }),
-    },
-    words(),
-  );
+  const choice = button(words(), () => toggleClock(), { title: "Which clock the times follow (c)" });
   listeners.push((changed) => {
-    if (changed.has("clock")) button.textContent = words();
+    if (changed.has("clock")) choice.textContent = words();
   });
-  return button;
+  return choice;
 }
 
 function themeButton() {
   const root = document.documentElement;
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
-  const button = el("button", { type: "button", class: "quiet", id: "theme", "aria-pressed": String(isDark()) }, "Dark");
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    button.setAttribute("aria-pressed", String(isDark()));
-    remember("leveret-theme", root.dataset.theme);
-  });
-  const kept = remembered("leveret-theme");
-  if (kept) {
-    root.dataset.theme = kept;
-    button.setAttribute("aria-pressed", String(isDark()));
+  const choice = button("Dark", () => show(isDark() ? "light" : "dark"), { id: "theme" });
+  /** @param {string | null} theme */
+  function show(theme) {
+    if (theme) {
+      root.dataset.theme = theme;
+      remember("leveret-theme", theme);
+    }
+    choice.setAttribute("aria-pressed", String(isDark()));
   }
-  return button;
+  show(remembered("leveret-theme"));
+  return choice;
 }
 
 /**

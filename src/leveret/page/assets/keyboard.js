@@ -31,11 +31,11 @@ function makeHelp() {
     { "aria-labelledby": "help-title" },
     el("h2", { id: "help-title" }, "Help"),
     el("h3", {}, "Keys"),
-    el("dl", { class: "keys" }, ...KEYS.map(([keys, words]) => el("div", {}, el("dt", {}, ...keys.split("  ").map((key) => el("kbd", {}, key))), el("dd", {}, words)))),
+    el("dl", { class: "keys" }, ...KEYS.map(([keys, words]) => div("", el("dt", {}, ...keys.split("  ").map((key) => el("kbd", {}, key))), el("dd", {}, words)))),
     el("label", {}, choice, " Keys without Ctrl or Alt do something"),
     el("h3", {}, "Marks"),
     legend(),
-    el("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+    button("Close", () => dialog.close()),
   );
   return dialog;
 }
@@ -64,7 +64,7 @@ function listenToKeys(views) {
     x: () => nextProblem(),
     Enter: () => state.event >= 0 && selectEvent(state.event, true),
     s: () => views.sequence.toggleAll(),
-    c: () => change({ clock: state.clock === "real" ? "broker" : "real" }),
+    c: () => toggleClock(),
     "?": () => showHelp(),
     "/": () => focusSearch(),
     ...Object.fromEntries(VIEWS.map((view, index) => [String(index + 1), () => showView(view)])),

@@ -115,7 +115,7 @@ function colourClass(number) {
  * @param {number} number
  */
 function chip(number) {
-  return el("span", { class: `chip ${colourClass(number)}` }, `#${number}`);
+  return span(`chip ${colourClass(number)}`, messageName(number));
 }
 
 /**
@@ -124,5 +124,5 @@ function chip(number) {
  */
 function chipLink(number) {
   const label = messageOf.get(number)?.label;
-  return el("a", { class: `chip ${colourClass(number)}`, href: `#message-${number}`, title: label }, `#${number}`);
+  return el("a", { class: `chip ${colourClass(number)}`, href: `#message-${number}`, title: label }, messageName(number));
 }

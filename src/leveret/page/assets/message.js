@@ -3,14 +3,14 @@
 /** Return the pane with the details of what is selected. */
 function detailsPane() {
   const title = el("h2", { tabindex: -1, id: "details-title" });
-  const close = el("button", { type: "button", class: "quiet", onclick: () => closeDetails(), title: "Close (Esc)" }, "Close");
-  const back = el("button", { type: "button", class: "quiet", onclick: () => stepMessage(-1), "aria-label": "Previous message" }, "‹");
-  const next = el("button", { type: "button", class: "quiet", onclick: () => stepMessage(1), "aria-label": "Next message" }, "›");
+  const close = button("Close", () => closeDetails(), { title: "Close (Esc)" });
+  const back = button("‹", () => stepMessage(-1), { "aria-label": "Previous message" });
+  const next = button("›", () => stepMessage(1), { "aria-label": "Next message" });
   const body = el("div", { class: "details-body", role: "region", "aria-labelledby": "details-title", tabindex: 0 });
   const pane = el(
     "aside",
     { class: "details", hidden: true, "aria-labelledby": "details-title" },
-    el("div", { class: "details-head" }, title, el("span", { class: "spring" }), back, next, close),
+    div("details-head", title, span("spring"), back, next, close),
     body,
   );
   listeners.push((changed) => {
@@ -23,11 +23,8 @@ function detailsPane() {
     if (!isShown) return;
     const scrolled = changed.has("message") || changed.has("isOpen") ? 0 : body.scrollTop;
     back.hidden = next.hidden = !message;
-    title.replaceChildren(...(message ? messageTitle(message) : [kindWord(event.kind)]));
-    body.replaceChildren(
-      ...(message ? messageParts(message) : []),
-      ...(event ? [eventPart(event)] : []),
-    );
+    refill(title, ...(message ? messageTitle(message) : [kindWord(event.kind)]));
+    refill(body, ...(message ? messageParts(message) : []), event && eventPart(event));
     body.scrollTop = scrolled;
   });
   return { pane, title };
@@ -50,7 +47,7 @@ function stepMessage(by) {
  * @returns {Child[]}
  */
 function messageTitle(message) {
-  return [el("span", { class: `chip ${colourClass(message.number)}` }, `#${message.number}`), ` ${message.label ?? message.routing_key ?? ""}`];
+  return [chip(message.number), ` ${message.label ?? message.routing_key ?? ""}`];
 }
 
 /**
@@ -100,7 +97,7 @@ function eventLink(index) {
 function messageParts(message) {
   return [
     message.outcome && el("p", { class: `verdict ${message.tone ?? "plain"}` }, markIcon(outcomeMark(message), message.tone ?? "plain"), " ", message.outcome),
-    facts(.../** @type {[[string, Child][]]} */ ([origin(message)])),
+    facts(origin(message)),
     lifePart(message),
     causesPart(message),
     copiesPart(message),
@@ -141,17 +138,16 @@ function lifePart(message) {
         return el(
           "li",
           { class: toneOf(event) },
-          el(
-            "button",
-            { type: "button", "aria-current": index === state.event ? "true" : null, onclick: () => selectEvent(index, true) },
-            timeElement(event), eventIcon(event), el("span", {}, event.text, event.line ? el("small", {}, ` ${event.line}`) : null),
+          button(
+            span("entry", timeElement(event), eventIcon(event), span("", event.text, event.line && el("small", {}, ` ${event.line}`))),
+            () => selectEvent(index, true), { "aria-current": index === state.event ? "true" : null },
           ),
         );
       }),
     ),
-    !isFilteredTo && el(
-      "button", { type: "button", class: "quiet screen", onclick: () => change({ filter: { ...noFilter(), message: String(message.number) } }) },
-      `Show only the events of #${message.number}`,
+    !isFilteredTo && button(
+      `Show only the events of ${messageName(message.number)}`,
+      () => change({ filter: { ...noFilter(), message: String(message.number) } }), { class: "screen" },
     ),
   );
 }
@@ -235,8 +231,8 @@ function bodyPart(message) {
   if (body.text !== undefined && body.text !== null) forms.Text = () => code(body.text ?? "", false);
   if (body.hex) forms.Hex = () => code(hexLines(body.hex ?? ""), false);
   const names = Object.keys(forms);
-  const view = el("div", {});
-  const buttons = names.map((name) => el("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => show(name) }, name));
+  const view = div("");
+  const buttons = names.map((name) => button(name, () => show(name)));
   /** @param {string} name */
   function show(name) {
     view.replaceChildren(forms[name]());
@@ -263,11 +259,11 @@ const MOST_COLOURED = 30000;
  * @param {boolean} isJson
  */
 function code(text, isJson) {
-  const block = el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "Content", dir: "auto" });
+  const block = el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "Content" });
   if (!isJson || text.length > MOST_COLOURED) block.textContent = visible(text);
   else {
     for (const token of text.split(/("(?:[^"\\]|\\.)*"(?:\s*:)?)/)) {
-      block.append(token[0] === '"' ? el("span", { class: token.endsWith(":") ? "key" : "string" }, visible(token)) : token);
+      block.append(token[0] === '"' ? el("span", { class: token.endsWith(":") ? "name" : "string" }, visible(token)) : token);
     }
   }
   return block;

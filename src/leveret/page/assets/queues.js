@@ -2,16 +2,13 @@
 
 /** Return the panel with a card for each queue. */
 function queuesPanel() {
-  const list = el("div", { class: "cards" });
-  const panel = el(
-    "section", { class: "panel", id: "panel-queues", role: "tabpanel", "aria-labelledby": "tab-queues", hidden: true },
-    el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Queues" }, list),
-  );
+  const list = div("cards");
+  const focus = region("Queues", "scroller", list);
   let isDrawn = false;
   const draw = () => {
     isDrawn = true;
     const axis = timeAxis(story.queues.flatMap((queue) => queue.series ?? []));
-    list.replaceChildren(...story.queues.map((queue) => queueCard(queue, axis)));
+    refill(list, ...story.queues.map((queue) => queueCard(queue, axis)));
     if (!story.queues.length) list.append(el("p", { class: "empty" }, "The test declared no queue."));
   };
   listeners.push((changed) => {
@@ -19,7 +16,7 @@ function queuesPanel() {
     if (isSeen && (!isDrawn || changed.has("clock"))) draw();
     else if (changed.has("clock")) isDrawn = false;
   });
-  return { panel, focus: /** @type {HTMLElement} */ (panel.firstElementChild) };
+  return { panel: panelOf("queues", focus), focus };
 }
 
 /**
@@ -37,10 +34,7 @@ function queueCard(queue, axis) {
     { class: "card", id: `queue-${queue.lane}`, "aria-label": `Queue ${queue.name}` },
     el("h2", {}, queue.name, " ", el("small", {}, about.join(" · "))),
     chart(queue.series ?? [], axis),
-    el(
-      "button", { type: "button", class: "quiet screen", onclick: () => change({ view: "events", filter: { ...noFilter(), queue: queue.lane } }) },
-      "Show its events",
-    ),
+    button("Show its events", () => change({ view: "events", filter: { ...noFilter(), queue: queue.lane } }), { class: "screen" }),
     settings("Arguments", queue.arguments),
     queue.policy && settings(`Policy ${queue.policy}`, queue.policy_keys),
     bindings.length > 0 && plainTable(
@@ -48,7 +42,7 @@ function queueCard(queue, axis) {
       ["Exchange", "Binding key", "Messages"],
       bindings.map((binding) => [
         binding.exchange || "(default)",
-        el("span", {}, el("code", {}, binding.key), Object.keys(binding.arguments ?? {}).length > 0 && ` ${JSON.stringify(binding.arguments)}`),
+        span("", el("code", {}, binding.key), Object.keys(binding.arguments ?? {}).length > 0 && ` ${JSON.stringify(binding.arguments)}`),
         binding.count ?? 0,
       ]),
     ),
@@ -62,8 +56,8 @@ function queueCard(queue, axis) {
 function settings(title, values) {
   const pairs = Object.entries(values ?? {});
   if (!pairs.length) return null;
-  return el(
-    "div", { class: "settings" }, el("h3", {}, title),
+  return div(
+    "settings", el("h3", {}, title),
     facts(pairs.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])),
   );
 }
@@ -124,7 +118,7 @@ function chart(points, axis) {
     points.map((point, index) => `${index ? "H" : "M"}${xOf(point)}${index ? "" : ` ${yOf(point[column])}`}V${yOf(point[column])}`).join("") + "H1000";
   const area = `${steps(2)}V${height}H${xOf(points[0])}Z`;
   const last = points[points.length - 1];
-  const readout = el("span", { class: "readout" });
+  const readout = span("readout");
   const peaks = SERIES.map(([column, name]) => `${name} at most ${Math.max(...points.map((point) => point[column]))}, at the end ${last[column]}`);
   const plot = el(
     "div",
@@ -134,9 +128,9 @@ function chart(points, axis) {
       svg("path", { class: "area ready", d: area }),
       ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
     ),
-    el("span", { class: "most" }, most),
+    span("most", most),
     ...axis.breaks.map(({ x, text }) => {
-      const mark = el("span", { class: "break" }, el("span", {}, text));
+      const mark = span("break", span("", text));
       mark.style.left = `${x * 100}%`;
       return mark;
     }),
@@ -147,13 +141,12 @@ function chart(points, axis) {
     readout.textContent = `at ${pointTime(point)}: ${point[2]} ready, ${point[3]} unacked, ${counted(point[4], "consumer")}`;
   });
   plot.addEventListener("pointerleave", () => (readout.textContent = ""));
-  return el(
-    "div",
-    { class: "chart" },
+  return div(
+    "chart",
     plot,
-    el(
-      "div", { class: "key" },
-      ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)), el("span", { class: "spring" }), readout,
+    div(
+      "key",
+      ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)), span("spring"), readout,
     ),
     numbersOf(points),
   );

@@ -6,9 +6,13 @@
  * @typedef {{kind: "step" | "fold" | "leap", events: number[], us?: number, isOpen?: boolean}} Item
  */
 
-const CONTINUES = new Set(["published", "dead_lettered", "enqueued"]);
+const CONTINUES = new Set(["published", "dead_lettered"]);
 const CONTINUED = new Set(["enqueued", "dropped"]);
+// A message that is routed within these microseconds shares the row of its publish.
+const AT_ONCE = 2000;
 const NARROW = 700;
+// Of a drawing, from its top.
+const MIDDLE = 15;
 
 class Sequence {
   constructor() {
@@ -28,14 +32,10 @@ class Sequence {
     this.lines = el("div", { class: "lane-lines", "aria-hidden": "true" });
     this.list = el("div", { role: "listbox", "aria-label": "Steps in order of time", class: "steps" });
     this.empty = el("p", { class: "empty", hidden: true });
-    this.scroller = el(
-      "div", { class: "scroller sequence" }, this.head, el("div", { class: "stage" }, this.lines, this.list), this.empty,
+    this.scroller = div(
+      "scroller sequence", this.head, div("stage", this.lines, this.list), this.empty,
     );
-    this.element = el(
-      "section",
-      { class: "panel", id: "panel-sequence", role: "tabpanel", "aria-labelledby": "tab-sequence" },
-      this.scroller,
-    );
+    this.element = panelOf("sequence", this.scroller);
     this.rows = new Rows({
       scroller: this.scroller, list: this.list, id: "step", rowHeight: 30, count: 0,
       make: (index) => this.makeRow(index),
@@ -173,13 +173,12 @@ class Sequence {
       "div",
       {
         role: "option", "aria-selected": "false", class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
-        "aria-label": `${spanText(instantOf(first))}: ${words}${first.line ? `, ${first.line}` : ""}`,
+        "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line].filter(Boolean).join(", "),
       },
-      el(
-        "div",
-        { class: "caption" },
+      div(
+        "caption",
         timeElement(first, isSameTime ? "time same" : "time"),
-        el("span", { class: "words", title: first.line ? `${words}\n${first.line}` : words }, ...chipped(words)),
+        el("span", { class: "words", title: [...events.map((event) => event.text), first.line].filter(Boolean).join("\n") }, ...linked(words, chip)),
       ),
       this.draw(events),
     );
@@ -194,7 +193,7 @@ class Sequence {
     return el(
       "div",
       { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "leap", "aria-label": `the broker's clock leaps by ${spanText(item.us ?? 0)}` },
-      el("div", { class: "caption" }, el("span", { class: "pause" }, text)),
+      div("caption", span("pause", text)),
       svg(
         "svg", { class: "drawing", width, height: 30, "aria-hidden": "true" },
         svg("path", { d: path, transform: "translate(0 14)" }), svg("path", { d: path, transform: "translate(0 20)" }),
@@ -204,14 +203,16 @@ class Sequence {
 
   /** @param {StoryEvent[]} events */
   draw(events) {
-    const y = 15;
     const drawing = svg("svg", { class: `drawing ${colourClass(events[0].message)}`, width: this.laneWidth * this.lanes.length, height: 30, "aria-hidden": "true" });
     if (events[0].across || (!events[0].from && !events[0].to)) {
-      fill(drawing, ...this.band(events[0], y));
+      fill(drawing, ...this.band(events[0]));
       return drawing;
     }
     /** @type {Child[]} */
     const marks = [];
+    const way = this.direction(events[0]);
+    // A way that turns round goes on below itself.
+    const turns = events.slice(1).some((event) => way && this.direction(event) === -way);
     events.forEach((event, index) => {
       const from = this.places.get(event.from ?? "");
       const to = this.places.get(event.to ?? "");
@@ -221,6 +222,8 @@ class Sequence {
       const end = to ?? start;
       const [x1, x2] = [this.x(start), this.x(end)];
       const direction = Math.sign(x2 - x1);
+      const y = !turns ? MIDDLE : index ? MIDDLE + 6 : MIDDLE - 5;
+      if (turns && index === 1) fill(drawing, svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }));
       if (direction) fill(drawing, lineBetween(mark, toneOf(event), x1, x2, y));
       if (mark.icon === "right" && direction) marks.push(arrowHead(x2, y, direction));
       else if (mark.at === "start" && direction) {
@@ -237,12 +240,21 @@ class Sequence {
   }
 
   /**
+   * Return whether an event leads to the right (1), to the left (-1) or nowhere (0).
+   * @param {StoryEvent} event
+   */
+  direction(event) {
+    const [from, to] = [this.places.get(event.from ?? ""), this.places.get(event.to ?? "")];
+    return from === undefined || to === undefined ? 0 : Math.sign(to - from);
+  }
+
+  /**
    * Return a mark across the lanes of an event's broker.
    * @param {StoryEvent} event
-   * @param {number} y
    * @returns {Child[]}
    */
-  band(event, y) {
+  band(event) {
+    const y = MIDDLE;
     const broker = laneOf.get(event.from ?? "")?.broker ?? (hasManyBrokers ? undefined : story.brokers[0]?.id);
     const places = this.lanes.flatMap((lane, place) => (broker === undefined || lane.broker === broker ? [place] : []));
     if (!places.length) return [];
@@ -266,6 +278,8 @@ class Sequence {
 function groupEvents(shown, opened) {
   /** @type {Item[]} */
   const items = [];
+  /** The last publish or dead letter of each message. @type {Map<number, Item>} */
+  const sources = new Map();
   const folds = !isFiltered();
   for (let at = 0; at < shown.length; at++) {
     const event = story.events[shown[at]];
@@ -282,22 +296,25 @@ function groupEvents(shown, opened) {
         continue;
       }
     }
-    const last = items[items.length - 1];
-    if (last?.kind === "step" && !event.leap && isContinued(story.events[last.events[last.events.length - 1]], event)) {
-      last.events.push(event.i);
-    } else items.push({ kind: "step", events: [event.i] });
+    const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
+    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event)) source.events.push(event.i);
+    else {
+      /** @type {Item} */
+      const item = { kind: "step", events: [event.i] };
+      items.push(item);
+      if (event.message !== undefined && CONTINUES.has(event.kind)) sources.set(event.message, item);
+    }
   }
   return items;
 }
 
 /**
+ * Return whether a message goes on from where its publish or its death has taken it, at once.
  * @param {StoryEvent} before
  * @param {StoryEvent} event
  */
 function isContinued(before, event) {
-  return (
-    event.message !== undefined && event.message === before.message && CONTINUED.has(event.kind) && CONTINUES.has(before.kind)
-  );
+  return event.from === before.to && event.t - before.t < AT_ONCE;
 }
 
 /** @param {Item} item */
@@ -315,15 +332,18 @@ function makeFold(item) {
       role: "option", "aria-selected": "false", class: `fold${item.isOpen ? " open" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
-    el("div", { class: "caption" }, el("span", { class: "words", title: words }, el("strong", {}, text), ` ${words}`)),
+    div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), ` ${words}`)),
   );
 }
 
 /** @param {StoryEvent[]} events */
 function stepWords(events) {
   const [first, ...rest] = events;
-  const more = rest.map((event) => (event.kind === "enqueued" ? laneName(event.to ?? event.from) : event.text));
-  return more.length ? `${first.text} → ${more.join(", ")}` : first.text;
+  const more = rest.map((event) => (event.kind === "enqueued" ? laneName(event.to) : kindWord(event.kind)));
+  const message = messageOf.get(first.message ?? 0);
+  // The lanes show the exchange, so that there is room for the key.
+  const text = first.kind === "published" && message?.exchange ? `published ${messageName(message.number)} ${message.routing_key ?? ""}` : first.text;
+  return more.length ? `${text} → ${more.join(", ")}` : text;
 }
 
 /** @param {StoryEvent[]} events */
@@ -332,34 +352,25 @@ function worstTone(events) {
   return tones.find((tone) => tone === "bad") ?? tones.find((tone) => tone === "warn") ?? "plain";
 }
 
-/**
- * Return text in which "#3" has the colour of message 3.
- * @param {string} text
- * @returns {Child[]}
- */
-function chipped(text) {
-  return text.split(/(#\d+)/).map((part) => (part[0] === "#" && messageOf.has(Number(part.slice(1))) ? chip(Number(part.slice(1))) : part));
-}
-
 /** @param {Lane[]} lanes */
 function laneHeads(lanes) {
   const cells = lanes.map((lane) =>
     el(
       "div",
       { class: `lane ${lane.kind}`, title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n") },
-      el("span", { class: "kind" }, lane.kind), el("span", { class: "label" }, lane.label || "(default)"),
+      span("kind", lane.kind), span("label", lane.label || "(default)"),
     ),
   );
-  if (!hasManyBrokers) return [el("div", { class: "corner" }), ...cells];
+  if (!hasManyBrokers) return [div("corner"), ...cells];
   const bands = [];
   for (let at = 0; at < lanes.length; ) {
     let end = at;
     while (end < lanes.length && lanes[end].broker === lanes[at].broker) end++;
-    const band = el("div", { class: "group" }, el("span", { class: "band" }, brokerTitle(lanes[at].broker)), el("div", { class: "cells" }, ...cells.slice(at, end)));
+    const band = div("group", span("band", brokerTitle(lanes[at].broker)), div("cells", ...cells.slice(at, end)));
     bands.push(band);
     at = end;
   }
-  return [el("div", { class: "corner" }), ...bands];
+  return [div("corner"), ...bands];
 }
 
 /**
@@ -385,7 +396,7 @@ function arrowHead(x, y, direction) {
 
 /** @param {number} message */
 function pillWidth(message) {
-  return 16 + 7 * String(message).length;
+  return 9 + 7 * messageName(message).length;
 }
 
 /**
@@ -400,6 +411,6 @@ function pill(message, x, y) {
     "g",
     { class: `pill ${colourClass(message)}`, transform: `translate(${x} ${y})` },
     svg("rect", { x: -width / 2, y: -9, width, height: 18, rx: 9 }),
-    svg("text", { y: 4 }, `#${message}`),
+    svg("text", { y: 4 }, messageName(message)),
   );
 }

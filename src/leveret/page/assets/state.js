@@ -1,6 +1,8 @@
 // What the reader looks at, and the address that leads there again. Views listen for changes; only `change` makes them.
 
-const VIEWS = ["sequence", "messages", "queues", "topology", "events"];
+/** @type {Record<string, string>} */
+const TITLES = { sequence: "Sequence", messages: "Messages", queues: "Queues", topology: "Topology", events: "Events" };
+const VIEWS = Object.keys(TITLES);
 const FILTERS = /** @type {const} */ (["text", "client", "queue", "kind", "message"]);
 
 /** @typedef {Record<typeof FILTERS[number], string>} Filter */

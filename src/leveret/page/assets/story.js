@@ -74,7 +74,10 @@ function unfolded(table) {
 function readStory(raw) {
   const topology = raw.topology ?? {};
   const events = unfolded(raw.events);
-  events.forEach((event, index) => (event.i = index));
+  events.forEach((event, index) => {
+    event.i = index;
+    event.t ??= event.wall ?? 0;
+  });
   return {
     ...raw,
     test: raw.test ?? { id: "", outcome: "unknown" },
@@ -144,14 +147,28 @@ function haystackOf(event) {
   return haystacks[event.i];
 }
 
+// The messages of a second broker have numbers from here on, those of a third from twice this on.
+const BROKER_SPAN = 1e6;
+
 /**
- * Return text in which "#3" is a link to message 3, if there is such a message.
+ * Return what texts name a message: "#3", or "#3 of b2" if it is of another broker than the first.
+ * @param {number} number
+ */
+function messageName(number) {
+  const broker = Math.floor(number / BROKER_SPAN);
+  return `#${number % BROKER_SPAN}${broker ? ` of b${broker + 1}` : ""}`;
+}
+
+/**
+ * Return text in which the names of messages are drawn, by default as links that open them.
  * @param {string} text
+ * @param {(number: number) => Node} [draw]
  * @returns {Child[]}
  */
-function linked(text) {
-  return text.split(/(#\d+)/).map((part) => {
-    const message = part[0] === "#" ? messageOf.get(Number(part.slice(1))) : undefined;
-    return message ? chipLink(message.number) : part;
+function linked(text, draw = chipLink) {
+  return text.split(/(#\d+(?: of b\d+)?)/).map((part) => {
+    const [, digits, broker] = part.match(/^#(\d+)(?: of b(\d+))?$/) ?? [];
+    const number = Number(digits) + (Number(broker ?? 1) - 1) * BROKER_SPAN;
+    return digits && messageOf.has(number) ? draw(number) : part;
   });
 }

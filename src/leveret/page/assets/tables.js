@@ -25,7 +25,7 @@ function longTable(options) {
   );
   const grid = el("div", { role: "grid", "aria-label": options.label, class: `grid ${options.id}` }, head, body);
   const empty = el("p", { class: "empty", hidden: true });
-  const scroller = el("div", { class: "scroller table" }, grid, empty);
+  const scroller = div("scroller table", grid, empty);
   const rows = new Rows({
     scroller, list: body, id: options.id, rowHeight: 30, count: 0, onActive: options.onActive, onOpen: options.onOpen,
     headHeight: () => head.offsetHeight,
@@ -56,13 +56,12 @@ function eventsPanel() {
       { title: "Time", name: "when", cell: (event) => timeElement(event) },
       { title: "Event", name: "what", cell: (event) => [eventIcon(event), kindWord(event.kind)] },
       { title: "Message", name: "which", cell: (event) => event.message !== undefined && chip(event.message) },
-      { title: "Text", name: "text", cell: (event) => el("span", { title: event.text }, ...chipped(event.text)) },
+      { title: "Text", name: "text", cell: (event) => el("span", { title: event.text }, ...linked(event.text, chip)) },
       { title: "From", name: "lane", cell: (event) => laneName(event.from) },
       { title: "To", name: "lane", cell: (event) => laneName(event.to) },
       { title: "Line", name: "line", cell: (event) => event.line },
     ]),
   });
-  const panel = el("section", { class: "panel", id: "panel-events", role: "tabpanel", "aria-labelledby": "tab-events", hidden: true }, scroller);
   const build = () => {
     rows.options.count = shownEvents().length;
     rows.active = shownEvents().indexOf(state.event);
@@ -78,7 +77,7 @@ function eventsPanel() {
     if (changed.has("view") && state.view === "events") rows.reveal();
   });
   build();
-  return { panel, rows, focus: grid };
+  return { panel: panelOf("events", scroller), rows, focus: grid };
 }
 
 /** Return the panel with the table of messages. */
@@ -100,7 +99,6 @@ function messagesPanel() {
       { title: "Published at", name: "line", cell: (message) => message.line },
     ]),
   });
-  const panel = el("section", { class: "panel", id: "panel-messages", role: "tabpanel", "aria-labelledby": "tab-messages", hidden: true }, scroller);
   rows.options.count = story.messages.length;
   grid.setAttribute("aria-rowcount", String(story.messages.length + 1));
   empty.hidden = story.messages.length > 0;
@@ -110,10 +108,10 @@ function messagesPanel() {
     if (changed.has("message")) rows.activate(story.messages.findIndex((message) => message.number === state.message));
     if (changed.has("view") && state.view === "messages") rows.reveal();
   });
-  return { panel, rows, focus: grid };
+  return { panel: panelOf("messages", scroller), rows, focus: grid };
 }
 
 /** @param {Message} message */
 function outcomeMark(message) {
-  return { good: MARKS.acked, bad: MARKS.dropped, warn: MARKS.requeued }[message.tone ?? ""] ?? PLAIN;
+  return { good: MARKS.acked, bad: MARKS.dropped }[message.tone ?? ""] ?? PLAIN;
 }

@@ -30,6 +30,10 @@ function shortNumber(value) {
   return String(Number(value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)));
 }
 
+function toggleClock() {
+  change({ clock: state.clock === "real" ? "broker" : "real" });
+}
+
 /**
  * Return when an event happened by the clock that the reader has chosen.
  * @param {StoryEvent} event

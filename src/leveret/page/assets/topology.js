@@ -3,11 +3,8 @@
 
 /** Return the panel with a graph for each broker. */
 function topologyPanel() {
-  const content = el("div", { class: "graphs" });
-  const panel = el(
-    "section", { class: "panel", id: "panel-topology", role: "tabpanel", "aria-labelledby": "tab-topology", hidden: true },
-    el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Topology" }, content),
-  );
+  const content = div("graphs");
+  const focus = region("Topology", "scroller", content);
   let isDrawn = false;
   const draw = () => {
     if (isDrawn || !(state.view === "topology" || state.isPrinting)) return;
@@ -20,7 +17,7 @@ function topologyPanel() {
     if (!brokers.length) fill(content, el("p", { class: "empty" }, "The test declared no exchange and no queue."));
   };
   listeners.push(() => draw());
-  return { panel, focus: /** @type {HTMLElement} */ (panel.firstElementChild) };
+  return { panel: panelOf("topology", focus), focus };
 }
 
 /**
@@ -29,7 +26,7 @@ function topologyPanel() {
  * @param {GraphNode[]} nodes
  */
 function drawGraph(content, nodes) {
-  const graph = el("div", { class: "graph" });
+  const graph = div("graph");
   fill(content, graph);
   const edges = story.topology.edges.filter((edge) => nodes.some((node) => node.id === edge.from));
   const elements = new Map(nodes.map((node) => [node.id, nodeBox(node, edges.filter((edge) => edge.from === node.id))]));
@@ -96,7 +93,7 @@ function nodeBox(node, edges) {
   return el(
     "section",
     { class: `node ${node.kind}`, "aria-label": `${node.kind} ${name}` },
-    el("h3", {}, el("span", { class: "kind" }, [node.type, node.kind].filter(Boolean).join(" ")), el("span", { class: "label", title: name }, name)),
+    el("h3", {}, span("kind", [node.type, node.kind].filter(Boolean).join(" ")), el("span", { class: "label", title: name }, name)),
     (edges.length > 0 || lost.length > 0) && el(
       "ul", {},
       ...edges.map((edge) => edgeLine(node, edge)),
@@ -116,8 +113,8 @@ function edgeLine(node, edge) {
     "li",
     { class: count ? "" : "unused", "data-edge": String(story.topology.edges.filter((each) => sameBroker(each, node)).indexOf(edge)) },
     el("span", { class: "label", title: `${edgeWords(node, edge)} → ${target}` }, edgeWords(node, edge)),
-    el("span", { class: "unseen" }, ` to ${target}: `),
-    el("span", { class: "count" }, count || "unused", el("span", { class: "unseen" }, count ? ` ${count === 1 ? "message" : "messages"}` : "")),
+    span("unseen", ` to ${target}: `),
+    span("count", count || "unused", span("unseen", count ? ` ${count === 1 ? "message" : "messages"}` : "")),
   );
 }
 
@@ -139,9 +136,9 @@ function laneLabel(id) {
  * @param {GraphEdge} edge
  */
 function edgeWords(node, edge) {
-  if (edge.kind === "dead letter") return edge.label ? `dead letters, ${edge.label}` : "dead letters";
-  if (edge.kind === "alternate") return "alternate exchange";
   if (edge.label) return edge.label;
+  if (edge.kind === "dead letter") return "dead letters";
+  if (edge.kind === "alternate") return "alternate exchange";
   return node.type === "fanout" ? "every message" : "(empty key)";
 }
 
@@ -150,7 +147,7 @@ function lostLine(lost) {
   return el(
     "li",
     { class: "lost" },
-    markIcon(MARKS.dropped, "bad"), el("code", {}, lost.key || "(empty key)"), el("span", { class: "bad" }, " matched nothing "),
+    markIcon(MARKS.dropped, "bad"), el("code", {}, lost.key || "(empty key)"), span("bad", " matched nothing "),
     ...(lost.messages ?? []).slice(0, 5).flatMap((number) => [chipLink(number), " "]),
     (lost.messages ?? []).length > 5 && `and ${(lost.messages ?? []).length - 5} more`,
     ...(lost.near ?? []).map((near) => el("p", {}, "nearly ", el("code", {}, near.key || "(empty key)"), ` → ${laneLabel(near.to)}: ${near.why}`)),
