@@ -375,7 +375,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         from leveret.page.story import story_of
 
         if not self._engine.recorder.is_on:
-            raise BrokerError("save_page() needs recorded events, but this broker has record='off'; use record='recent'")
+            raise BrokerError(
+                "save_page() needs recorded events, but this broker has record='off'; use record='recent'"
+            )
         self.sync()
         reading = self._engine.reading(None)
         return save(story_of([reading], test_of(self._engine.recorder.raw()), source="memory"), path)

@@ -59,7 +59,7 @@ class Causes:
             held = self._held.get(row.get("conn"), {})
             if len(held) == 1 and row.get("conn") is not None:
                 (cause,) = held.values()
-                _link(cause, message, f"published while c{row['conn']} held {_name(cause)}", is_guess=True)
+                _link(cause, message, f"published while c{row['conn']} held {cause.name}", is_guess=True)
         reply_to = message.properties.get("reply_to")
         if reply_to is not None:
             self._requests[str(reply_to), correlation] = message
@@ -79,7 +79,3 @@ def _link(cause: MessageStory, effect: MessageStory, how: str, *, is_guess: bool
     guess: dict[str, Any] = {"guess": True} if is_guess else {}
     cause.causes.append({"message": effect.number, "how": how, **guess})
     effect.caused_by = {"message": cause.number, "how": how, **guess}
-
-
-def _name(message: MessageStory) -> str:
-    return f"#{message.number}"

@@ -12,7 +12,18 @@ from leveret.trace.events import task_of
 
 Pairs = list[list[str]]
 
-_CELERY: Final = ("id", "root_id", "parent_id", "argsrepr", "kwargsrepr", "retries", "eta", "expires", "group", "origin")
+_CELERY: Final = (
+    "id",
+    "root_id",
+    "parent_id",
+    "argsrepr",
+    "kwargsrepr",
+    "retries",
+    "eta",
+    "expires",
+    "group",
+    "origin",
+)
 _DRAMATIQ: Final = ("actor_name", "queue_name", "args", "kwargs", "options", "message_id")
 _FASTSTREAM: Final = "faststream"
 _EVENTS_OF_CELERY: Final = ("celeryev", "celery.ev")

@@ -9,7 +9,7 @@ from leveret.observe.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, channel_text
-from leveret.page.reading import PageRow
+from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED
@@ -42,6 +42,8 @@ class Copy:
             self.delivery_count += 1
             self.holder = channel_text(row.get("conn"), row.get("chan"))
         match kind:
+            case events.DELIVERED | events.GOT if row["attrs"].get(HAS_ACKS) is False:
+                self.end, self.tone = f"delivered to {self.holder}, acks are not recorded", PLAIN
             case events.DELIVERED | events.GOT:
                 self.end, self.tone = f"unacked by {self.holder}", WARN
             case events.ENQUEUED:
@@ -63,8 +65,10 @@ class Copy:
 class MessageStory:
     """The story of one message."""
 
-    def __init__(self, number: int, vhost: str) -> None:
+    def __init__(self, number: int, name: str, vhost: str) -> None:
+        # Unique in the story; the name is what the broker's failure texts call it, with the broker if there are two.
         self.number = number
+        self.name = name
         self.vhost = vhost
         self.events: list[StoryEvent] = []
         self.copies: dict[int, Copy] = {}
@@ -156,6 +160,7 @@ class MessageStory:
         outcome, tone = self.outcome
         shown: dict[str, Any] = {
             "number": self.number,
+            "name": None if self.name == f"#{self.number}" else self.name,
             "label": self.label,
             "colour": colour,
             "vhost": self.vhost,

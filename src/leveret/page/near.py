@@ -65,6 +65,8 @@ def _words_text(missing: int, place: str) -> str:
 def _likeness(key: str, pattern: str) -> float:
     """Return how alike a routing key and a binding key are, from 0 to 1. A wildcard is as good as its word."""
     has = words(key)
-    wanted = [has[index] if word == ONE_WORD and index < len(has) else word for index, word in enumerate(words(pattern))]
+    wanted = [
+        has[index] if word == ONE_WORD and index < len(has) else word for index, word in enumerate(words(pattern))
+    ]
     by_words = SequenceMatcher(None, has, wanted, autojunk=False).ratio()
     return max(by_words, SequenceMatcher(None, key.lower(), pattern.lower(), autojunk=False).ratio())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.lanes import Lanes
-from leveret.page.reading import PageRow
+from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ class QueueStory:
     def _raised(self) -> tuple[int, int, int]:
         """Return how much to raise each count, so that none is negative."""
         lowest = [min((point[index] or 0 for point in self.series), default=0) for index in (2, 3, 4)]
-        ready, unacked, consumers = (
-            max(known, -low) for known, low in zip(self.raise_by, lowest, strict=True)
-        )
+        ready, unacked, consumers = (max(known, -low) for known, low in zip(self.raise_by, lowest, strict=True))
         return ready, unacked, consumers
 
 
@@ -140,7 +138,7 @@ class Queues:
             if kind == events.REQUEUED and not self._held.get(copy, True):
                 return
             queue.ready += ready
-            queue.unacked += unacked
+            queue.unacked += 0 if row["attrs"].get(HAS_ACKS) is False else unacked
             self._held[copy] = kind in events.DELIVERIES
         elif kind in _LEAVING and copy in self._held:
             if self._held.pop(copy):
@@ -160,9 +158,7 @@ class Queues:
     def _channel_closed(self, row: PageRow, t: int | None, wall: int | None) -> None:
         gone = (row.get("conn"), row.get("chan"))
         for queue in self.known.values():
-            left = [
-                one for one in queue.consumers if one[0] == gone[0] and (gone[1] is None or one[1] == gone[1])
-            ]
+            left = [one for one in queue.consumers if one[0] == gone[0] and (gone[1] is None or one[1] == gone[1])]
             for one in left:
                 del queue.consumers[one]
             if left:

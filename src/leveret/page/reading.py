@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]
+# The attribute of a delivery that says whether its ack would have been recorded. Without it, it would.
+HAS_ACKS: Final = "has_acks"
 # A page has at most this many events, the latest.
 EVENTS_MAX: Final = 10_000
 # What happened before the test and still explains it: who is connected, what is declared, who consumes.
-_EXPLAINING: Final = frozenset(
+EXPLAINING: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
 )
 
@@ -95,7 +97,7 @@ def live_rows(
     first = max(began, len(raw_events) - EVENTS_MAX)
     reader = _LiveReader(redaction, RealTime(moves))
     rows = [reader.row(raw) for raw in raw_events[first:]]
-    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in _EXPLAINING]
+    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in EXPLAINING]
     before += reader.unpublished(raw_events[:first], raw_events[first:])
     return rows, before, first - began
 

@@ -67,7 +67,11 @@ def details(row: PageRow) -> list[list[str]]:
     shown = []
     for name, label in _SHOWN_FIELDS.items():
         value = row.get(name)
-        if value is not None and value is not False and not (name == "count" and value == 0):
+        if (
+            value is not None
+            and value is not False
+            and not (name == "count" and (value == 0 or row["kind"] == events.QOS))
+        ):
             is_publish = name == "tag" and row["kind"] in (events.PUBLISHED, *events.ANSWERS)
             shown.append(["publish number" if is_publish else label, "yes" if value is True else str(value)])
     attrs = row["attrs"]

@@ -114,13 +114,14 @@ class Telling:
         number = row["msg"] + self._first
         message: MessageStory | None = self.messages.get(number)
         if message is None:
-            message = self.messages[number] = MessageStory(number, row.get("vhost") or "/")
+            message = self.messages[number] = MessageStory(
+                number, f"#{row['msg']}{self._suffix}", row.get("vhost") or "/"
+            )
         return message
 
     def _event(self, row: PageRow, message: MessageStory | None) -> StoryEvent:
         kind = row["kind"]
-        name = "" if message is None else f"#{message.number - self._first}{self._suffix}"
-        step = step_of(row, self.lanes, name)
+        step = step_of(row, self.lanes, "" if message is None else message.name)
         event: StoryEvent = {}
         self._set_times(event, row)
         event["kind"] = kind
@@ -240,7 +241,8 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         known = telling.queues.known
         for (vhost, name), queue in known.items():
             story["queues"].append(queue.shown(telling.lanes, telling.topology.bindings_to(vhost, name)))
-        for part, items in telling.topology.shown(telling.lanes, telling.id, list(known)).items():
+        types = {place: queue.type for place, queue in known.items()}
+        for part, items in telling.topology.shown(telling.lanes, telling.id, types).items():
             story["topology"][part] += items
     return story
 

@@ -7,6 +7,7 @@ route by key; for the others, every binding that leads to such a queue counts.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -238,7 +239,7 @@ class Topology:
             if (one.vhost, one.kind, one.destination) == (vhost, "queue", queue) and one.exchange
         ]
 
-    def shown(self, lanes: Lanes, broker: str, queues: list[Place]) -> dict[str, list[dict[str, Any]]]:
+    def shown(self, lanes: Lanes, broker: str, queues: Mapping[Place, str | None]) -> dict[str, list[dict[str, Any]]]:
         """Return the graph as a page takes it."""
         edges = self._edges(lanes)
         used = {end for edge in edges for end in (edge["from"], edge["to"])}
@@ -251,8 +252,9 @@ class Topology:
                 label = name or "(default exchange)"
                 nodes.append({"id": node, "kind": "exchange", "label": label, "type": self._type((vhost, name))})
         known = {node["id"] for node in nodes}
-        for vhost, name in queues:
-            nodes.append({"id": lanes.id_of("q", vhost, name), "kind": "queue", "label": name, "type": ""})
+        for (vhost, name), type_name in queues.items():
+            node = {"id": lanes.id_of("q", vhost, name), "kind": "queue", "label": name, "type": type_name or ""}
+            nodes.append(node)
         known |= {node["id"] for node in nodes}
         for end in dict.fromkeys(end for edge in edges for end in (edge["from"], edge["to"])):
             if end not in known:
@@ -260,7 +262,9 @@ class Topology:
                 is_exchange = kind.startswith("x")
                 name = label or "(default exchange)"
                 type_name = _PREDECLARED.get(label, "") if is_exchange else ""
-                nodes.append({"id": end, "kind": "exchange" if is_exchange else "queue", "label": name, "type": type_name})
+                nodes.append(
+                    {"id": end, "kind": "exchange" if is_exchange else "queue", "label": name, "type": type_name}
+                )
         return {
             "nodes": [{**node, "broker": broker} for node in nodes],
             "edges": edges,
@@ -287,7 +291,7 @@ class Topology:
             edges.append({**ends, "label": "alternate", "count": count, "kind": "alternate"})
         return edges
 
-    def _unroutable(self, lanes: Lanes, queues: list[Place]) -> list[dict[str, Any]]:
+    def _unroutable(self, lanes: Lanes, queues: Iterable[Place]) -> list[dict[str, Any]]:
         found = []
         for (vhost, exchange, key), messages in self._lost.items():
             # Every queue is bound to the default exchange by its name.
