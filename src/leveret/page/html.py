@@ -8,20 +8,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
+import os
+import re
 from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.page.fitting import json_of
 
 if TYPE_CHECKING:
     from leveret.page.story import Story
 
 _ORDER: Final = "order.txt"
 _STYLE: Final = ".css"
-# Characters that could end the script or be read as something else inside it.
-_ESCAPES: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-# From this many events on, they are written as rows without the names of their columns.
-_ROWS_FROM: Final = 300
+_FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 class Assets(NamedTuple):
@@ -42,12 +42,15 @@ class Assets(NamedTuple):
 @cache
 def assets() -> Assets:
     """Return the joined assets."""
-    folder = files("leveret.page").joinpath("assets")
-    names = folder.joinpath(_ORDER).read_text(encoding="utf-8").split()
-    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
-    style = "\n".join(text for name, text in texts.items() if name.endswith(_STYLE))
-    script = "\n".join(text for name, text in texts.items() if not name.endswith(_STYLE))
+    texts = {name: _asset(name) for name in _asset(_ORDER).split()}
+    style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
+    script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
     return Assets(style, script)
+
+
+def _asset(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def page_of(story: Story) -> str:
@@ -66,31 +69,29 @@ def page_of(story: Story) -> str:
     )
 
 
-def json_of(story: Story) -> str:
-    """Return a story as JSON that is safe inside a script element."""
-    shown: dict[str, Any] = story
-    if len(story["events"]) >= _ROWS_FROM:
-        shown = {**story, "events": _as_rows(story["events"])}
-    text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
-    # A lone surrogate cannot be written as UTF-8. JSON can name it.
-    return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode("utf-8")
+def _squeezed_script(text: str) -> str:
+    """Return a script without blank lines, indentation and comments that fill lines; templates stay as they are."""
+    lines: list[str] = []
+    is_comment = is_template = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if is_template:
+            lines.append(line)
+            is_template = line.count("`") % 2 == 0
+        elif is_comment:
+            is_comment = not bare.endswith("*/")
+        elif bare.startswith("/*"):
+            is_comment = not bare.endswith("*/")
+        elif bare and not bare.startswith("//"):
+            lines.append(bare)
+            is_template = bare.count("`") % 2 == 1
+    return "\n".join(lines)
 
 
-def _as_rows(told: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return events as rows of the values of their columns. Values that are missing at the end are left out."""
-    # The more frequent a column, the earlier it comes, so that most rows end early.
-    counts: dict[str, int] = {}
-    for event in told:
-        for name in event:
-            counts[name] = counts.get(name, 0) + 1
-    columns = sorted(counts, key=lambda name: -counts[name])
-    rows = []
-    for event in told:
-        row = [event.get(name) for name in columns]
-        while row and row[-1] is None:
-            row.pop()
-        rows.append(row)
-    return {"columns": columns, "rows": rows}
+def _squeezed_style(text: str) -> str:
+    """Return a style without comments, blank lines and indentation."""
+    lines = (line.strip() for line in _COMMENT.sub("", text).splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 def _hash(text: str) -> str:
