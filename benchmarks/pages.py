@@ -92,7 +92,7 @@ def parts_of(broker: Broker) -> dict[str, int]:
     """Return how many bytes each part of a page takes."""
     story = story_of([broker._engine.reading(None)], test_of([]), source="memory")
     parts = {
-        name: len(json_of({"events": [], "messages": [], "cut": {}, name: story[name]}))
+        name: len(json_of({"events": [], "messages": [], "brokers": [], "cut": {}, name: story[name]}))
         for name in ("events", "messages", "queues", "topology")
     }
     return {**parts, "assets": len(page_of(story)) - len(json_of(story))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.trace.events import preview
@@ -48,7 +49,7 @@ class Body:
 
     def _read_json(self, octets: bytes, redaction: Redaction) -> None:
         try:
-            value = json.loads(octets, parse_int=_exact, parse_constant=_refused)
+            value = json.loads(octets, parse_int=_exact, parse_float=_finite, parse_constant=_refused)
         except (ValueError, RecursionError):
             return
         self.is_json = True
@@ -105,6 +106,13 @@ def cut(shown: dict[str, Any], limit: int) -> bool:
 def _exact(text: str) -> int:
     number = int(text)
     if abs(number) > _EXACT_MAX:
+        raise _InexactError(text)
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
         raise _InexactError(text)
     return number
 

@@ -59,7 +59,8 @@ def _lean(story: Story) -> Story:
         if "body" in shown:
             shown["body"] = dict(shown["body"])
         messages.append(shown)
-    return {**story, "events": events, "messages": messages, "cut": dict(story["cut"])}
+    brokers = [{**broker, "faults": [dict(fault) for fault in broker["faults"]]} for broker in story["brokers"]]
+    return {**story, "events": events, "messages": messages, "brokers": brokers, "cut": dict(story["cut"])}
 
 
 def _lean_event(event: dict[str, Any]) -> dict[str, Any]:

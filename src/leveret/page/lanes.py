@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from leveret.core.model.reply_to import NAME as DIRECT_REPLY
+
 Lane = dict[str, Any]
 
 _KINDS: Final = ("test", "client", "exchange", "queue")
@@ -81,5 +83,10 @@ def short_line(line: str) -> str:
     return _FUNCTION.sub("", line)
 
 
+def shown_name(name: str) -> str:
+    """Return the name of a queue, without what is generated in the name of a direct reply."""
+    return DIRECT_REPLY if name.startswith(f"{DIRECT_REPLY}.") else name
+
+
 def _label(vhost: str, name: str) -> str:
-    return name if vhost == "/" else f"{name} (vhost {vhost})"
+    return shown_name(name) if vhost == "/" else f"{shown_name(name)} (vhost {vhost})"

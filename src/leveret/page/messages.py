@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.observe.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
-from leveret.page.lanes import Lanes, channel_text
+from leveret.page.lanes import Lanes, channel_text, shown_name
 from leveret.page.reading import HAS_ACKS, PageRow
 from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
 from leveret.trace import events
@@ -153,7 +153,7 @@ class MessageStory:
     def _end_text(copy: Copy) -> str:
         by = f" by {copy.holder}" if copy.end == "acked" and copy.holder else ""
         after = f" after {count_text(copy.delivery_count, 'delivery')}" if copy.delivery_count else ""
-        return f"{copy.end}{by} in {copy.queue!r}{after.replace('deliverys', 'deliveries')}"
+        return f"{copy.end}{by} in {shown_name(copy.queue)!r}{after.replace('deliverys', 'deliveries')}"
 
     def shown(self, lanes: Lanes, colour: int) -> dict[str, Any]:
         """Return the message as a page takes it."""

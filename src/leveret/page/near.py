@@ -18,7 +18,7 @@ def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]
     `bound` has binding keys and their destinations.
     """
     ranked = sorted(((_likeness(key, pattern), index) for index, (pattern, _) in enumerate(bound)), reverse=True)
-    near = [bound[index] for likeness, index in ranked[:NEAR_MAX] if likeness >= _ALIKE_MIN]
+    near = [bound[index] for likeness, index in ranked[:NEAR_MAX] if likeness > _ALIKE_MIN]
     return [(pattern, destination, why_not(key, pattern)) for pattern, destination in near]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from leveret.core.model.node import SHUTDOWN_TEXT
-from leveret.page.lanes import Lanes, channel_text
+from leveret.page.lanes import Lanes, channel_text, shown_name
 from leveret.page.reading import PageRow
 from leveret.trace import events
 
@@ -96,7 +96,7 @@ def _queue(row: PageRow, lanes: Lanes) -> str:
 
 def _published(row: PageRow, lanes: Lanes, name: str) -> Step:
     exchange, key = row.get("exchange") or "", row.get("routing_key") or ""
-    where = f"to {exchange!r} with key {key!r}" if exchange else f"to queue {key!r}"
+    where = f"to {exchange!r} with key {key!r}" if exchange else f"to queue {shown_name(key)!r}"
     return Step(f"published {name} {where}", _client(row, lanes), _source(row, lanes))
 
 
@@ -115,7 +115,7 @@ def _nacked_confirm(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _enqueued(row: PageRow, lanes: Lanes, name: str) -> Step:
     what = "dead letter " if row.get("src_copy") is not None else ""
-    return Step(f"{what}{name} entered {row['queue']!r}", _source(row, lanes), _queue(row, lanes))
+    return Step(f"{what}{name} entered {shown_name(row['queue'])!r}", _source(row, lanes), _queue(row, lanes))
 
 
 def _delivered(row: PageRow, lanes: Lanes, name: str) -> Step:
@@ -140,22 +140,26 @@ def _settled(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 
 def _requeued(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"requeued {name} in {row['queue']!r} ({row.get('reason')})", _queue(row, lanes), None, WARN)
+    return Step(
+        f"requeued {name} in {shown_name(row['queue'])!r} ({row.get('reason')})", _queue(row, lanes), None, WARN
+    )
 
 
 def _expired(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"{name} expired in {row['queue']!r}", _queue(row, lanes), None, BAD)
+    return Step(f"{name} expired in {shown_name(row['queue'])!r}", _queue(row, lanes), None, BAD)
 
 
 def _dropped(row: PageRow, lanes: Lanes, name: str) -> Step:
     if row.get("queue") is None:
         where = f" by exchange {row.get('exchange')!r}" if row.get("exchange") else ""
         return Step(f"dropped {name}{where} ({row.get('reason')})", _source(row, lanes), None, BAD)
-    return Step(f"dropped {name} from {row['queue']!r} ({row.get('reason')})", _queue(row, lanes), None, BAD)
+    return Step(
+        f"dropped {name} from {shown_name(row['queue'])!r} ({row.get('reason')})", _queue(row, lanes), None, BAD
+    )
 
 
 def _dead_lettered(row: PageRow, lanes: Lanes, name: str) -> Step:
-    text = f"dead-lettered {name} from {row['queue']!r} ({row.get('reason')})"
+    text = f"dead-lettered {name} from {shown_name(row['queue'])!r} ({row.get('reason')})"
     return Step(text, _queue(row, lanes), _source(row, lanes), WARN)
 
 
@@ -210,12 +214,12 @@ def _exchange_delete(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 
 def _queue_declare(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"declared queue {row['queue']!r}", _client(row, lanes), _queue(row, lanes))
+    return Step(f"declared queue {shown_name(row['queue'])!r}", _client(row, lanes), _queue(row, lanes))
 
 
 def _queue_delete(row: PageRow, lanes: Lanes, name: str) -> Step:
     why = f" ({row['reason']})" if row.get("reason") else ""
-    return Step(f"deleted queue {row['queue']!r}{why}", _client(row, lanes), _queue(row, lanes))
+    return Step(f"deleted queue {shown_name(row['queue'])!r}{why}", _client(row, lanes), _queue(row, lanes))
 
 
 def _bind(row: PageRow, lanes: Lanes, name: str) -> Step:
@@ -228,12 +232,16 @@ def _bind(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _consume(row: PageRow, lanes: Lanes, name: str) -> Step:
     who = channel_text(row.get("conn"), row.get("chan"))
-    return Step(f"{who} consumes {row['queue']!r} as {row.get('consumer')!r}", _client(row, lanes), _queue(row, lanes))
+    return Step(
+        f"{who} consumes {shown_name(row['queue'])!r} as {row.get('consumer')!r}",
+        _client(row, lanes),
+        _queue(row, lanes),
+    )
 
 
 def _cancel(row: PageRow, lanes: Lanes, name: str) -> Step:
     why = f" by the broker ({row['reason']})" if row.get("reason") else ""
-    text = f"consumer {row.get('consumer')!r} of {row['queue']!r} was cancelled{why}"
+    text = f"consumer {row.get('consumer')!r} of {shown_name(row['queue'])!r} was cancelled{why}"
     return Step(text, _client(row, lanes), _queue(row, lanes), WARN if why else PLAIN)
 
 
