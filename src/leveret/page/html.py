@@ -78,11 +78,11 @@ def _squeezed_script(text: str) -> str:
         if is_template:
             lines.append(line)
             is_template = line.count("`") % 2 == 0
-        elif is_comment:
-            is_comment = not bare.endswith("*/")
-        elif bare.startswith("/*"):
-            is_comment = not bare.endswith("*/")
-        elif bare and not bare.startswith("//"):
+            continue
+        if is_comment or bare.startswith("/*"):
+            is_comment = "*/" not in bare
+            bare = bare.partition("*/")[2].strip()
+        if bare and not bare.startswith("//"):
             lines.append(bare)
             is_template = bare.count("`") % 2 == 1
     return "\n".join(lines)

@@ -265,8 +265,7 @@ def _in_order(tellings: list[Telling]) -> list[StoryEvent]:
 
 def _when(event: StoryEvent) -> int:
     """Return the real time of an event if it is known, else the broker's."""
-    at: int = event.get("wall", event.get("t", 0))
-    return at
+    return int(event.get("wall", event.get("t", 0)))
 
 
 def _name_causes(event: StoryEvent) -> None:

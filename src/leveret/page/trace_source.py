@@ -75,7 +75,8 @@ def _chosen(path: str, outcomes: dict[str, str], name: str | None) -> str | None
         raise UnreadableTraceError(f"--test is missing: {path} has {len(outcomes)} tests\n{_list(outcomes)}")
     if name in outcomes:
         return name
-    containing = [test for test in outcomes if name in test]
+    ending = [test for test in outcomes if test.endswith(f"::{name}")]
+    containing = ending or [test for test in outcomes if name in test]
     if len(containing) == 1:
         return containing[0]
     if containing:
