@@ -72,27 +72,26 @@ function brokerPart(broker) {
 /** @param {Check} check */
 function checkNote(check) {
   const tone = check.level === "error" ? "bad" : "warn";
-  const named = (check.messages ?? []).filter((number) => !check.text.includes(`#${number}`));
-  return el(
-    "li",
-    {},
-    markIcon(MARKS.refused, tone), span(`word ${tone}`, `check ${check.name}`), " ", ...linked(check.text),
-    ...named.flatMap((number) => [" ", chipLink(number)]),
+  const [first, ...rest] = check.text.split("\n");
+  const line = span(
+    "", markIcon(MARKS.refused, tone), span(`word ${tone}`, check.name), " ", ...linked(first.replace(`${check.name}: `, "")),
+    ...(check.messages ?? []).slice(0, 5).flatMap((number) => [" ", chipLink(number)]),
   );
+  return el("li", {}, line, rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n")))));
 }
 
 /** @param {Fault} fault */
 function faultNote(fault) {
   const fired = fault.fired ?? 0;
   const [first] = fault.events ?? [];
-  const times = fired === 1 ? "fired once" : `fired ${fired} times`;
+  const times = fired > 1 ? `fired ${fired} times` : fired ? "fired once" : "never fired";
   return el(
     "li",
     {},
-    markIcon(MARKS.fault, fired ? "warn" : "bad"), span(`word ${fired ? "warn" : "bad"}`, "fault"), ` ${fault.text}: `,
-    !fired ? el("strong", {}, "never fired")
-      : first === undefined ? times
-        : el("a", { href: `#event-${first}` }, times),
+    span(
+      "", markIcon(MARKS.fault, fired ? "warn" : "bad"), span(`word ${fired ? "warn" : "bad"}`, "fault"), ` ${fault.text}: `,
+      fired && first !== undefined ? el("a", { href: `#event-${first}` }, times) : el("strong", {}, times),
+    ),
   );
 }
 
@@ -117,34 +116,9 @@ function themeButton() {
   const choice = button("Dark", () => show(isDark() ? "light" : "dark"), { id: "theme" });
   /** @param {string | null} theme */
   function show(theme) {
-    if (theme) {
-      root.dataset.theme = theme;
-      remember("leveret-theme", theme);
-    }
+    if (theme) root.dataset.theme = theme;
     choice.setAttribute("aria-pressed", String(isDark()));
   }
-  show(remembered("leveret-theme"));
+  show(null);
   return choice;
-}
-
-/**
- * Keep a choice of the reader for other pages, if the browser lets a file do so.
- * @param {string} name
- * @param {string} value
- */
-function remember(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // A page opened from a file may have no storage; the choice then lasts as long as the page.
-  }
-}
-
-/** @param {string} name */
-function remembered(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
 }

@@ -13,7 +13,7 @@ const STROKES = {
   lost: "M-4 2.2-1.2 0-4-2.2M4 2.2 1.2 0 4-2.2",
   stop: "M-3 0H3",
   right: "M-3.2 0H3M.4-2.6 3.1 0 .4 2.6",
-  dot: "M0 0h.01",
+  dot: "",
 };
 
 /**
@@ -42,6 +42,12 @@ const MARKS = {
   fault: { icon: "bolt", line: "faint", word: "fault", tone: "warn" },
   refused: { icon: "stop", line: "faint", word: "refused", tone: "bad" },
   conn_close: { icon: "lost", line: "faint", word: "connection closed" },
+};
+
+/** What a kind of set-up adds. @type {Record<string, string>} */
+const NOUNS = {
+  conn_open: "connection", chan_open: "channel", exchange_declare: "exchange", queue_declare: "queue", bind: "binding",
+  consume: "consumer", qos: "prefetch setting",
 };
 
 /** What the legend shows, in order. */
@@ -85,7 +91,7 @@ function markGroup(mark, tone, x, y) {
   return svg(
     "g",
     { class: `mark ${tone}${mark.isHollow ? " hollow" : ""}`, transform: `translate(${x} ${y})` },
-    svg("circle", { r: 7 }),
+    svg("circle", { r: mark.icon === "dot" ? 3.5 : 7 }),
     svg("path", { d: STROKES[mark.icon] }),
   );
 }

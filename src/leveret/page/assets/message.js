@@ -65,7 +65,7 @@ function part(title, ...children) {
 function eventPart(event) {
   /** @type {[string, Child][]} */
   const pairs = [["when", timeElement(event, "")]];
-  if (story.start) pairs.push(["broker's clock", clockText(story.start.ts + event.t)]);
+  for (const text of brokerClock(event)) pairs.push(["broker's clock", text]);
   if (event.wall !== undefined) pairs.push(["real time", spanText(event.wall)]);
   if (event.from) pairs.push(["from", laneName(event.from)]);
   if (event.to) pairs.push(["to", laneName(event.to)]);

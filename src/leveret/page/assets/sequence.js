@@ -131,8 +131,8 @@ class Sequence {
     const width = state.isPrinting ? 1000 : this.scroller.clientWidth;
     if (!width) return;
     this.isNarrow = width < NARROW && !state.isPrinting;
-    const caption = this.isNarrow ? 0 : clamp(Math.round(width * 0.36), 230, 430);
-    const least = state.isPrinting ? 30 : this.isNarrow ? 84 : 96;
+    const caption = this.isNarrow ? 0 : clamp(Math.round(width * 0.34), 230, 430);
+    const least = state.isPrinting ? 30 : 84;
     this.laneWidth = clamp(Math.floor((width - caption - 12) / Math.max(1, this.lanes.length)), least, 190);
     this.rows.options.rowHeight = this.isNarrow ? 50 : 30;
     this.scroller.classList.toggle("narrow", this.isNarrow);
@@ -186,18 +186,10 @@ class Sequence {
 
   /** @param {Item} item */
   makeLeap(item) {
-    const text = `${spanText(item.us ?? 0)} later`;
-    const width = this.laneWidth * this.lanes.length;
-    let path = `M0 0`;
-    for (let x = 0; x < width; x += 10) path += `l5 -4 5 4`;
     return el(
       "div",
-      { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "leap", "aria-label": `the broker's clock leaps by ${spanText(item.us ?? 0)}` },
-      div("caption", span("pause", text)),
-      svg(
-        "svg", { class: "drawing", width, height: 30, "aria-hidden": "true" },
-        svg("path", { d: path, transform: "translate(0 14)" }), svg("path", { d: path, transform: "translate(0 20)" }),
-      ),
+      { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "leap", "aria-label": `the broker's clock leaps by ${spanText(item.us)}` },
+      div("caption", span("pause", `${spanText(item.us)} later`)),
     );
   }
 
@@ -314,17 +306,17 @@ function groupEvents(shown, opened) {
  * @param {StoryEvent} event
  */
 function isContinued(before, event) {
-  return event.from === before.to && event.t - before.t < AT_ONCE;
+  return event.from === before.to && !((event.t ?? 0) - (before.t ?? 0) > AT_ONCE);
 }
 
 /** @param {Item} item */
 function makeFold(item) {
   const kinds = new Map();
   for (const index of item.events) {
-    const word = kindWord(story.events[index].kind);
-    kinds.set(word, (kinds.get(word) ?? 0) + 1);
+    const { kind } = story.events[index];
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
-  const words = [...kinds].map(([word, count]) => `${count} × ${word}`).join(", ");
+  const words = [...kinds].map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`)).join(", ");
   const text = `Set-up: ${counted(item.events.length, "event")}`;
   return el(
     "div",
@@ -332,7 +324,7 @@ function makeFold(item) {
       role: "option", "aria-selected": "false", class: `fold${item.isOpen ? " open" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
-    div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), ` ${words}`)),
+    div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), `: ${words}`)),
   );
 }
 
@@ -358,19 +350,10 @@ function laneHeads(lanes) {
     el(
       "div",
       { class: `lane ${lane.kind}`, title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n") },
-      span("kind", lane.kind), span("label", lane.label || "(default)"),
+      span("kind", hasManyBrokers && lane.kind !== "test" ? `${brokerTitle(lane.broker)} ${lane.kind}` : lane.kind), span("label", lane.label || "(default)"),
     ),
   );
-  if (!hasManyBrokers) return [div("corner"), ...cells];
-  const bands = [];
-  for (let at = 0; at < lanes.length; ) {
-    let end = at;
-    while (end < lanes.length && lanes[end].broker === lanes[at].broker) end++;
-    const band = div("group", span("band", brokerTitle(lanes[at].broker)), div("cells", ...cells.slice(at, end)));
-    bands.push(band);
-    at = end;
-  }
-  return [div("corner"), ...bands];
+  return [div("corner"), ...cells];
 }
 
 /**

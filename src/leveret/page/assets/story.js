@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{
- *   i: number, t: number, wall: number, kind: string, from?: string, to?: string, channel?: string, message?: number,
+ *   i: number, t?: number, wall?: number, kind: string, from?: string, to?: string, channel?: string, message?: number,
  *   copy?: number, text: string, line?: string, setup?: boolean, across?: boolean, tone?: string, leap?: number,
  *   causes?: number[], caused_by?: number, detail?: [string, string][]
  * }} StoryEvent
@@ -12,7 +12,7 @@
  * @typedef {{queue: string, reason: string, count: number, exchange?: string, routing_keys?: string[]}} Death
  * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} Body
  * @typedef {{
- *   number: number, label?: string, colour?: number, vhost?: string, exchange?: string, routing_key?: string,
+ *   number: number, name?: string, label?: string, colour?: number, vhost?: string, exchange?: string, routing_key?: string,
  *   publisher?: string, line?: string, framework?: string, summary?: [string, string][],
  *   properties?: [string, string][], headers?: unknown, redacted?: string[], body?: Body, events?: number[],
  *   copies?: Copy[], deaths?: Death[], causes?: Cause[], caused_by?: Cause, outcome?: string, tone?: string
@@ -74,10 +74,7 @@ function unfolded(table) {
 function readStory(raw) {
   const topology = raw.topology ?? {};
   const events = unfolded(raw.events);
-  events.forEach((event, index) => {
-    event.i = index;
-    event.t ??= event.wall ?? 0;
-  });
+  events.forEach((event, index) => (event.i = index));
   return {
     ...raw,
     test: raw.test ?? { id: "", outcome: "unknown" },
@@ -147,16 +144,12 @@ function haystackOf(event) {
   return haystacks[event.i];
 }
 
-// The messages of a second broker have numbers from here on, those of a third from twice this on.
-const BROKER_SPAN = 1e6;
+/** The number of each message by its name: "#3", or "#3 of b2" if it is of another broker than the first. */
+const numberOf = new Map(story.messages.map((message) => [messageName(message.number), message.number]));
 
-/**
- * Return what texts name a message: "#3", or "#3 of b2" if it is of another broker than the first.
- * @param {number} number
- */
+/** @param {number} number */
 function messageName(number) {
-  const broker = Math.floor(number / BROKER_SPAN);
-  return `#${number % BROKER_SPAN}${broker ? ` of b${broker + 1}` : ""}`;
+  return messageOf.get(number)?.name ?? `#${number}`;
 }
 
 /**
@@ -167,8 +160,7 @@ function messageName(number) {
  */
 function linked(text, draw = chipLink) {
   return text.split(/(#\d+(?: of b\d+)?)/).map((part) => {
-    const [, digits, broker] = part.match(/^#(\d+)(?: of b(\d+))?$/) ?? [];
-    const number = Number(digits) + (Number(broker ?? 1) - 1) * BROKER_SPAN;
-    return digits && messageOf.has(number) ? draw(number) : part;
+    const number = numberOf.get(part);
+    return number === undefined ? part : draw(number);
   });
 }

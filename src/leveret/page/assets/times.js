@@ -2,10 +2,12 @@
 
 /**
  * Return a span as people say it: "850 µs", "1.2 ms", "3.25 s", "2 min 5 s", "1 h", "3 d 2 h".
- * @param {number} us
+ * A recording without times has none to show.
+ * @param {number | undefined} us
  * @returns {string}
  */
 function spanText(us) {
+  if (us === undefined) return "";
   if (us < 0) return `−${spanText(-us)}`;
   if (us < 1) return "0";
   if (us < 1e3) return `${Math.round(us)} µs`;
@@ -39,7 +41,7 @@ function toggleClock() {
  * @param {StoryEvent} event
  */
 function instantOf(event) {
-  return state.clock === "real" ? (event.wall ?? event.t) : event.t;
+  return state.clock === "real" ? (event.wall ?? event.t) : (event.t ?? event.wall);
 }
 
 /**
@@ -53,9 +55,21 @@ function timeElement(event, className) {
 
 /** @param {StoryEvent} event */
 function clockTitle(event) {
-  return [...(story.start ? [`broker's clock ${clockText(story.start.ts + event.t)}`] : []), `broker time ${spanText(event.t)}`]
-    .concat(event.wall === undefined ? [] : [`real time ${spanText(event.wall)}`])
+  return [
+    ...brokerClock(event).map((text) => `broker's clock ${text}`),
+    event.t !== undefined && `broker time ${spanText(event.t)}`,
+    event.wall !== undefined && `real time ${spanText(event.wall)}`,
+  ]
+    .filter(Boolean)
     .join("\n");
+}
+
+/**
+ * Return what the broker's clock showed at an event, if that is known.
+ * @param {StoryEvent} event
+ */
+function brokerClock(event) {
+  return story.start?.ts === undefined || event.t === undefined ? [] : [clockText(story.start.ts + event.t)];
 }
 
 /**
