@@ -265,7 +265,8 @@ def _in_order(tellings: list[Telling]) -> list[StoryEvent]:
 
 def _when(event: StoryEvent) -> int:
     """Return the real time of an event if it is known, else the broker's."""
-    return int(event.get("wall", event.get("t", 0)))
+    at: int = event["wall"] if "wall" in event else event.get("t", 0)
+    return at
 
 
 def _name_causes(event: StoryEvent) -> None:
