@@ -8,7 +8,7 @@ and refuses to begin on the thread of a running event loop, where that client ma
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
+    from leveret.page.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class Engine:
         permit: frozenset[str],
         record: RecordLevel,
         trace: TraceOptions | None = None,
+        redact: Iterable[str] | str = (),
         users: Mapping[str, str],
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,
@@ -74,11 +76,13 @@ class Engine:
         """Create a broker that is not running yet.
 
         `users` are added, by name and password, with every right on "/". With `tls` the broker opens a second port.
+        `redact` names more headers whose values no page shows.
         """
         self.compat = compat
         self.seed = seed
         self.permit = permit
         self.users = dict(users)
+        self._redact = redact
         self.plugins = plugins
         self.tls = tls
         self.settings = settings
@@ -184,9 +188,29 @@ class Engine:
         """Return what a report says about faults, below everything else."""
         return "" if self._faults is None else self._faults.report()
 
+    def reading(self, test: str | None) -> Reading:
+        """Return what happened since a test began, for a page; since the last one began if `test` is None.
+
+        The caller has passed the barrier if what clients sent last matters.
+        """
+        from leveret.page.live import reading_of
+
+        with self.lock:
+            return reading_of(
+                self.node,
+                self.recorder,
+                test=test,
+                title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
+                seed=self.seed,
+                clock=self.clock,
+                redact=self._redact,
+                rules=self.fault_rules(),
+                judge=self.judge,
+            )
+
     def _new_writer(self, trace: TraceOptions) -> Writer:
         # Imported late: a broker without a trace file needs nothing that compresses or calls git.
-        from leveret.engine.version import __version__
+        from leveret.trace.version import __version__
         from leveret.trace.writer import Writer
 
         facts = {"broker": f"leveret {__version__}", "profile": self.compat.version, "seed": self.seed}

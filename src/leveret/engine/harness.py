@@ -16,6 +16,7 @@ from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
+    from leveret.page.reading import Reading
     from leveret.trace.trace_file import TraceFile
 
 
@@ -44,9 +45,9 @@ class Harness:
         """
         self._engine.owner = node_id
 
-    def end_test(self, node_id: str, outcome: str, duration: float) -> None:
-        """Record how a test ended, after `duration` seconds."""
-        self._tap(events.TEST_END, node_id, outcome, round(duration, 6))
+    def end_test(self, node_id: str, outcome: str, duration: float, error: str | None = None) -> None:
+        """Record how a test ended, after `duration` seconds, and the text of what it failed with."""
+        self._tap(events.TEST_END, node_id, outcome, round(duration, 6), error)
 
     @property
     def trace_file(self) -> TraceFile | None:
@@ -94,6 +95,12 @@ class Harness:
             recorder = self._engine.recorder
             is_idle = not (why_not_idle(self._engine.node) or self._engine.kept_back())
             return recorder.is_on and not recorder.has_dropped and is_idle
+
+    def reading(self, node_id: str) -> Reading | None:
+        """Return what happened since that test began, for its page; None if nothing was recorded."""
+        if not self._is_ours or not self._engine.recorder.is_on:
+            return None
+        return self._engine.reading(node_id)
 
     def take_internal_errors(self) -> list[BaseException]:
         """Return leveret's own errors, those of the test's responders, and of endless time, since the last call."""

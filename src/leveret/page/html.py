@@ -1,0 +1,99 @@
+"""The HTML file of a story: the assets, the story as JSON, and a policy that lets nothing else run or load.
+
+The assets are files of their own. This module joins them, computes the hashes that the policy allows, and escapes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.page.fitting import json_of
+
+if TYPE_CHECKING:
+    from leveret.page.story import Story
+
+_ORDER: Final = "order.txt"
+_STYLE: Final = ".css"
+_FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+class Assets(NamedTuple):
+    """The style and the script of a page."""
+
+    style: str
+    script: str
+
+    @property
+    def policy(self) -> str:
+        """The content security policy: this style and this script, and nothing else."""
+        return (
+            f"default-src 'none'; style-src '{_hash(self.style)}'; script-src '{_hash(self.script)}'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+
+@cache
+def assets() -> Assets:
+    """Return the joined assets."""
+    texts = {name: _asset(name) for name in _asset(_ORDER).split()}
+    style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
+    script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
+    return Assets(style, script)
+
+
+def _asset(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def page_of(story: Story) -> str:
+    """Return the page of a story, a whole HTML file."""
+    style, script = assets()
+    title = html.escape(" ".join(filter(None, [story["test"].get("outcome"), story["test"].get("id")])) or "leveret")
+    policy = html.escape(assets().policy, quote=False)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<noscript>This page needs JavaScript. "leveret trace show" prints the same as text.</noscript>\n'
+        f'<script type="application/json" id="story">{json_of(story)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _squeezed_script(text: str) -> str:
+    """Return a script without blank lines, indentation and comments that fill lines; templates stay as they are."""
+    lines: list[str] = []
+    is_comment = is_template = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if is_template:
+            lines.append(line)
+            is_template = line.count("`") % 2 == 0
+            continue
+        if is_comment or bare.startswith("/*"):
+            is_comment = "*/" not in bare
+            bare = bare.partition("*/")[2].strip()
+        if bare and not bare.startswith("//"):
+            lines.append(bare)
+            is_template = bare.count("`") % 2 == 1
+    return "\n".join(lines)
+
+
+def _squeezed_style(text: str) -> str:
+    """Return a style without comments, blank lines and indentation."""
+    lines = (line.strip() for line in _COMMENT.sub("", text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
