@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", explore.LINE)
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
+    config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
     real.prepare(config)
     if versions := rehearsal.versions(config):
@@ -127,7 +128,7 @@ def pytest_runtest_makereport(
     """Add the brokers to the report of a test that failed."""
     result = yield
     if result.failed:
-        report.add_sections(item, result, call)
+        report.add_sections(item, result)
         explore.note_failure(item, call)
     if result.when == "call":
         brokers.note_end(item, result)

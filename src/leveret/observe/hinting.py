@@ -1,7 +1,7 @@
 """What the objects that a test holds have in common: they answer a mistake of the test with what is valid.
 
 An unknown attribute raises with the closest known name, or with all of them if they are few. A call with a wrong
-argument raises before it does anything.
+argument raises before it does anything. The last frame of what a call raises on purpose is the test's.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ def checked(act: Callable[P, T]) -> Callable[P, T]:
     @wraps(act)
     def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
-        return act(*arguments, **options)
+        try:
+            _check(act, known, arguments, options)
+            return act(*arguments, **options)
+        except Exception as error:
+            _forget_own_frames(error)
+            raise
 
     return checked_call
 
@@ -46,10 +50,27 @@ def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
     @wraps(act)
     async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
-        return await act(*arguments, **options)
+        try:
+            _check(act, known, arguments, options)
+            return await act(*arguments, **options)
+        except Exception as error:
+            _forget_own_frames(error)
+            raise
 
     return checked_coroutine
+
+
+def _forget_own_frames(error: Exception) -> None:
+    """Let the traceback of an error end at the test's own line, whatever prints it.
+
+    That concerns errors which leveret raises on purpose: the function that raised it hides its frame. The frames of an
+    error inside leveret stay. The bare `raise` that follows adds no frame for the call that is checked here.
+    """
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is not None and "__tracebackhide__" in innermost.tb_frame.f_code.co_varnames:
+        error.__traceback__ = None
 
 
 def _check(
