@@ -23,7 +23,7 @@ class Reporting:
     """The part of the plugin that takes reports from errors before pytest shows them."""
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Take the reports from the error of a test. pytest's own hook, which runs next, makes the text of the error."""
+        """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
         item.stash[_TAKEN] = []
         if call.excinfo is not None and hasattr(call.excinfo.value, "__notes__"):
             from leveret.observe.report import take_reports

@@ -6,10 +6,10 @@ It reads the trace and the model under the broker's lock and changes neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.errors import EventsMissingError, unknown, unknown_keyword
+from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import require_known
@@ -152,7 +152,10 @@ class _Evaluation:
         # A wait that timed out needs the barrier again: time has passed, even if no event came.
         if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
-        found = self._found(timeout)
+        try:
+            found = self._found(timeout)
+        except NotDeclaredError as missing:
+            raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
         if found is not None:
             return found
         # Imported here because only a failing test needs it.
@@ -175,8 +178,17 @@ class _Evaluation:
             if times is None or len(found) <= times:
                 self._require_complete_trace()
             if not found:
-                self._require_known_names(timeout)
+                self._require_known_names(self._source, timeout)
             return [search.view(occurrence) for occurrence in found] if len(found) == times else None
+
+    def _known_elsewhere(self) -> str:
+        """Return which other brokers of the test have the names that this one lacks, if any."""
+        knowing = []
+        for other in self._source.others():
+            with other.lock, suppress(NotDeclaredError):
+                self._require_known_names(other, None)
+                knowing.append(other.name)
+        return f"; {' and '.join(knowing)} has it, and this is {self._source.name}" if knowing else ""
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
@@ -196,10 +208,9 @@ class _Evaluation:
                 "has dropped older ones; call broker.events.clear() before the part of the test that counts"
             )
 
-    def _require_known_names(self, timeout: float | None) -> None:
+    def _require_known_names(self, source: Source, timeout: float | None) -> None:
         __tracebackhide__ = True
-        question, node = self._question, self._source.node
-        trace = self._source.recorder.raw()
+        question, node, trace = self._question, source.node, source.recorder.raw()
         if question.place is not None:
             require_known(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
         if question.to is not None:

@@ -13,12 +13,14 @@ from leveret.observe.history import Histories
 from leveret.observe.nearest import Nearest, NearMiss
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
-from leveret.observe.views import MessageView, QueueView
 from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.observe.evaluation import Source
+    from leveret.observe.message_view import MessageView
+    from leveret.observe.views import QueueView
 
 LINES_MAX: Final = 12
 # How many surplus messages the text lists, and how many that were found if more are missing.
@@ -40,33 +42,40 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
     """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
     question = search.question
     with source.lock:
-        histories = Histories(source.recorder.raw(), source.node)
+        found, histories = search.found(), Histories(source.recorder.raw(), source.node)
+        title = f"{question.call}: {_expectation(question, len(found), timeout)}"
+        if len(found) > (question.times or 0):
+            return _surplus(title, question, found, histories)
         near = Nearest(question, histories, source.node).found()
-        found = search.found()
-        lines = [f"{question.call}: {_expectation(question, len(found), timeout)}"]
-        is_surplus = len(found) > (question.times or 0)
-        seen = _seen(found, histories, most=_LISTED if is_surplus else _FOUND)
-        bound = (
-            ways_to(source.node, question.vhost, question.place or "") if question.happening.place == "queue" else ""
-        )
-        count = len(histories.recent)
-    if not is_surplus:
-        near = sorted(near + _elsewhere(source, question), key=lambda one: one.distance)
-        lines += _near_lines(
-            near, count - len({one.event.message.id for one in found}), room=_room(search, seen), timeout=timeout
-        )
-        if not near:
-            lines.append(f"No {'other ' if found else ''}message was published{f'; {bound}' if bound else ''}.")
-    lines += seen
-    if not is_surplus:
-        lines += _seen_earlier(search)
-    meant = (
-        [one.event.message.id for one in found]
-        if is_surplus
-        else [one.message_id for one in near[:1] if not one.broker]
-    )
-    named = (question.place, question.to)
-    return Failure("\n".join(lines), tuple(meant), tuple(name for name in named if name is not None))
+        seen = _seen(found, histories, most=_FOUND)
+        others_count = len(histories.recent) - len({one.event.message.id for one in found})
+        bound = _bound_text(source.node, question)
+    near = sorted(near + _elsewhere(source, question), key=lambda one: one.distance)
+    earlier = _seen_earlier(search)
+    # All but the title and the count of the rest.
+    room = LINES_MAX - 2 - len(seen) - len(earlier)
+    lines = _near_lines(near, others_count, room=room, timeout=timeout)
+    if not near:
+        lines = [f"No {'other ' if found else ''}message was published{bound}."]
+    meant = tuple(one.message_id for one in near[:1] if one.broker is None)
+    return Failure("\n".join([title, *lines, *seen, *earlier]), meant, _queues(question))
+
+
+def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
+    """Return the failure of an assertion that found more than it expects."""
+    text = "\n".join([title, *_seen(found, histories, most=_LISTED)])
+    return Failure(text, tuple(one.event.message.id for one in found), _queues(question))
+
+
+def _queues(question: Question) -> tuple[str, ...]:
+    return tuple(name for name in (question.place, question.to) if name is not None)
+
+
+def _bound_text(node: Node, question: Question) -> str:
+    if question.happening.place != "queue" or question.place is None:
+        return ""
+    ways = ways_to(node, question.vhost, question.place)
+    return f"; {ways}" if ways else ""
 
 
 def not_empty_text(call: str, queue: QueueView, timeout: float | None) -> str:
@@ -88,11 +97,6 @@ def _expectation(question: Question, seen: int, timeout: float | None) -> str:
 
 def _within(timeout: float | None) -> str:
     return "" if timeout is None else f" within {span_text(round(timeout * 1_000_000))}"
-
-
-def _room(search: Search, seen: Sequence[str]) -> int:
-    """Return how many lines are left for near misses: all but the first, the list of what was found, and a rest."""
-    return LINES_MAX - 2 - len(seen) - bool(search.found_earlier())
 
 
 def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
@@ -142,7 +146,7 @@ def _seen_earlier(search: Search) -> list[str]:
         return []
     counts = [f"{count} {f'in {test}' if test else 'before the first test'}" for test, count in earlier.items()]
     more = f"... and in {len(counts) - _FOUND} more, " if len(counts) > _FOUND else ""
-    return [f"too early, so not counted: {more}{', '.join(counts[-_FOUND:])}"]
+    return [f"before this test began, so not counted: {more}{', '.join(counts[-_FOUND:])}"]
 
 
 def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:

@@ -117,7 +117,7 @@ class Histories:
             return [self._unrouted_text(history)]
         clauses = [self._end_text(copy, copy_history) for copy, copy_history in copies[:_COPIES]]
         more = len(copies) - _COPIES
-        return clauses + ([f"has {count_text(more, 'more copy').replace('copys', 'copies')}"] if more > 0 else [])
+        return clauses + ([f"is in {count_text(more, 'more queue')}"] if more > 0 else [])
 
     def describe_answer(self, history: MessageHistory) -> str:
         """Return how the broker answered the publisher of a message, as a clause."""

@@ -34,6 +34,9 @@ _NOT_COMPARABLE: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
 _SIMILARITY_LIMIT: Final = 200
 # How many differences of a JSON value, and how many keys of one difference, the text names.
 _LISTED: Final = 3
+# How far off a JSON value is at most, and what a further key counts beside one that is missing or different.
+_LARGEST: Final = 0.95
+_SURPLUS: Final = 0.25
 
 
 class Criterion(NamedTuple):
@@ -121,12 +124,14 @@ class JsonCriterion(Criterion):
         return "; ".join(difference.text for difference in differences[:_LISTED]) + more
 
     def distance(self, message: MessageView) -> float:
-        """Return the share of the value that differs."""
+        """Return the share of the value that differs; further keys count for less. Any JSON is nearer than none."""
         found = _parse(message.body)
         if found is _MISSING:
             return 1.0
-        count = sum(difference.count for difference in self.differences(found))
-        return min(1.0, count / (_leaf_count(self.expected) + 1))
+        differences = list(self.differences(found))
+        surplus = sum(difference.weight for difference in differences if difference.is_surplus)
+        differing = sum(difference.weight for difference in differences)
+        return min(_LARGEST, differing / (_leaf_count(self.expected) + surplus))
 
     def differences(self, found: object) -> Iterable[Difference]:
         """Yield each place where the JSON of a message differs from what is expected."""
@@ -289,10 +294,10 @@ def _parse(body: bytes) -> object:
 
 
 class Difference(NamedTuple):
-    """A place where two JSON values differ: the sentence that says so, and how many keys or values it is about."""
+    """A place where two JSON values differ: the sentence that says so, and how many values it stands for."""
 
     text: str
-    count: int = 1
+    weight: float = 1
     # Whether the message only has more than expected.
     is_surplus: bool = False
 
@@ -310,7 +315,7 @@ def _differences(path: str, expected: object, found: object, *, is_exact: bool) 
             if name in found:
                 yield from _differences(f"{path}[{name!r}]", value, found[name], is_exact=is_exact)
         if surplus:
-            yield Difference(f"{path} also has {_names(surplus)}", len(surplus), is_surplus=True)
+            yield Difference(f"{path} also has {_names(surplus)}", len(surplus) * _SURPLUS, is_surplus=True)
     elif isinstance(expected, list) and isinstance(found, list):
         for index, (one, other) in enumerate(zip(expected, found, strict=False)):
             yield from _differences(f"{path}[{index}]", one, other, is_exact=is_exact)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
 
 # What a difference costs at least, and what it costs more the further apart the values are.
-_DIFFERENT: Final = 0.3
-_FAR: Final = 0.7
-_ANOTHER_OUTCOME: Final = 0.6
-_ANOTHER_REASON: Final = 0.5
-_ANOTHER_VHOST: Final = 0.5
+_DIFFERENT: Final = 0.2
+_FAR: Final = 0.8
+_ANOTHER_OUTCOME: Final = 0.3
+_ANOTHER_REASON: Final = 0.3
+_ANOTHER_VHOST: Final = 0.3
 # It is in another queue, and the outcome there differs too.
-_ALSO_ANOTHER_OUTCOME: Final = 0.3
-_NEVER_THERE: Final = 0.7
-_ANOTHER_BROKER: Final = 0.4
+_ALSO_ANOTHER_OUTCOME: Final = 0.2
+_NEVER_THERE: Final = 0.4
+_ANOTHER_BROKER: Final = 0.3
 _DESCRIBED: Final = 3
 
 
