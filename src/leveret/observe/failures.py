@@ -13,8 +13,10 @@ from leveret.observe.history import Histories
 from leveret.observe.nearest import Nearest, NearMiss
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
+from leveret.observe.state import holder_text
 from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
+from leveret.trace.events import named
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -58,7 +60,7 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
     if not near:
         lines = [f"No {'other ' if found else ''}message was published{bound}."]
     meant = tuple(one.message_id for one in near[:1] if one.broker is None)
-    return Failure("\n".join([title, *lines, *seen, *earlier]), meant, _queues(question))
+    return Failure("\n".join([title, *seen, *lines, *earlier]), meant, _queues(question))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
@@ -154,12 +156,18 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     history = histories.of(occurrence.event.message.id)
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
     by = ""
-    if "conn" in occurrence.event.fields() and occurrence.event.kind != events.PUBLISHED:
-        word = "to" if occurrence.event.kind in (events.RETURNED, *events.ANSWERS) else "by"
-        by = f" {word} {histories.who(occurrence.event)}"
-    return f"{histories.named(history)}{where}{by}; it {histories.became(history, first=occurrence.place)[0]}"
+    kind = occurrence.event.kind
+    if "conn" in occurrence.event.fields() and kind not in (events.PUBLISHED, events.RETURNED, *events.ANSWERS):
+        by = f" by {histories.who(occurrence.event)}"
+    answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
+    return f"{histories.named(history)}{where}{by}{answer}; it {histories.became(history, first=occurrence.place)[0]}"
+
+
+def _view_text(view: MessageView) -> str:
+    held = "" if view.connection is None else f" held by {holder_text(view.consumer_tag, view.connection)}"
+    return f"{named(view.source)}{held}"
 
 
 def _listed(what: str, messages: Sequence[MessageView]) -> list[str]:
-    lines = [f"  {what}: {message!r}" for message in messages[:_FOUND]]
+    lines = [f"  {what}: {_view_text(message)}" for message in messages[:_FOUND]]
     return lines + ([f"  ... and {len(messages) - _FOUND} more {what}"] if len(messages) > _FOUND else [])

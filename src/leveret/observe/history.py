@@ -15,7 +15,7 @@ from leveret.observe.searching import NO_ACK, reason_of
 from leveret.observe.state import connections
 from leveret.observe.wording import client_place_text, count_text, span_text
 from leveret.trace import events
-from leveret.trace.events import Event, content
+from leveret.trace.events import Event, named
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -106,8 +106,7 @@ class Histories:
 
     def named(self, history: MessageHistory) -> str:
         """Return a message with its number, where it was published to, and by whom."""
-        message = history.message
-        text = f"#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+        text = named(history.message)
         return text if history.published is None else f"{text} published by {self.who(history.published)}"
 
     def became(self, history: MessageHistory, *, first: str | None) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from leveret.observe.searching import NO_ACK, reason_of
 from leveret.observe.wording import count_text, place_text
 from leveret.trace import events
-from leveret.trace.events import Event, content
+from leveret.trace.events import Event, named
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
@@ -93,13 +93,13 @@ class Story:
         own = [at for at, told in enumerate(self._told) if _message_id(told.event) in about][-_ABOUT:]
         others = [at for at in range(len(self._told)) if at not in own]
         chosen = sorted(own + others[len(others) - min(len(others), _SHOWN - len(own)) :])
-        named: dict[int, None] = {}
-        return [self._line(self._told[at], named) for at in chosen]
+        known: dict[int, None] = {}
+        return [self._line(self._told[at], known) for at in chosen]
 
-    def _line(self, told: Told, named: dict[int, None]) -> str:
+    def _line(self, told: Told, known: dict[int, None]) -> str:
         event = told.event
         seconds = (event.at - self._began_at) / 1_000_000
-        line = f"{seconds:.3f} {_who(told)}{_phrase(told, _named(event, named))}"
+        line = f"{seconds:.3f} {_who(told)}{_phrase(told, _named(event, known))}"
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
 
 
@@ -170,15 +170,15 @@ def _message_id(event: Event) -> int | None:
     return event.message.id if event.kind in events.ABOUT_MESSAGES else None
 
 
-def _named(event: Event, named: dict[int, None]) -> str:
+def _named(event: Event, known: dict[int, None]) -> str:
     """Return the message of an event: its number, and where it is first named what it is."""
     if event.kind not in events.ABOUT_MESSAGES:
         return ""
     message = event.message
-    if message.id in named:
+    if message.id in known:
         return f"#{message.id}"
-    named[message.id] = None
-    return f"#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+    known[message.id] = None
+    return named(message)
 
 
 def _who(told: Told) -> str:
