@@ -36,7 +36,9 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     taken = item.stash.get(_TAKEN, [])
     texts = [*taken, *(_text(broker) for broker in brokers_of(item) if not _is_shown(broker, taken))]
     for text in texts:
-        report.sections.append(("leveret", text))
+        # pytest draws the title as a line, so that the first line of the report costs none of its own.
+        title, _, rest = text.partition("\n")
+        report.sections.append((f"leveret: {title}", rest))
 
 
 def show_interrupted(item: pytest.Item) -> None:

@@ -517,7 +517,8 @@ class Engine:
         from leveret.observe.report import Report, report_text
 
         with self.lock:
-            title = f"state of {self.name} (RabbitMQ {self.compat.version}, seed {self.seed})"
+            seed = f", seed {self.seed}" if self.seed else ""
+            title = f"state of {self.name}, RabbitMQ {self.compat.version}{seed}"
             text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
             return Report.of(text + self._faults_text(), self.name)
 

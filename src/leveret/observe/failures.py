@@ -59,7 +59,10 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
     lines = _near_lines(near, others_count, room=room, timeout=timeout)
     if not near:
         lines = [f"No {'other ' if found else ''}message was published{bound}."]
-    meant = tuple(one.message_id for one in near[:1] if one.broker is None)
+    meant = (
+        *(one.message_id for one in near[:1] if one.broker is None),
+        *(one.event.message.id for one in found[:_FOUND]),
+    )
     return Failure("\n".join([title, *seen, *lines, *earlier]), meant, _queues(question))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3
+# A shorter time says only how fast the machine is.
+_NOTABLE_US: Final = 100_000
 _REQUEUED: Final = {
     "nacked": "nacked with requeue",
     "rejected": "rejected with requeue",
@@ -107,7 +109,7 @@ class Histories:
     def named(self, history: MessageHistory) -> str:
         """Return a message with its number, where it was published to, and by whom."""
         text = named(history.message)
-        return text if history.published is None else f"{text} published by {self.who(history.published)}"
+        return text if history.published is None else f"{text} from {self.who(history.published)}"
 
     def became(self, history: MessageHistory, *, first: str | None) -> list[str]:
         """Return what became of a message: a clause for each copy, those in the queue `first` before the others."""
@@ -190,13 +192,13 @@ class Histories:
         by = f" by {self._holder(deliveries[-1])}" if deliveries else ""
         match event.kind:
             case events.ENQUEUED:
-                return f"is still ready in {place} after {self._age(event)}, never delivered{self._untaken(event)}"
+                return f"is still ready in {place}{self._since(event)}, {self._untaken(event)}"
             case events.REQUEUED:
                 how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
                 often = f" after {count_text(len(deliveries), 'delivery attempt')}"
                 return f"was {how} and is ready again in {place}{often}"
             case kind if kind in events.DELIVERIES:
-                return f"is unacked in {place} for {self._age(event)}, held{by}"
+                return f"is unacked in {place}{self._since(event)}, held{by}"
             case events.ACKED if event.reason == NO_ACK:
                 return f"was delivered from {place} with no_ack{by}, so no client acknowledged it"
             case events.EXPIRED:
@@ -219,7 +221,8 @@ class Histories:
     def _untaken(self, event: Event) -> str:
         vhost = self._node.vhosts.get(event.vhost)
         queue = None if vhost is None else vhost.queues.get(str(event.queue))
-        return " (the queue has no consumers)" if queue is not None and not len(queue.consumers) else ""
+        is_missing = queue is not None and not len(queue.consumers)
+        return "which has no consumers" if is_missing else "never delivered"
 
     def _lost(self, event: Event) -> str:
         why = why_not_dead_lettered(self._node, event.vhost, str(event.queue))
@@ -230,5 +233,7 @@ class Histories:
         what = "a basic.get" if tag is None else str(tag)
         return f"{what} of {self.client(delivery.conn)}"
 
-    def _age(self, event: Event) -> str:
-        return span_text(self._node.now - event.at)
+    def _since(self, event: Event) -> str:
+        """Return for how long it has been so, if that is long enough to matter."""
+        age_us = self._node.now - event.at
+        return f" for {span_text(age_us)}" if age_us >= _NOTABLE_US else ""

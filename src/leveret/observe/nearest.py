@@ -113,7 +113,9 @@ class Nearest:
         copy_history = history.copies[copy]
         has_happened = any(True for _ in _that_count(copy_history.recent, kinds))
         is_there = copy_history.queue == self._question.place or self._question.place is None
-        return is_there and not has_happened and copy_history.events[-1].kind not in events.ENDS
+        # A message that came back is likely to come back again.
+        is_over = copy_history.events[-1].kind in (events.REQUEUED, *events.ENDS)
+        return is_there and not has_happened and not is_over
 
     def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
         """Return the differences of a message, and its copy that differs least; None if none was compared."""

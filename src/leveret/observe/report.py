@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.trace.recorder import Recorder
 
 _LISTED: Final = 5
+_WIDTH: Final = 120
 
 
 class Report(str):
@@ -57,15 +58,20 @@ def take_reports(error: BaseException) -> list[Report]:
 def report_text(
     node: Node, recorder: Recorder, title: str, *, messages: Sequence[int] = (), queues: Sequence[str] = ()
 ) -> str:
-    """Return the whole report under a title. What is about the given messages and queues comes first."""
+    """Return the whole report under a title. What is about the given messages and queues comes first.
+
+    The error beside the report has described these messages, so the report only names their numbers.
+    """
     raw_events = recorder.raw()
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
-    parts += _section("queues:", queue_lines(node, first=queues))
+    parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
     if recorder.is_on:
-        parts += _section(story.title(has_dropped=recorder.has_dropped), story.lines(messages) or ["none"])
+        lines = story.lines(messages)
+        parts += _section(story.title(has_dropped=recorder.has_dropped), lines)
+        parts += [] if lines or messages else ["events: none"]
     else:
         parts.append("no events recorded: the broker has record='off'; use record='recent'")
     return printable("\n".join(parts))
@@ -76,6 +82,12 @@ def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
     open_now = {connection.number: connection for connection in connections(node)}
     closed = {number: " (closed)" for number in clients_of(raw_events) if number not in open_now}
     return closed | {number: " (blocked by an alarm)" for number, one in open_now.items() if one.is_blocked}
+
+
+def _queues(lines: list[str]) -> list[str]:
+    """Return the queues in one line if they fit."""
+    line = f"queues: {'; '.join(lines)}"
+    return _section("queues:", lines) if len(line) > _WIDTH else [line] if lines else []
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

@@ -45,19 +45,23 @@ def why_not_idle(node: Node) -> list[str]:
 
 
 def queue_lines(node: Node, *, first: Sequence[str] = ()) -> list[str]:
-    """Return a line for each queue that matters: the queues `first`, then those with messages or consumers."""
+    """Return a line for each queue with messages or consumers, the queues `first` before the others, and the rest."""
     queues = list(_queues(node))
-    named = [queue for queue in queues if queue.name in first]
-    used = [queue for queue in queues if queue not in named and _is_used(queue)]
-    shown = [*named, *used][:_SHOWN]
+    used = sorted(filter(_is_used, queues), key=lambda queue: queue.name not in first)
+    empty = sorted((queue for queue in queues if not _is_used(queue)), key=lambda queue: queue.name not in first)
     held = _groups(all_holdings(node))
-    lines = [_queue_line(queue, [group for group in held if group[0].delivery.queue is queue], node) for queue in shown]
-    rest = [queue for queue in queues if queue not in shown]
-    if not rest:
-        return lines
-    state = "" if any(map(_is_used, rest)) else ", empty and without consumers"
-    names = ", ".join(map(_queue_text, rest[:_NAMED])) + (", ..." if len(rest) > _NAMED else "")
-    return [*lines, f"{f'{len(rest)} more' if lines else len(rest)}{state}: {names}"]
+    lines = [
+        _queue_line(queue, [group for group in held if group[0].delivery.queue is queue], node)
+        for queue in used[:_SHOWN]
+    ]
+    if len(used) > _SHOWN:
+        lines.append(f"{len(used) - _SHOWN} more: {_names(used[_SHOWN:])}")
+    return lines + ([f"empty: {_names(empty)}"] if empty else [])
+
+
+def _names(queues: Sequence[StoredQueue]) -> str:
+    more = [f"{len(queues) - _NAMED} more"] if len(queues) > _NAMED else []
+    return ", ".join([*map(_queue_text, queues[:_NAMED]), *more])
 
 
 def _is_used(queue: StoredQueue) -> bool:
@@ -65,11 +69,11 @@ def _is_used(queue: StoredQueue) -> bool:
 
 
 def _queue_line(queue: StoredQueue, held: Sequence[Sequence[Holding]], node: Node) -> str:
-    holders = ", ".join(f"{len(group)} unacked {_holder_text(group, node)}" for group in held) or "0 unacked"
+    holders = [f"{len(group)} unacked {_holder_text(group, node)}" for group in held]
     consumers = [_consumer_text(consumer) for consumer in queue.consumers[:_NAMED]]
     more = [f"{len(queue.consumers) - _NAMED} more"] if len(queue.consumers) > _NAMED else []
     taken = f"consumed by {', '.join(consumers + more)}" if consumers else "no consumers"
-    return f"{_queue_text(queue)}: {len(queue.ready)} ready, {holders}, {taken}"
+    return f"{_queue_text(queue)} {', '.join([f'{len(queue.ready)} ready', *holders, taken])}"
 
 
 def _consumer_text(consumer: Consumer) -> str:

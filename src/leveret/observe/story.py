@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # How many events are shown, and how many of them at most are those of the messages that the failure is about.
 _SHOWN: Final = 10
 _ABOUT: Final = 7
+# How many events of a message the text of a failure says in its own words.
+_DESCRIBED: Final = 2
 _NAMED: Final = 6
 # The most characters in a line.
 _WIDTH: Final = 160
@@ -61,6 +63,18 @@ class Told(NamedTuple):
     settler: tuple[int | None, int | None] | None
     # The queues that the message went to.
     queues: tuple[str, ...]
+    # How often this event and the one before it happened again, one after the other.
+    repeats: int = 0
+
+    @property
+    def sign(self) -> tuple[object, ...]:
+        """What tells the event from others, apart from its time."""
+        event = self.event
+        return (
+            event.kind,
+            _message_id(event),
+            *(event.get(name) for name in ("conn", "queue", "redelivered", "reason")),
+        )
 
 
 class Story:
@@ -71,7 +85,7 @@ class Story:
         self._raw: Final = raw_events[began:]
         self._began_at: Final = Event(raw_events[began]).at if raw_events else 0
         self._clients: Final = clients_of(raw_events)
-        self._told: Final = list(_told(self._raw))
+        self._told: Final = _folded(list(_told(self._raw)))
 
     def set_up(self, closed: Mapping[int, str]) -> str:
         """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
@@ -86,20 +100,25 @@ class Story:
         """Return the title of the lines."""
         count = len(self._told)
         which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
-        return f"{which}, in seconds since the test began:"
+        return f"{which}, seconds since the test began:"
 
     def lines(self, about: Sequence[int] = ()) -> list[str]:
-        """Return the last events that matter, oldest first; those of the messages `about` are chosen first."""
-        own = [at for at, told in enumerate(self._told) if _message_id(told.event) in about][-_ABOUT:]
-        others = [at for at in range(len(self._told)) if at not in own]
+        """Return the last events that matter, oldest first; those of the messages `about` are chosen first.
+
+        The caller has described these messages. If that says everything about one, its events are left out.
+        """
+        ids = [_message_id(told.event) for told in self._told]
+        own = [at for at, one in enumerate(ids) if one in about and ids.count(one) > _DESCRIBED][-_ABOUT:]
+        others = [at for at, one in enumerate(ids) if one not in about]
         chosen = sorted(own + others[len(others) - min(len(others), _SHOWN - len(own)) :])
-        known: dict[int, None] = {}
+        known = dict.fromkeys(about)
         return [self._line(self._told[at], known) for at in chosen]
 
     def _line(self, told: Told, known: dict[int, None]) -> str:
         event = told.event
         seconds = (event.at - self._began_at) / 1_000_000
         line = f"{seconds:.3f} {_who(told)}{_phrase(told, _named(event, known))}"
+        line += f" (and both {count_text(told.repeats, 'more time')})" if told.repeats else ""
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
 
 
@@ -115,6 +134,7 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
     dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] == events.DEAD_LETTERED}
     settlers: dict[int | None, tuple[int | None, int | None]] = {}
     returned: dict[int, None] = {}
+    refused: dict[tuple[int | None, int | None], None] = {}
     caller: str | None = None
     has_published = False
     for raw in raw_events:
@@ -126,6 +146,8 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
             settlers[event.copy] = (event.conn, event.chan)
         elif kind == events.RETURNED:
             returned[event.message.id] = None
+        elif kind == events.REFUSED:
+            refused[event.conn, event.chan] = None
         has_published = has_published or kind == events.PUBLISHED
         if not _is_told(event, has_published=has_published):
             continue
@@ -133,12 +155,28 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
             continue
         if kind == events.DROPPED and event.copy is None and event.message.id in returned:
             continue
+        if kind in (events.CHAN_CLOSE, events.CONN_CLOSE) and (event.conn, event.get("chan")) in refused:
+            continue
         queues: tuple[str, ...] = ()
         if kind == events.PUBLISHED:
             queues = tuple(enqueued.get(event.message.id, ()))
         elif kind == events.DEAD_LETTERED:
             queues = tuple(letters.get(event.copy, ()))
         yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), queues)
+
+
+def _folded(told: list[Told]) -> list[Told]:
+    """Return the events with every pair that comes again and again, such as delivery and requeue, once."""
+    folded: list[Told] = []
+    at = 0
+    while at < len(told):
+        if [one.sign for one in folded[-2:]] == [one.sign for one in told[at : at + 2]] and len(folded) > 1:
+            folded[-1] = folded[-1]._replace(repeats=folded[-1].repeats + 1)
+            at += 2
+        else:
+            folded.append(told[at])
+            at += 1
+    return folded
 
 
 def _is_told(event: Event, *, has_published: bool) -> bool:
