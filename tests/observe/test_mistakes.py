@@ -175,7 +175,7 @@ def settled(*names: str, **arguments: object) -> Callable[[Scene], None]:
 
 
 DLX = {"x_dead_letter_exchange": "graves"}
-UNACKED = "is unacked in 'orders' for 0 ms, held by a basic.get of worker; to wait for it, pass timeout="
+UNACKED = "is unacked in 'orders', held by a basic.get of worker; to wait for it, pass timeout="
 
 OUTCOMES = (
     Outcome("published", "shop", published, "is still ready in 'orders'"),
@@ -209,11 +209,11 @@ OUTCOMES = (
         "delivered",
         "orders",
         delivered,
-        "is unacked in 'orders' for 0 ms, held by a basic.get of worker",
+        "is unacked in 'orders', held by a basic.get of worker",
         wrong=purged,
         wrongly="was purged from 'orders'",
         early=ready,
-        waiting="is still ready in 'orders' after 0 ms, never delivered (the queue has no consumers); to wait for it",
+        waiting="is still ready in 'orders', which has no consumers; to wait for it",
     ),
     Outcome(
         "acked",

@@ -192,13 +192,13 @@ class Histories:
         by = f" by {self._holder(deliveries[-1])}" if deliveries else ""
         match event.kind:
             case events.ENQUEUED:
-                return f"is still ready in {place}{self._since(event)}, {self._untaken(event)}"
+                return f"is still ready{self._since(event)} in {place}, {self._untaken(event)}"
             case events.REQUEUED:
                 how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
                 often = f" after {count_text(len(deliveries), 'delivery attempt')}"
                 return f"was {how} and is ready again in {place}{often}"
             case kind if kind in events.DELIVERIES:
-                return f"is unacked in {place}{self._since(event)}, held{by}"
+                return f"is unacked{self._since(event)} in {place}, held{by}"
             case events.ACKED if event.reason == NO_ACK:
                 return f"was delivered from {place} with no_ack{by}, so no client acknowledged it"
             case events.EXPIRED:

@@ -73,7 +73,7 @@ class Told(NamedTuple):
         return (
             event.kind,
             _message_id(event),
-            *(event.get(name) for name in ("conn", "queue", "redelivered", "reason")),
+            *(event.get(name) for name in ("conn", "queue", "reason")),
         )
 
 
