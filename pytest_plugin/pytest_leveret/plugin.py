@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", explore.LINE)
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
+    config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
     pages.prepare(config)
     real.prepare(config)
@@ -129,7 +130,7 @@ def pytest_runtest_makereport(
     """Add the brokers to the report of a test that failed."""
     result = yield
     if result.failed:
-        report.add_sections(item, result, call)
+        report.add_sections(item, result)
         explore.note_failure(item, call)
     pages.add_page(item, result, call)
     if result.when == "call":

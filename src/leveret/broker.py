@@ -194,10 +194,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             self.check()
 
     def _add_report(self, error: Exception) -> None:
-        from leveret.observe.report import is_shown_by
+        from leveret.observe.report import reports_of
 
-        if not is_shown_by(error):
-            error.add_note(self._engine.report(repr(self)))
+        if self._engine.name not in [report.broker for report in reports_of(error)]:
+            error.add_note(self._engine.report())
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -360,9 +360,6 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         Views and assertions do this first. It does not wait for a client to do anything.
         """
         self._engine.sync()
-
-    def _report(self) -> str:
-        return self._engine.report()
 
     def save_page(self, path: str | PathLike[str]) -> str:
         """Write a page on what has happened in this test so far, and return its absolute path (see docs/page.md).

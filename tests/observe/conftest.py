@@ -103,6 +103,15 @@ class World:
         self.to_come = []
         self.waited = None
         self.assertions = Assertions(self)
+        self.name = "the broker"
+        # The other brokers of the test.
+        self.neighbours = []
+
+    def others(self):
+        return self.neighbours
+
+    def report(self, messages=(), queues=()):
+        return f"state of {self.name}"
 
     def sync(self):
         self.node.advance(self.node.now, self.node.wall_now)

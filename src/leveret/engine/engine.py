@@ -8,10 +8,11 @@ and refuses to begin on the thread of a running event loop, where that client ma
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
+from weakref import ref
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.report import Report
     from leveret.page.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
 
@@ -53,6 +55,9 @@ _DEBUGGED_US: Final = 500_000
 _UNNOTICED_S: Final = 0.1
 
 _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
+
+# The engines of this process that have opened a port, for the failure of a test that has mixed up its brokers.
+_engines: Final[list[ref[Engine]]] = []
 
 
 class Engine:
@@ -184,7 +189,7 @@ class Engine:
         """Return what faults hold back, a sentence each."""
         return [] if self._faults is None else self._faults.kept_back()
 
-    def faults_text(self) -> str:
+    def _faults_text(self) -> str:
         """Return what a report says about faults, below everything else."""
         return "" if self._faults is None else self._faults.report()
 
@@ -238,7 +243,10 @@ class Engine:
         self.refuse_forked_child()
         self._open_trace()
         self._is_stopped = False
+        is_first = not self._addresses
         self._open([(host, port) for port in ports], self.loop.start)
+        if is_first:
+            _engines.append(ref(self, _engines.remove))
         return self._addresses
 
     def _open_trace(self) -> None:
@@ -487,13 +495,20 @@ class Engine:
 
     def wait_idle(self, timeout: float) -> None:
         """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left."""
+        __tracebackhide__ = True
         reasons = self.wait_while(self._why_not_idle, timeout)
         if reasons:
             from leveret.observe.redelivery import loops
 
             with self.lock:
                 reasons += loops(self.node)
-            raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
+            raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
+
+    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with the state of the broker as a note."""
+        error = WaitTimeoutError(text)
+        error.add_note(self.report(queues=queues))
+        return error
 
     def _why_not_idle(self) -> list[str]:
         from leveret.observe.state import why_not_idle
@@ -508,20 +523,33 @@ class Engine:
             if transport.outbox_bytes
         ]
 
-    def describe(self) -> str:
-        """Return the state of the broker in words."""
-        from leveret.observe.state import describe
+    @property
+    def name(self) -> str:
+        """The broker in a sentence, by the port that tells it from the others of a test."""
+        return f"the broker on port {self._addresses[0][1]}" if self._addresses else "the broker without a port"
+
+    def others(self) -> list[Engine]:
+        """Return the other brokers that run in this process."""
+        engines = [reference() for reference in _engines]
+        return [one for one in engines if one is not None and one is not self and one.is_readable]
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the broker runs in this process and records what happens."""
+        return self.loop.is_running and not self.loop.is_abandoned and self.recorder.is_on
+
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> Report:
+        """Return what helps if something did not happen: state, refusals, last events, faults, seed.
+
+        What is about these messages, by number, and about these queues comes first.
+        """
+        from leveret.observe.report import Report, report_text
 
         with self.lock:
-            return describe(self.node)
-
-    def report(self, title: str | None = None) -> str:
-        """Return everything that helps if something did not happen: state, refusals, last events, faults, seed."""
-        from leveret.observe.report import report_text
-
-        with self.lock:
-            title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
-            return report_text(self.node, self.recorder, title) + self.faults_text()
+            seed = f", seed {self.seed}" if self.seed else ""
+            title = f"state of {self.name}, RabbitMQ {self.compat.version}{seed}"
+            text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
+            return Report.of(text + self._faults_text(), self.name)
 
 
 def refusal(error: AmqpError) -> RefusedError:

@@ -6,16 +6,17 @@ failed test. It raises nothing about a broker that has stopped or belongs to ano
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.judge import Verdict
-from leveret.observe.report import report_text
 from leveret.observe.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
+    from leveret.observe.report import Report
     from leveret.page.reading import Reading
     from leveret.trace.trace_file import TraceFile
 
@@ -32,7 +33,6 @@ class Harness:
     def __init__(self, broker: HasEngine) -> None:
         """Look after that broker."""
         self._engine = broker._engine
-        self._name = repr(broker)
 
     def begin_test(self, node_id: str) -> None:
         """Record that a test begins."""
@@ -132,7 +132,9 @@ class Harness:
     def report(self) -> str:
         """Return the state of the broker, its refusals, and the last events."""
         if not self._is_ours:
-            return f"{self._name}, started by process {self._engine.loop.process}"
-        with self._engine.lock:
-            title = f"{self._name}, seed={self._engine.seed}"
-            return report_text(self._engine.node, self._engine.recorder, title) + self._engine.faults_text()
+            return f"{self._engine.name}, started by process {self._engine.loop.process}"
+        return self._engine.report()
+
+    def is_shown_by(self, reports: Iterable[Report]) -> bool:
+        """Return whether one of these reports is about this broker."""
+        return any(report.broker == self._engine.name for report in reports)

@@ -258,7 +258,9 @@ class Assertions:
         with source.lock:
             view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
         if view.ready or view.unacked:
-            raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
+            error = AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
+            error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))
+            raise error
 
     def _assert(
         self,

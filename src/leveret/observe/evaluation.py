@@ -5,11 +5,11 @@ It reads the trace and the model under the broker's lock and changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.errors import EventsMissingError, unknown, unknown_keyword
+from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import require_known
@@ -36,6 +36,16 @@ class Source(Protocol):
     @property
     def lock(self) -> AbstractContextManager[object]:
         """The lock to hold while reading either."""
+
+    @property
+    def name(self) -> str:
+        """The broker in a sentence: "the broker on port 5672"."""
+
+    def others(self) -> Sequence[Source]:
+        """Return the other brokers that run in this process."""
+
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> str:
+        """Return the state of the broker and its last events; those of the given messages and queues come first."""
 
     def sync(self) -> None:
         """Handle what has arrived and do the work that is due. Call it without the lock."""
@@ -142,28 +152,43 @@ class _Evaluation:
         # A wait that timed out needs the barrier again: time has passed, even if no event came.
         if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
-        with source.lock:
-            self._catch_up()
-            return self._conclude(timeout)
+        try:
+            found = self._found(timeout)
+        except NotDeclaredError as missing:
+            raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
+        if found is not None:
+            return found
+        # Imported here because only a failing test needs it.
+        from leveret.observe.failures import explain
 
-    def _conclude(self, timeout: float | None) -> list[MessageView]:
+        failure = explain(source, self._search, timeout)
+        error = AssertionError(failure.text)
+        error.add_note(source.report(failure.messages, failure.queues))
+        raise error
+
+    def _found(self, timeout: float | None) -> list[MessageView] | None:
+        """Return the messages found, None if they are not what the question asks for."""
         __tracebackhide__ = True
         question, search = self._question, self._search
-        found, times = search.found(), question.times
-        if times is None and found:
-            return [search.view(found[0])]
-        if times is None or len(found) <= times:
-            self._require_complete_trace()
-        if not found:
-            self._require_known_names(timeout)
-        if len(found) == times:
-            return [search.view(occurrence) for occurrence in found]
-        # Imported here because only a failing test needs them.
-        from leveret.observe.failures import failure_text
-        from leveret.observe.history import Histories
+        with self._source.lock:
+            self._catch_up()
+            found, times = search.found(), question.times
+            if times is None and found:
+                return [search.view(found[0])]
+            if times is None or len(found) <= times:
+                self._require_complete_trace()
+            if not found:
+                self._require_known_names(self._source, timeout)
+            return [search.view(occurrence) for occurrence in found] if len(found) == times else None
 
-        histories = Histories(self._source.recorder.raw(), self._source.node)
-        raise AssertionError(failure_text(search, histories, timeout))
+    def _known_elsewhere(self) -> str:
+        """Return which other brokers of the test have the names that this one lacks, if any."""
+        knowing = []
+        for other in self._source.others():
+            with other.lock, suppress(NotDeclaredError):
+                self._require_known_names(other, None)
+                knowing.append(other.name)
+        return f"; {' and '.join(knowing)} has it, and this is {self._source.name}" if knowing else ""
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
@@ -183,10 +208,9 @@ class _Evaluation:
                 "has dropped older ones; call broker.events.clear() before the part of the test that counts"
             )
 
-    def _require_known_names(self, timeout: float | None) -> None:
+    def _require_known_names(self, source: Source, timeout: float | None) -> None:
         __tracebackhide__ = True
-        question, node = self._question, self._source.node
-        trace = self._source.recorder.raw()
+        question, node, trace = self._question, source.node, source.recorder.raw()
         if question.place is not None:
             require_known(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
         if question.to is not None:

@@ -1,7 +1,7 @@
 """What the objects that a test holds have in common: they answer a mistake of the test with what is valid.
 
 An unknown attribute raises with the closest known name, or with all of them if they are few. A call with a wrong
-argument raises before it does anything.
+argument raises before it does anything. The last frame of what a call raises on purpose is the test's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
-from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean
+from leveret.errors import did_you_mean
 
 if TYPE_CHECKING:
     from leveret.observe.calls import Signature
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What leveret reports to the caller. The way to any other exception may be of interest.
-_REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError, AssertionError)
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
 # The flag of a coroutine function, as `inspect` has it.
@@ -36,11 +34,11 @@ def checked(act: Callable[P, T]) -> Callable[P, T]:
     @wraps(act)
     def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
         try:
+            _check(act, known, arguments, options)
             return act(*arguments, **options)
-        except _REPORTED as error:
-            _leave_out_frames(error)
+        except Exception as error:
+            _forget_own_frames(error)
             raise
 
     return checked_call
@@ -52,14 +50,27 @@ def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
     @wraps(act)
     async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
         try:
+            _check(act, known, arguments, options)
             return await act(*arguments, **options)
-        except _REPORTED as error:
-            _leave_out_frames(error)
+        except Exception as error:
+            _forget_own_frames(error)
             raise
 
     return checked_coroutine
+
+
+def _forget_own_frames(error: Exception) -> None:
+    """Let the traceback of an error end at the test's own line, whatever prints it.
+
+    That concerns errors which leveret raises on purpose: the function that raised it hides its frame. The frames of an
+    error inside leveret stay. The bare `raise` that follows adds no frame for the call that is checked here.
+    """
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is not None and "__tracebackhide__" in innermost.tb_frame.f_code.co_varnames:
+        error.__traceback__ = None
 
 
 def _check(
@@ -77,16 +88,6 @@ def _check(
 
         known.append(Signature(act))
     known[0].check(arguments, options)
-
-
-def _leave_out_frames(error: Exception) -> None:
-    """Let an error that leveret raised look as if the call itself had raised it, so that the test's line comes last."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    is_ours = last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
-    if is_ours:
-        error.__traceback__ = None
 
 
 async def _nothing() -> None:

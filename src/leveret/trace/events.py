@@ -406,6 +406,11 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def named(message: TracedMessage) -> str:
+    """Return a message as every report names it: by its number, its exchange, its routing key and its content."""
+    return f"#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+
+
 def content(message: TracedMessage) -> str:
     """Return what a message says in a few characters: the task that a header names, if any, and its body."""
     headers = message.properties.headers
@@ -444,5 +449,4 @@ def _show(name: str, value: object) -> str:
         # A field table would show its wire types, which do not help in a report.
         plain = value.to_python() if isinstance(value, PlainValue) else value
         return f"{name}={plain!r}"
-    message = Event((PUBLISHED, 0, "/", None, None, value, None)).message
-    return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+    return f"message={named(Event((PUBLISHED, 0, '/', None, None, value, None)).message)}"
