@@ -13,6 +13,7 @@ import pytest
 from leveret import Broker
 from leveret.cli import main
 from leveret.engine.harness import Harness
+from leveret.trace import events
 from leveret.trace.firehose import Firehose, write_trace
 from tests.page.conftest import Clients, story_in
 
@@ -91,7 +92,7 @@ def test_a_page_says_how_the_test_ended(trace, tmp_path):
     assert story["source"] == "trace file"
 
 
-def test_a_page_from_a_file_tells_what_a_page_from_memory_tells(tmp_path):
+def test_a_page_from_a_file_shows_what_a_page_from_memory_shows(tmp_path):
     def act(first, second):
         pay(first, second)
         kept.append(Clients(first, tmp_path).story())
@@ -239,7 +240,7 @@ def test_a_recording_of_rabbitmq_opens_in_the_same_page(version, tmp_path):
     }
 
 
-def test_a_delivery_of_rabbitmq_is_told_apart_from_an_ack(tmp_path):
+def test_a_delivery_of_rabbitmq_is_no_ack(tmp_path):
     story = page(recorded_on_rabbitmq("rabbitmq-4.3", tmp_path / "traces"), tmp_path)
 
     first = story["messages"][0]
@@ -254,3 +255,16 @@ def test_a_dead_letter_of_rabbitmq_is_the_same_message(tmp_path):
     copies = {copy["queue"].rpartition("/")[2]: copy for copy in message["copies"]}
     assert copies["orders.dead"]["from_copy"] == copies["orders.work"]["copy"]
     assert [(death["queue"], death["reason"]) for death in message["deaths"]] == [("orders.work", "rejected")]
+
+
+def test_rows_that_this_leveret_does_not_know_are_still_shown(tmp_path):
+    lines = [{"leveret": "trace", "v": 1, "run": "r", "worker": "main"}]
+    lines += [{"kind": kind, "seq": seq} for seq, kind in enumerate(events.KINDS)]
+    lines += [{"kind": "invented", "seq": 99, "msg": 1, "attrs": "no JSON"}, {"seq": 100}]
+    path = tmp_path / "r.main.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+    story = page(str(path), tmp_path)
+
+    shown = [event["kind"] for event in story["events"]]
+    assert shown == [kind for kind in events.KINDS if kind not in ("test_start", "test_end")] + ["invented", ""]
