@@ -86,8 +86,8 @@ def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
 
 def _queues(lines: list[str]) -> list[str]:
     """Return the queues in one line if they fit."""
-    line = f"queues: {'; '.join(lines)}"
-    return _section("queues:", lines) if len(line) > _WIDTH else [line] if lines else []
+    line = f"queues: {'; '.join(lines) or 'none'}"
+    return _section("queues:", lines) if len(line) > _WIDTH else [line]
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
