@@ -110,7 +110,8 @@ def passing_run(folder: str, pages: str) -> float:
     Path(folder, "test_it.py").write_text(PASSING, encoding="utf-8")
     program = (
         "import sys, time, pytest\n"
-        f"code = pytest.main(['-q', '-p', 'no:cacheprovider', '--leveret-pages={pages}', '--rootdir=.', 'test_it.py'])\n"
+        f"options = ['-q', '-p', 'no:cacheprovider', '--leveret-pages={pages}', '--rootdir=.']\n"
+        "code = pytest.main([*options, 'test_it.py'])\n"
         "print('spent', time.process_time(), int(code), any(name.startswith('leveret.page') for name in sys.modules))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=folder)

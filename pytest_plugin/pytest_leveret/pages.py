@@ -92,7 +92,7 @@ class Pages:
 
     @property
     def _worker(self) -> dict[str, Any] | None:
-        """What xdist has told this process, if it is a worker."""
+        """What xdist passes to this process if it is a worker, else None."""
         return cast("dict[str, Any] | None", getattr(self._config, "workerinput", None))
 
     def add(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:

@@ -59,7 +59,7 @@ def test_such_a_pattern_is_found_where_it_matches(pattern: str, text: str) -> No
 
 @pytest.mark.parametrize("pattern", ["", ".*", r"^orders\.", r"^(?!amq\.).*", "^(orders|billing)$", "^a.*b$"])
 def test_ordinary_patterns_are_left_to_re(pattern: str) -> None:
-    assert compiled(pattern) is re.compile(pattern)
+    assert isinstance(compiled(pattern), re.Pattern)
 
 
 @pytest.mark.parametrize(

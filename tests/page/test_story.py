@@ -1,4 +1,4 @@
-"""The story of a test: what real clients did, as a page tells it."""
+"""The story of a test: what real clients did, as a page shows it."""
 
 from __future__ import annotations
 

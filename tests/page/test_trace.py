@@ -91,7 +91,7 @@ def test_a_page_says_how_the_test_ended(trace, tmp_path):
     assert story["source"] == "trace file"
 
 
-def test_a_page_from_a_file_tells_what_a_page_from_memory_tells(tmp_path):
+def test_a_page_from_a_file_shows_what_a_page_from_memory_shows(tmp_path):
     def act(first, second):
         pay(first, second)
         kept.append(Clients(first, tmp_path).story())
@@ -239,7 +239,7 @@ def test_a_recording_of_rabbitmq_opens_in_the_same_page(version, tmp_path):
     }
 
 
-def test_a_delivery_of_rabbitmq_is_told_apart_from_an_ack(tmp_path):
+def test_a_delivery_of_rabbitmq_is_no_ack(tmp_path):
     story = page(recorded_on_rabbitmq("rabbitmq-4.3", tmp_path / "traces"), tmp_path)
 
     first = story["messages"][0]

@@ -69,6 +69,9 @@ class Compat(NamedTuple):
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
+    # How many bytes the pattern of a policy or a permission may have; None: any number.
+    max_pattern_bytes: int | None = 1024
+
     # Exchanges.
     # An unknown exchange type is a hard 503; otherwise soft 406.
     unknown_exchange_type_is_hard: bool = False
@@ -212,8 +215,10 @@ class Compat(NamedTuple):
     replies_take_no_tag: bool = False
     # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
     refuses_to_bind_reply_to: bool = True
-    # Declaring a reply-to name without a key is a hard 541; otherwise 404.
+    # Declaring a reply-to name without a process or a key is a hard 541; otherwise 404.
     crashes_on_reply_to_without_key: bool = True
+    # Declaring a reply-to name whose process belongs to no node is a hard 541; otherwise 404.
+    crashes_on_reply_to_of_another_node: bool = True
     # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
     crashes_on_own_reply_to: bool = False
 
@@ -259,6 +264,7 @@ V4_2: Final = V4_3._replace(
     refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),
+    max_pattern_bytes=None,
     max_topic_hashes=None,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
@@ -304,6 +310,7 @@ V4_0: Final = V4_2._replace(
     keeps_transient_exchanges=False,
     refuses_to_bind_reply_to=False,
     crashes_on_reply_to_without_key=False,
+    crashes_on_reply_to_of_another_node=False,
     crashes_on_own_reply_to=True,
 )
 
@@ -330,6 +337,7 @@ V3_13: Final = V4_0._replace(
     negative_delivery_limit_is_none=False,
     quorum_requeues_to_front=False,
     quorum_consumers_are_numbered=False,
+    crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",
     has_priority_among_single_active=False,
 )

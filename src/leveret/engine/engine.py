@@ -197,7 +197,7 @@ class Engine:
                 test=test,
                 title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
                 seed=self.seed,
-                clock=self.clock,
+                moves=self.clock.moves,
                 redact=self._redact,
                 rules=self.fault_rules(),
                 judge=self.judge,

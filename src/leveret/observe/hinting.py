@@ -11,7 +11,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
-from leveret.errors import did_you_mean
+from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean
 
 if TYPE_CHECKING:
     from leveret.observe.calls import Signature
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# What leveret reports to the caller. The way to any other exception may be of interest.
+_REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError, AssertionError)
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
 # The flag of a coroutine function, as `inspect` has it.
@@ -35,7 +37,11 @@ def checked(act: Callable[P, T]) -> Callable[P, T]:
     def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
         _check(act, known, arguments, options)
-        return act(*arguments, **options)
+        try:
+            return act(*arguments, **options)
+        except _REPORTED as error:
+            _leave_out_frames(error)
+            raise
 
     return checked_call
 
@@ -47,7 +53,11 @@ def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
     async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
         _check(act, known, arguments, options)
-        return await act(*arguments, **options)
+        try:
+            return await act(*arguments, **options)
+        except _REPORTED as error:
+            _leave_out_frames(error)
+            raise
 
     return checked_coroutine
 
@@ -67,6 +77,16 @@ def _check(
 
         known.append(Signature(act))
     known[0].check(arguments, options)
+
+
+def _leave_out_frames(error: Exception) -> None:
+    """Let an error that leveret raised look as if the call itself had raised it, so that the test's line comes last."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    is_ours = last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
+    if is_ours:
+        error.__traceback__ = None
 
 
 async def _nothing() -> None:

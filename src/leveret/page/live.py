@@ -5,7 +5,7 @@ The caller holds the broker's lock. Nothing is changed, and no finding counts as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.texts import Publishers, group_text
@@ -19,7 +19,6 @@ from leveret.trace.redaction import Redaction
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.observe.checks.judge import Judge
-    from leveret.time.sources import HoldableClock
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
@@ -45,22 +44,25 @@ def reading_of(
     test: str | None,
     title: str,
     seed: int,
-    clock: HoldableClock,
+    moves: Collection[tuple[int, int]],
     redact: Iterable[str] | str,
     rules: Sequence[Rule],
     judge: Judge,
 ) -> Reading:
-    """Return what happened in a broker since a test began, and how things stand."""
+    """Return what happened in a broker since a test began, and how things stand.
+
+    `moves` are those of the broker's clock.
+    """
     redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
     raw_events = recorder.raw()
-    rows, before, cut_count = live_rows(raw_events, test, redaction, clock.moves)
+    rows, before, cut_count = live_rows(raw_events, test, redaction, moves)
     return Reading(
         rows,
         before,
         title=title,
         rabbitmq=node.compat.version,
         seed=seed,
-        clock="held" if clock.moves else "real",
+        clock="held" if moves else "real",
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=_checks(judge, raw_events),

@@ -88,7 +88,7 @@ def _messages(story: Story) -> list[str]:
 
 
 def _name_of(message: dict[str, Any]) -> str:
-    """Return what a message is called: "#3", or "#3 of b2" in a test with two brokers."""
+    """Return the name of a message: "#3", or "#3 of b2" in a test with two brokers."""
     return str(message.get("name", f"#{message['number']}"))
 
 

@@ -1,6 +1,6 @@
 """The story of a test: what a page, a text or a diagram shows, as one value of JSON.
 
-`Telling` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are microseconds
+`BrokerStory` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are microseconds
 since the start of the test: `t` by the broker's clock, `wall` in real time.
 """
 
@@ -44,8 +44,8 @@ class Test:
     error: str | None = None
 
 
-class Telling:
-    """The story of one broker, told row by row."""
+class BrokerStory:
+    """The story of one broker, read row by row."""
 
     def __init__(self, reading: Reading, number: int, start: tuple[int | None, int | None]) -> None:
         self.reading = reading
@@ -65,7 +65,7 @@ class Telling:
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
 
-    def tell(self) -> None:
+    def read(self) -> None:
         """Go through all rows."""
         for row in self.reading.before:
             self._know(row)
@@ -175,11 +175,11 @@ class Telling:
             return None
         line, call = self._call
         # The events that it caused say what the call did.
-        call["is_told"] = True
+        call["is_shown_by_effects"] = True
         return line
 
     def _finish(self) -> None:
-        self.events = [event for event in self.events if not event.pop("is_told", False)]
+        self.events = [event for event in self.events if not event.pop("is_shown_by_effects", False)]
         picture = self.reading.picture
         if picture is not None:
             for state in picture.queues:
@@ -208,41 +208,41 @@ def _is_of(event: StoryEvent, name: str) -> bool:
 def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
     """Return the story of a test from what its brokers did. `source` is "memory", "trace file" or "RabbitMQ"."""
     start = _start_of(readings)
-    tellings = [Telling(reading, number, start) for number, reading in enumerate(readings, start=1)]
-    for telling in tellings:
-        telling.tell()
-    told = _in_order(tellings)
-    for index, event in enumerate(told):
+    stories = [BrokerStory(reading, number, start) for number, reading in enumerate(readings, start=1)]
+    for one in stories:
+        one.read()
+    shown = _in_order(stories)
+    for index, event in enumerate(shown):
         event["i"] = index
-    for event in told:
+    for event in shown:
         _name_causes(event)
-    messages = [message for telling in tellings for message in telling.messages.values() if message.events]
+    messages = [message for one in stories for message in one.messages.values() if message.events]
     story: Story = {
         "format": FORMAT,
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "test": _shown_test(test, told, [message.number for message in messages]),
+        "test": _shown_test(test, shown, [message.number for message in messages]),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
-        "brokers": [_shown_broker(telling) for telling in tellings],
-        "lanes": _lanes(tellings),
-        "events": [{"i": event["i"], **event} for event in told],
+        "brokers": [_shown_broker(one) for one in stories],
+        "lanes": _lanes(stories),
+        "events": [{"i": event["i"], **event} for event in shown],
         "messages": [],
         "queues": [],
         "topology": {"nodes": [], "edges": [], "unroutable": []},
         "cut": {"events": sum(reading.cut_count for reading in readings), "bodies": 0},
     }
     colour = 0
-    for telling in tellings:
-        for message in telling.messages.values():
+    for one in stories:
+        for message in one.messages.values():
             if message.events:
-                story["messages"].append(message.shown(telling.lanes, colour % COLOURS))
+                story["messages"].append(message.shown(one.lanes, colour % COLOURS))
                 colour += 1
-        known = telling.queues.known
+        known = one.queues.known
         for (vhost, name), queue in known.items():
-            story["queues"].append(queue.shown(telling.lanes, telling.topology.bindings_to(vhost, name)))
+            story["queues"].append(queue.shown(one.lanes, one.topology.bindings_to(vhost, name)))
         types = {place: queue.type for place, queue in known.items()}
-        for part, items in telling.topology.shown(telling.lanes, telling.id, types).items():
+        for part, items in one.topology.shown(one.lanes, one.id, types).items():
             story["topology"][part] += items
     return story
 
@@ -255,17 +255,18 @@ def _start_of(readings: Sequence[Reading]) -> tuple[int | None, int | None]:
     return min(times, default=None), min(walls, default=None)
 
 
-def _in_order(tellings: list[Telling]) -> list[StoryEvent]:
+def _in_order(stories: list[BrokerStory]) -> list[StoryEvent]:
     """Return the events of all brokers in the order in which they happened."""
-    if len(tellings) == 1:
-        return tellings[0].events
-    told = [event for telling in tellings for event in telling.events]
-    return sorted(told, key=_when)
+    if len(stories) == 1:
+        return stories[0].events
+    shown = [event for one in stories for event in one.events]
+    return sorted(shown, key=_when)
 
 
 def _when(event: StoryEvent) -> int:
     """Return the real time of an event if it is known, else the broker's."""
-    return int(event.get("wall", event.get("t", 0)))
+    at: int = event["wall"] if "wall" in event else event.get("t", 0)
+    return at
 
 
 def _name_causes(event: StoryEvent) -> None:
@@ -275,9 +276,9 @@ def _name_causes(event: StoryEvent) -> None:
         event["caused_by"] = event["caused_by"]["i"]
 
 
-def _shown_test(test: Test, told: list[StoryEvent], numbers: list[int]) -> dict[str, Any]:
+def _shown_test(test: Test, happened: list[StoryEvent], numbers: list[int]) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": test.name, "outcome": test.outcome, "phase": test.phase, "seconds": test.seconds}
-    times = [event["t"] for event in told if "t" in event]
+    times = [event["t"] for event in happened if "t" in event]
     if times:
         shown["broker_seconds"] = round((times[-1] - min(times[0], 0)) / 1_000_000, 6)
     if test.error is not None:
@@ -286,25 +287,25 @@ def _shown_test(test: Test, told: list[StoryEvent], numbers: list[int]) -> dict[
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _shown_broker(telling: Telling) -> dict[str, Any]:
-    reading = telling.reading
+def _shown_broker(one: BrokerStory) -> dict[str, Any]:
+    reading = one.reading
     checks = [
         {"name": check.name, "level": check.level, "text": check.text, "messages": check.messages}
         for check in reading.checks
     ]
     return {
-        "id": telling.id,
+        "id": one.id,
         "title": reading.title,
         "rabbitmq": reading.rabbitmq,
         **({} if reading.seed is None else {"seed": reading.seed}),
         "clock": reading.clock,
-        "faults": telling.faults(),
+        "faults": one.faults(),
         "checks": checks,
         "dropped_events": reading.dropped_count,
     }
 
 
-def _lanes(tellings: list[Telling]) -> list[dict[str, Any]]:
+def _lanes(stories: list[BrokerStory]) -> list[dict[str, Any]]:
     """Return the lanes of all brokers. The test is the same for all of them."""
-    lanes = [lane for telling in tellings for lane in telling.lanes.in_order()]
+    lanes = [lane for one in stories for lane in one.lanes.in_order()]
     return sorted(lanes, key=lambda lane: lane["kind"] != "test")

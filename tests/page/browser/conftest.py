@@ -33,7 +33,9 @@ def browser() -> Iterator[Browser]:
     except ImportError:
         chromium = None
     if chromium is None:
-        reason = "needs Debian's chromium and the package playwright: `apt-get install chromium`, `pip install -e '.[dev]'`"
+        reason = (
+            "needs Debian's chromium and the package playwright: `apt-get install chromium`, `pip install -e '.[dev]'`"
+        )
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

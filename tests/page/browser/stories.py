@@ -44,7 +44,9 @@ def shop() -> Story:
     told.add("exchange_declare", "declared topic exchange 'orders'", SHOP, ORDERS, setup=True)
     told.add("queue_declare", "declared queue 'jobs'", SHOP, JOBS, setup=True)
     told.add("bind", "bound queue 'jobs' to 'orders' with key 'order.*.paid'", SHOP, JOBS, setup=True)
-    told.add("published", "published #1 to 'orders' with key 'order.1.paid'", SHOP, ORDERS, message=1, line="test_shop.py:9")
+    told.add(
+        "published", "published #1 to 'orders' with key 'order.1.paid'", SHOP, ORDERS, message=1, line="test_shop.py:9"
+    )
     told.add("enqueued", "#1 entered 'jobs'", ORDERS, JOBS, message=1, copy=1)
     told.add("confirmed", "confirmed #1", ORDERS, SHOP, message=1, tone="good")
     told.add("delivered", "delivered #1 to c2/ch1", JOBS, WORKER, message=1, copy=1)
@@ -54,10 +56,14 @@ def shop() -> Story:
     told.add("published", "published #2 to 'orders' with key 'order.2.paid'", SHOP, ORDERS, message=2)
     told.add("enqueued", "#2 entered 'jobs'", ORDERS, JOBS, message=2, copy=2)
     told.add("rejected", "rejected #2", WORKER, JOBS, message=2, copy=2, tone="warn")
-    died = told.add("dead_lettered", "dead-lettered #2 from 'jobs' (rejected)", JOBS, DLX, message=2, copy=2, tone="bad")
+    died = told.add(
+        "dead_lettered", "dead-lettered #2 from 'jobs' (rejected)", JOBS, DLX, message=2, copy=2, tone="bad"
+    )
     arrived = told.add("enqueued", "dead letter #2 entered 'dead'", DLX, DEAD, message=2, copy=3, caused_by=died)
     told.events[died]["causes"] = [arrived]
-    told.add("published", "published #3 to 'orders' with key 'order.paid'", SHOP, ORDERS, message=3, line="test_shop.py:20")
+    told.add(
+        "published", "published #3 to 'orders' with key 'order.paid'", SHOP, ORDERS, message=3, line="test_shop.py:20"
+    )
     told.add("returned", "returned #3 (no route)", ORDERS, SHOP, message=3, tone="bad")
     told.add("published", "published #4 to queue 'audit'", WORKER, AUDIT, message=4)
     told.add("expired", "#4 expired in 'audit'", AUDIT, message=4, copy=4, tone="bad", leap=HOUR_US)

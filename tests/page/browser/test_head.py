@@ -52,6 +52,8 @@ def test_two_brokers_are_each_named_with_their_lanes_and_messages(open_story: Op
     page = open_story(two_brokers())
 
     expect(page.locator(".broker")).to_have_text(["orders", "billing"])
-    expect(page.locator(".lane .kind")).to_have_text(["orders client", "orders queue", "billing client", "billing queue"])
+    expect(page.locator(".lane .kind")).to_have_text(
+        ["orders client", "orders queue", "billing client", "billing queue"]
+    )
     page.locator(".failure").get_by_role("link", name="#1 of b2").click()
     expect(page.locator(".details h2")).to_have_text("#1 of b2 second")

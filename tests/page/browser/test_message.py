@@ -47,7 +47,9 @@ def test_dead_letter_shows_its_copies_and_its_deaths(open_story: Open) -> None:
     expect(page.get_by_role("group", name="Copies of the message").locator("tbody tr")).to_have_text(
         ["2jobs1dead_lettered: rejected", "3, from 2dead0ready"]
     )
-    expect(page.get_by_role("group", name="Deaths").locator("tbody tr")).to_have_text(["jobsrejected1ordersorder.2.paid"])
+    expect(page.get_by_role("group", name="Deaths").locator("tbody tr")).to_have_text(
+        ["jobsrejected1ordersorder.2.paid"]
+    )
 
 
 def test_cause_is_a_link_and_a_guess_is_called_one(open_story: Open) -> None:

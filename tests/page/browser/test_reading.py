@@ -46,7 +46,9 @@ def test_axe_finds_nothing_in_the_help_and_on_a_phone(open_story: Open) -> None:
 def test_row_of_the_sequence_is_read_as_a_sentence(open_story: Open) -> None:
     page = open_story(shop())
 
-    row = page.get_by_role("option", name="5 ms: published #1 to 'orders' with key 'order.1.paid', #1 entered 'jobs', test_shop.py:9")
+    row = page.get_by_role(
+        "option", name="5 ms: published #1 to 'orders' with key 'order.1.paid', #1 entered 'jobs', test_shop.py:9"
+    )
 
     expect(row).to_be_visible()
 
@@ -101,7 +103,9 @@ def test_paper_shows_every_view_and_every_message(open_story: Open) -> None:
         expect(page.locator(f"#panel-{view}")).to_be_visible()
     expect(page.locator(".on-paper h2")).to_have_text(["#1 {'id': 1}", "#2 {'id': 2}", "#3 {'id': 3}", "#4 'receipt'"])
     expect(page.locator(".step", has_text="lost its connection")).to_be_visible()
-    assert page.locator(".filter, .tabs, .title button").evaluate_all("(all) => all.every((each) => !each.offsetParent)")
+    assert page.locator(".filter, .tabs, .title button").evaluate_all(
+        "(all) => all.every((each) => !each.offsetParent)"
+    )
     assert background(page) > 200
     assert page.evaluate("document.documentElement.scrollWidth") <= 1040
     page.emulate_media(media="screen")

@@ -122,7 +122,10 @@ def test_story_without_events_says_so(open_story: Open) -> None:
 
 
 def test_story_of_one_event_without_times_is_drawn(open_story: Open) -> None:
-    story = {**busy(1), "events": [{"kind": "published", "from": "b1/c1", "to": "b1/x/orders", "message": 1, "text": "published #1"}]}
+    story = {
+        **busy(1),
+        "events": [{"kind": "published", "from": "b1/c1", "to": "b1/x/orders", "message": 1, "text": "published #1"}],
+    }
 
     page = open_story(story)
 

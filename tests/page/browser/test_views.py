@@ -12,7 +12,12 @@ def test_messages_are_listed_with_their_outcomes(open_story: Open) -> None:
     page = open_story(shop(), "#messages")
 
     expect(page.locator("#panel-messages .rows [role=row] .outcome")).to_have_text(
-        ["acked by c2/ch1 from 'jobs' after 2 deliveries", "ready in 'dead'", "returned: no route", "expired in 'audit'"]
+        [
+            "acked by c2/ch1 from 'jobs' after 2 deliveries",
+            "ready in 'dead'",
+            "returned: no route",
+            "expired in 'audit'",
+        ]
     )
 
 
@@ -21,7 +26,8 @@ def test_queue_shows_its_depth_settings_and_bindings(open_story: Open) -> None:
     card = page.get_by_role("article", name="Queue jobs")
 
     expect(card.get_by_role("img")).to_have_attribute(
-        "aria-label", "ready at most 1, at the end 0; unacked at most 1, at the end 0; consumers at most 1, at the end 0"
+        "aria-label",
+        "ready at most 1, at the end 0; unacked at most 1, at the end 0; consumers at most 1, at the end 0",
     )
     expect(card.locator("svg .series")).to_have_count(3)
     expect(card).to_contain_text("quorum · durable")
@@ -64,7 +70,9 @@ def test_topology_explains_a_key_that_nearly_matched(open_story: Open) -> None:
 
     lost = page.get_by_role("region", name="exchange orders").locator(".lost")
 
-    expect(lost).to_have_text("order.paid matched nothing #3 nearly order.*.paid → jobs: one word is missing before 'paid'")
+    expect(lost).to_have_text(
+        "order.paid matched nothing #3 nearly order.*.paid → jobs: one word is missing before 'paid'"
+    )
 
 
 def test_boxes_of_the_topology_do_not_overlap(open_story: Open) -> None:

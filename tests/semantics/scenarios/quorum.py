@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..client import Event
 from ..scenario import Channel, Run, scenario
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -391,6 +392,60 @@ def a_consumer_whose_tag_was_cancelled_goes_on_with_what_it_holds(s: Run) -> Non
     ch.passive("q")
     ch.ack(1)
     ch.deliver()
+    ch.await_count("q", 2)
+
+
+def consumed_again(s: Run, held: int, prefetch: int) -> tuple[Channel, list[Event]]:
+    """Cancel a consumer that holds deliveries, and consume again by its tag; return channel and deliveries."""
+    ch = quorum(s, *map(str, range(10)))
+    ch.qos(held)
+    ch.consume("q")
+    deliveries = ch.deliveries(held)
+    ch.cancel()
+    ch.qos(prefetch)
+    ch.consume("q")
+    return ch, deliveries
+
+
+@scenario(versions=("4.3", "4.0"))
+def each_settlement_makes_room_for_a_consumer_that_holds_more_than_its_prefetch(s: Run) -> None:
+    ch, (first, second, third) = consumed_again(s, 3, 2)
+    ch.await_count("q", 7)
+    ch.ack(first)
+    ch.deliver()
+    ch.nack(second)
+    ch.deliver()
+    ch.reject(third, requeue=False)
+    ch.deliver()
+    ch.await_count("q", 5)
+    ch.ack(0, multiple=True)
+    ch.deliveries(2)
+
+    ch.await_count("q", 3)
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_multiple_ack_makes_room_for_one_prefetch_if_a_consumer_holds_more(s: Run) -> None:
+    ch, deliveries = consumed_again(s, 4, 2)
+    ch.ack(deliveries[2], multiple=True)
+    ch.deliveries(2)
+    ch.await_count("q", 4)
+    ch.ack(0, multiple=True)
+    ch.deliveries(2)
+
+    ch.await_count("q", 2)
+
+
+@scenario(versions=("4.3", "4.0"))
+def room_of_a_consumer_that_holds_more_than_its_prefetch_while_the_queue_is_empty(s: Run) -> None:
+    ch, deliveries = consumed_again(s, 4, 2)
+    ch.purge("q")
+    for delivery in deliveries:
+        ch.ack(delivery)
+    for number in range(4):
+        ch.publish("", "q", f"new {number}")
+    ch.deliveries(2)
+
     ch.await_count("q", 2)
 
 

@@ -236,6 +236,20 @@ class QuorumQueue(Queue):
         known.revive(consumer)
         return super().add_consumer(known)
 
+    def move_limit(self, settled: Consumer) -> None:
+        """Make room for the deliveries that a revived consumer settled, at most for its prefetch.
+
+        Hand out nothing before everything is counted that the method settles (rabbit_fifo, seen on 4.0 and 4.3).
+        """
+        if settled.is_cancelled:
+            return
+        settled.lower_limit()
+        self.hold()
+        if settled.is_active:
+            self.ring_if_room(settled)
+        else:
+            self.continue_handover(settled)
+
     def _refuse_get(self) -> None:
         if self.settings.is_single_active:
             quoted = '<<"quorum">>' if self.node.compat.get_refusal_quotes_queue_type else "quorum"

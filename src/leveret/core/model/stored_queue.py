@@ -230,7 +230,7 @@ class StoredQueue:
         """Remove every consumer; their clients are notified after the answer to the method that deleted the queue."""
         # A channel keeps its consumers of a queue in the order of their tags (rabbit_channel, seen on 4.3).
         for consumer in sorted(self.consumers, key=lambda it: it.tag.encode("utf-8", "surrogateescape")):
-            consumer.is_cancelled = True
+            consumer.cancel()
             self.node.work.append(partial(consumer.subscriber.cancelled, consumer, "queue deleted"))
         self.consumers.clear()
 

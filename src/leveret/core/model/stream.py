@@ -161,7 +161,7 @@ class StreamQueue(StoredQueue):
         """Remove a consumer, and forget its place in the log."""
         if consumer.is_cancelled:
             return
-        consumer.is_cancelled = True
+        consumer.cancel()
         self.consumers.remove(consumer)
         del self._readers[consumer]
         self._waiting.pop(consumer, None)

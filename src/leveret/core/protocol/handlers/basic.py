@@ -9,6 +9,7 @@ from leveret.core.model import consumer_arguments, reply_to
 from leveret.core.model.arguments import integer_of
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import (
+    AmqpError,
     CommandInvalid,
     InternalRefusal,
     NotAllowed,
@@ -267,10 +268,19 @@ def settle(channel: Channel, settlement: Settlement) -> None:
         for delivery in settling.in_order(deliveries):
             delivery.queue.acknowledge(delivery.entry, delivery.consumer)
     else:
-        for delivery in settling.in_order_of_discard(deliveries):
-            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+        _discard(channel, settling.in_order_of_discard(deliveries), is_failure=is_failure)
     if is_making_room:
         channel.resume()
+
+
+def _discard(channel: Channel, deliveries: Sequence[Delivery], *, is_failure: bool) -> None:
+    for index, delivery in enumerate(deliveries):
+        try:
+            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+        except AmqpError:
+            # The error ends the channel, which gives back what it still holds.
+            channel.take_back(deliveries[index:])
+            raise
 
 
 def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:
