@@ -81,7 +81,7 @@ def shop() -> Story:
             "id": "b1", "title": "broker on port 5672", "rabbitmq": "4.3", "seed": 7, "clock": "held", "dropped_events": 0,
             "faults": [
                 {"text": "reset_peer on basic.ack", "fired": 1, "events": [20]},
-                {"text": "delay on basic.publish", "fired": 0},
+                {"text": "delay on basic.publish", "fired": 0, "events": []},
             ],
             "checks": [{"name": "unroutable", "level": "error", "text": "unroutable: 1 message lost\n  in detail", "messages": [3]}],
         }],
@@ -153,24 +153,28 @@ def messages() -> list[dict[str, Any]]:
 
 
 def busy(count: int) -> Story:
-    """Return a story of this many events in the form of rows, five for each message."""
-    columns = ["i", "t", "wall", "kind", "from", "to", "message", "text"]
+    """Return a story of this many events, five for each message."""
     steps = (
         ("published", SHOP, ORDERS), ("enqueued", ORDERS, JOBS), ("confirmed", ORDERS, SHOP), ("delivered", JOBS, WORKER),
         ("acked", WORKER, JOBS),
     )  # fmt: skip
-    rows = []
+    told = Telling()
     for index in range(count):
-        kind, start, end = steps[index % 5]
-        number = index // 5 + 1
-        rows.append([index, index * 100, index * 100, kind, start["id"], end["id"], number, f"{kind} #{number}"])
+        kind, *lanes = steps[index % 5]
+        told.add(kind, f"{kind} #{index // 5 + 1}", *lanes, message=index // 5 + 1)
     sent = [
-        {"number": number, "label": f"'{number}'", "colour": number % 12, "exchange": "orders", "routing_key": "k", "outcome": "acked", "tone": "good"}
+        {"number": number, "label": f"'{number}'", "colour": number % 12, "exchange": "orders", "routing_key": "k"}
         for number in range(1, (count + 4) // 5 + 1)
-    ]  # fmt: skip
+    ]
+    return story_of("test_busy.py::test_many", [SHOP, WORKER, ORDERS, JOBS], told, sent)
+
+
+def story_of(test: str, lanes: list[dict[str, Any]], told: Telling, sent: list[dict[str, Any]]) -> Story:
+    """Return a story of events and messages, without anything else."""
     return {
-        "format": 1, "test": {"id": "test_busy.py::test_many", "outcome": "failed"}, "brokers": shop()["brokers"],
-        "lanes": [SHOP, WORKER, ORDERS, JOBS], "events": {"columns": columns, "rows": rows}, "messages": sent,
+        "format": 1, "test": {"id": test, "outcome": "failed"}, "brokers": [], "lanes": lanes, "events": told.events,
+        "messages": sent, "queues": [], "topology": {"nodes": [], "edges": [], "unroutable": []},
+        "cut": {"events": 0, "bodies": 0},
     }  # fmt: skip
 
 
@@ -206,8 +210,8 @@ def two_brokers() -> Story:
     told = Telling()
     told.add("published", "published #1 to queue 'jobs'", lanes[0], lanes[1], message=1)
     told.add("published", "published #1 of b2 to queue 'jobs'", lanes[2], lanes[3], message=1_000_001)
-    return {
-        "format": 1, "test": {"id": "test_two.py::test_two", "outcome": "failed", "error": {"text": "see #1 of b2"}},
-        "brokers": [{"id": "b1", "title": "orders"}, {"id": "b2", "title": "billing"}], "lanes": lanes, "events": told.events,
-        "messages": [{"number": 1, "label": "first"}, {"number": 1_000_001, "name": "#1 of b2", "label": "second"}],
-    }  # fmt: skip
+    sent = [{"number": 1, "label": "first"}, {"number": 1_000_001, "name": "#1 of b2", "label": "second"}]
+    story = story_of("test_two.py::test_two", lanes, told, sent)
+    story["test"]["error"] = {"text": "see #1 of b2"}
+    story["brokers"] = [{"id": "b1", "title": "orders", "faults": []}, {"id": "b2", "title": "billing", "faults": []}]
+    return story

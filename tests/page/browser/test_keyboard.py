@@ -51,7 +51,7 @@ def test_slash_searches_and_escape_clears_the_search(open_story: Open) -> None:
 
     press(page, "/")
     expect(page.get_by_role("searchbox")).to_be_focused()
-    page.keyboard.type("dead letter")
+    page.keyboard.type("entered dead")
     expect(page.locator("#panel-events .rows [role=row]")).to_have_count(1)
     press(page, "Escape")
     expect(page.get_by_role("searchbox")).to_have_value("")

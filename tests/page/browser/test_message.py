@@ -44,10 +44,10 @@ def test_body_is_shown_as_json_text_and_hex(open_story: Open) -> None:
 def test_dead_letter_shows_its_copies_and_its_deaths(open_story: Open) -> None:
     page = open_story(shop(), "#message-2")
 
-    expect(page.get_by_role("region", name="Copies of the message").locator("tbody tr")).to_have_text(
+    expect(page.get_by_role("group", name="Copies of the message").locator("tbody tr")).to_have_text(
         ["2jobs1dead_lettered: rejected", "3, from 2dead0ready"]
     )
-    expect(page.get_by_role("region", name="Deaths").locator("tbody tr")).to_have_text(
+    expect(page.get_by_role("group", name="Deaths").locator("tbody tr")).to_have_text(
         ["jobsrejected1ordersorder.2.paid"]
     )
 

@@ -42,7 +42,7 @@ def test_numbers_of_a_queue_can_be_read(open_story: Open) -> None:
 
     card.get_by_text("Numbers").click()
 
-    expect(card.get_by_role("region", name="Changes").locator("tbody tr")).to_have_text(
+    expect(card.get_by_role("group", name="Changes").locator("tbody tr")).to_have_text(
         ["2 ms001", "6 ms101", "8 ms011", "1 h000"]
     )
 

@@ -152,8 +152,9 @@ function facts(pairs) {
  * @param {Child[][]} rows
  */
 function plainTable(caption, titles, rows) {
-  return region(
-    caption, "scroll-x",
+  return el(
+    "div",
+    { class: "scroll-x", role: "group", "aria-label": caption, tabindex: 0 },
     el(
       "table",
       { class: "plain" },

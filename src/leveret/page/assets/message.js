@@ -259,7 +259,7 @@ const MOST_COLOURED = 30000;
  * @param {boolean} isJson
  */
 function code(text, isJson) {
-  const block = el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "Content" });
+  const block = el("pre", { class: "code", tabindex: 0, role: "group", "aria-label": "Content" });
   if (!isJson || text.length > MOST_COLOURED) block.textContent = visible(text);
   else {
     for (const token of text.split(/("(?:[^"\\]|\\.)*"(?:\s*:)?)/)) {

@@ -124,7 +124,7 @@ function chart(points, axis) {
     "div",
     { class: "plot", role: "img", "aria-label": peaks.join("; ") },
     svg(
-      "svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none" },
+      "svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("path", { class: "area ready", d: area }),
       ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
     ),

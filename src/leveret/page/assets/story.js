@@ -74,7 +74,10 @@ function unfolded(table) {
 function readStory(raw) {
   const topology = raw.topology ?? {};
   const events = unfolded(raw.events);
-  events.forEach((event, index) => (event.i = index));
+  events.forEach((event, index) => {
+    event.i = index;
+    event.wall ??= event.t;
+  });
   return {
     ...raw,
     test: raw.test ?? { id: "", outcome: "unknown" },

@@ -11,7 +11,7 @@ function topologyPanel() {
     isDrawn = true;
     const brokers = [...new Set(story.topology.nodes.map((node) => node.broker))];
     for (const broker of brokers) {
-      if (brokers.length > 1) fill(content, el("h2", {}, brokerTitle(broker ?? "")));
+      if (brokers.length > 1) fill(content, el("h2", { class: "broker-name" }, brokerTitle(broker ?? "")));
       drawGraph(content, story.topology.nodes.filter((node) => node.broker === broker));
     }
     if (!brokers.length) fill(content, el("p", { class: "empty" }, "The test declared no exchange and no queue."));
@@ -93,7 +93,7 @@ function nodeBox(node, edges) {
   return el(
     "section",
     { class: `node ${node.kind}`, "aria-label": `${node.kind} ${name}` },
-    el("h3", {}, span("kind", [node.type, node.kind].filter(Boolean).join(" ")), el("span", { class: "label", title: name }, name)),
+    el("h2", {}, span("kind", [node.type, node.kind].filter(Boolean).join(" ")), el("span", { class: "label", title: name }, name)),
     (edges.length > 0 || lost.length > 0) && el(
       "ul", {},
       ...edges.map((edge) => edgeLine(node, edge)),
