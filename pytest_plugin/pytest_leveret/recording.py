@@ -40,8 +40,12 @@ _FILES: Final = pytest.StashKey["list[TraceFile]"]()
 
 
 def error_text(call: pytest.CallInfo[None]) -> str | None:
-    """Return the text of what a phase of a test failed with, or None."""
-    return None if call.excinfo is None else call.excinfo.exconly()[:_ERROR_MAX]
+    """Return the text of what a phase of a test failed with, without values that may be secret; or None."""
+    if call.excinfo is None:
+        return None
+    from leveret.trace.redaction import Redaction
+
+    return Redaction().text(call.excinfo.exconly()[:_ERROR_MAX])
 
 
 def begin_attempt(item: pytest.Item) -> None:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from leveret.page.causes import Causes
@@ -60,7 +61,7 @@ class BrokerStory:
         # What to add to the broker's own numbers of messages, so that no two brokers share one.
         self._first = (number - 1) * BROKER_SPAN
         self._suffix = f" of {self.id}" if number > 1 else ""
-        self._redaction = reading.redaction or Redaction()
+        self.redaction = reading.redaction or Redaction()
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
@@ -77,7 +78,7 @@ class BrokerStory:
         """Take a row from before the test: it explains later ones, and is no event."""
         if row["kind"] == events.PUBLISHED:
             message = self._message(row)
-            message.publish(row, self._redaction)
+            message.publish(row, self.redaction)
             if row.get("conn") is not None:
                 message.publisher = channel_text(row["conn"], row.get("chan"))
             return
@@ -92,7 +93,7 @@ class BrokerStory:
             return
         message = None if row.get("msg") is None else self._message(row)
         if kind == events.PUBLISHED and message is not None:
-            message.publish(row, self._redaction)
+            message.publish(row, self.redaction)
         event = self._event(row, message)
         copy = None
         if message is not None:
@@ -222,7 +223,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "test": _shown_test(test, shown, [message.number for message in messages]),
+        "test": _shown_test(test, shown, [message.number for message in messages], [one.redaction for one in stories]),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one) for one in stories],
         "lanes": _lanes(stories),
@@ -276,14 +277,17 @@ def _name_causes(event: StoryEvent) -> None:
         event["caused_by"] = event["caused_by"]["i"]
 
 
-def _shown_test(test: Test, happened: list[StoryEvent], numbers: list[int]) -> dict[str, Any]:
+def _shown_test(
+    test: Test, happened: list[StoryEvent], numbers: list[int], redactions: list[Redaction]
+) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": test.name, "outcome": test.outcome, "phase": test.phase, "seconds": test.seconds}
     times = [event["t"] for event in happened if "t" in event]
     if times:
         shown["broker_seconds"] = round((times[-1] - min(times[0], 0)) / 1_000_000, 6)
     if test.error is not None:
         named = dict.fromkeys(int(number) for number in _NUMBER.findall(test.error))
-        shown["error"] = {"text": test.error, "messages": [number for number in named if number in numbers]}
+        text = reduce(lambda text, redaction: redaction.text(text), redactions, test.error)
+        shown["error"] = {"text": text, "messages": [number for number in named if number in numbers]}
     return {name: value for name, value in shown.items() if value is not None}
 
 
