@@ -213,8 +213,9 @@ class Compat(NamedTuple):
     returns_mandatory_replies: bool = False
     # A reply has the delivery tag that the next delivery gets too; otherwise replies count like other deliveries.
     replies_take_no_tag: bool = False
-    # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
-    refuses_to_bind_reply_to: bool = True
+    # A generated reply-to name is a queue, with refusals of its own, and a transaction holds what is published to it.
+    # Otherwise it is a missing queue, and replies are sent at once.
+    reply_names_are_queues: bool = True
     # Declaring a reply-to name without a process or a key is a hard 541; otherwise 404.
     crashes_on_reply_to_without_key: bool = True
     # Declaring a reply-to name whose process belongs to no node is a hard 541; otherwise 404.
@@ -309,7 +310,7 @@ V4_0: Final = V4_2._replace(
     returns_mandatory_replies=True,
     replies_take_no_tag=True,
     keeps_transient_exchanges=False,
-    refuses_to_bind_reply_to=False,
+    reply_names_are_queues=False,
     crashes_on_reply_to_without_key=False,
     crashes_on_reply_to_of_another_node=False,
     crashes_on_own_reply_to=True,

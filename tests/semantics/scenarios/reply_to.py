@@ -119,7 +119,53 @@ def a_channel_does_not_find_its_own_name(s: Run) -> None:
     ch.passive(name_of(asked(s, ch)))
 
 
-@scenario(versions=("4.3",))
+@scenario
+def a_channel_does_not_find_its_own_process(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+
+    ch.passive(f"{name_of(asked(s, ch))}~")
+
+
+@scenario
+def a_channel_does_not_find_the_name_that_it_cancelled(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.cancel()
+
+    ch.passive(name)
+
+
+@scenario
+def a_declared_name_is_the_queue_declared_last(s: Run) -> None:
+    bare, living, ch = s.channel(on=s.connect()), s.channel(on=s.connect()), s.channel()
+    bare.declare("q")
+    bare.passive(NAME)
+    bare.get("")
+    ch.consume(NAME, "c", no_ack=True)
+    living.connection.log.hidden.add("queue.declare-ok")
+    living.passive(name_of(asked(s, ch)))
+    living.get("")
+
+
+@scenario
+def replies_in_transactions(s: Run) -> None:
+    ch, replier = s.channel(), s.channel(on=s.connect())
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    replier.call("tx.select")
+    for end in ("tx.rollback", "tx.commit"):
+        replier.publish("", name, f"plain {end}")
+        replier.publish("", name, f"mandatory {end}", mandatory=True)
+        replier.sync()
+        ch.sync()
+        replier.call(end)
+        replier.sync()
+        ch.sync()
+
+
+@scenario
 def what_is_refused_to_a_living_name(s: Run) -> None:
     ch = s.channel()
     ch.consume(NAME, "c", no_ack=True)
@@ -127,7 +173,8 @@ def what_is_refused_to_a_living_name(s: Run) -> None:
     s.channel().bind(name, "amq.direct", "k")
     s.channel().unbind(name, "amq.direct", "k")
     s.channel().consume(name, no_ack=True)
-    s.channel().get(name)
+    s.channel().purge(name)
+    s.channel(on=s.connect()).get(name)
 
 
 @scenario(versions=("4.3",))

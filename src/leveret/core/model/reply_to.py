@@ -45,6 +45,11 @@ class ReplyQueue:
         # None once the requester has cancelled its consumer or closed its channel.
         self.target: ReplyTarget | None = target
 
+    @property
+    def process(self) -> str:
+        """The part of the name that leads to the requester's process, with its dot."""
+        return self.name[: self.name.rindex(".") + 1]
+
     def refuses_publisher(self, publisher: object) -> bool:
         """Refuse no publisher."""
         return False

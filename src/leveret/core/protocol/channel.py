@@ -55,6 +55,7 @@ class Channel:
         "number",
         "prefetch_count",
         "reply_consumer_tag",
+        "reply_process",
         "reply_queue",
         "rights",
         "shared_prefetch_count",
@@ -96,6 +97,8 @@ class Channel:
         self.last_queue_name = ""
         self.reply_queue: ReplyQueue | None = None
         self.reply_consumer_tag = ""
+        # How the last reply-to name that was generated for this channel begins.
+        self.reply_process = ""
         # The properties of the last publish, as bytes and decoded. Publishers repeat themselves.
         self.last_properties: tuple[bytes, Properties] | None = None
         # The method and properties of the last publish, as they arrived.

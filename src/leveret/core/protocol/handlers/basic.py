@@ -89,7 +89,8 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if method.consumer_tag and method.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
     channel.require("read", "queue", name)
-    if name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None:
+    is_reply = name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None
+    if is_reply and channel.node.compat.reply_names_are_queues:
         place = f"queue '{name}' in vhost '{channel.vhost.name}'"
         raise PreconditionFailed(f"only creator channel may consume from {place}")
     queue = channel.vhost.queue(name, channel.connection)
@@ -134,6 +135,7 @@ def _consume_replies(channel: Channel, method: BasicConsume) -> None:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     channel.reply_consumer_tag = method.consumer_tag or channel.node.new_name("amq.ctag-")
     channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
+    channel.reply_process = channel.reply_queue.process
     if not method.nowait:
         channel.send(BasicConsumeOk(channel.reply_consumer_tag))
 
@@ -193,7 +195,7 @@ def get(channel: Channel, method: BasicGet) -> None:
 def _refuse_get_of_replies(channel: Channel, name: str) -> None:
     place = f"queue '{name}' in vhost '{channel.vhost.name}'"
     queue = channel.node.reply_queues.find(name)
-    if queue is None or queue.target is None:
+    if queue is None or queue.target is None or not channel.node.compat.reply_names_are_queues:
         raise NotFound(f"no {place}")
     raise NotImplementedByBroker(f"basic.get not supported by volatile {place}")
 
