@@ -190,7 +190,7 @@ def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[Pag
     """Return the earlier rows of the same brokers that explain a test: declarations, clients, and its old messages."""
     if not rows:
         return {}
-    published = {row["msg"] for row in rows if row["kind"] == events.PUBLISHED}
+    published = {row.get("msg") for row in rows if row["kind"] == events.PUBLISHED}
     missing = {row["msg"] for row in rows if row.get("msg") is not None} - published
     first, brokers = rows[0].get("seq", 0), _Brokers()
     earlier = []
