@@ -22,7 +22,7 @@ from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_f
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
-    from leveret.observe.evaluation import Source
+    from leveret.observe.source import Source
     from leveret.trace.events import RawEvent
 
 
