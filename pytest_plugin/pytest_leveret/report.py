@@ -24,8 +24,10 @@ class Reporting:
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
+        if call.excinfo is None:
+            return
         item.stash[_TAKEN] = []
-        if call.excinfo is not None and hasattr(call.excinfo.value, "__notes__"):
+        if hasattr(call.excinfo.value, "__notes__"):
             from leveret.observe.report import take_reports
 
             item.stash[_TAKEN] = take_reports(call.excinfo.value)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
-from weakref import ref
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -56,8 +55,8 @@ _UNNOTICED_S: Final = 0.1
 
 _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
-# The engines of this process that have opened a port, for the failure of a test that has mixed up its brokers.
-_engines: Final[list[ref[Engine]]] = []
+# The engines of this process that run, for the failure of a test that has mixed up its brokers.
+_running: Final[list[Engine]] = []
 
 
 class Engine:
@@ -243,10 +242,8 @@ class Engine:
         self.refuse_forked_child()
         self._open_trace()
         self._is_stopped = False
-        is_first = not self._addresses
         self._open([(host, port) for port in ports], self.loop.start)
-        if is_first:
-            _engines.append(ref(self, _engines.remove))
+        _running.append(self)
         return self._addresses
 
     def _open_trace(self) -> None:
@@ -285,6 +282,8 @@ class Engine:
     def stop(self) -> None:
         """Close the port and every connection. The state can still be inspected."""
         self._is_stopped = self._is_stopped or self.loop.is_running
+        if self in _running:
+            _running.remove(self)
         # A client's exception on a thread left behind may surface in another test than its own.
         suffix = "" if self.owner is None else f": the end of {self.owner}"
         self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + suffix))
@@ -525,13 +524,12 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """The broker in a sentence, by the port that tells it from the others of a test."""
+        """The broker in a sentence, with the port that no other broker of the test has."""
         return f"the broker on port {self._addresses[0][1]}" if self._addresses else "the broker without a port"
 
     def others(self) -> list[Engine]:
         """Return the other brokers that run in this process."""
-        engines = [reference() for reference in _engines]
-        return [one for one in engines if one is not None and one is not self and one.is_readable]
+        return [one for one in list(_running) if one is not self and one.is_readable]
 
     @property
     def is_readable(self) -> bool:

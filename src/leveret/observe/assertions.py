@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from leveret.core.model.node import Node
-    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import (
         AssertionOptions,
         DeadLetterReason,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         RequeueReason,
     )
     from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
 
 
 class Assertions:

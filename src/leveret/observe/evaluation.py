@@ -5,9 +5,9 @@ It reads the trace and the model under the broker's lock and changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
@@ -17,47 +17,8 @@ from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
-    from leveret.core.model.node import Node
     from leveret.observe.keywords import AssertionOptions
-    from leveret.trace.recorder import Recorder
-
-
-class Source(Protocol):
-    """What assertions need of a broker."""
-
-    @property
-    def recorder(self) -> Recorder:
-        """The recorder of the trace."""
-
-    @property
-    def node(self) -> Node:
-        """The node, which holds the state."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """The lock to hold while reading either."""
-
-    @property
-    def name(self) -> str:
-        """The broker in a sentence: "the broker on port 5672"."""
-
-    def others(self) -> Sequence[Source]:
-        """Return the other brokers that run in this process."""
-
-    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> str:
-        """Return the state of the broker and its last events; those of the given messages and queues come first."""
-
-    def sync(self) -> None:
-        """Handle what has arrived and do the work that is due. Call it without the lock."""
-
-    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
-        """Pass the barrier, then wait until the predicate is true, for at most `timeout` seconds; return whether it is.
-
-        It holds the lock to call the predicate, first now and then after each event. Call it without the lock.
-        """
-
-    def wait_idle(self, timeout: float) -> None:
-        """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""
+    from leveret.observe.source import Source
 
 
 # What people write for keywords that all assertions take.

@@ -20,8 +20,8 @@ from leveret.trace.events import named
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.observe.evaluation import Source
     from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
     from leveret.observe.views import QueueView
 
 LINES_MAX: Final = 12
@@ -59,11 +59,11 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
     lines = _near_lines(near, others_count, room=room, timeout=timeout)
     if not near:
         lines = [f"No {'other ' if found else ''}message was published{bound}."]
-    meant = (
+    intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
     )
-    return Failure("\n".join([title, *seen, *lines, *earlier]), meant, _queues(question))
+    return Failure("\n".join([title, *seen, *lines, *earlier]), intended, _queues(question))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:

@@ -35,7 +35,7 @@ _DESCRIBED: Final = 3
 
 
 class NearMiss(NamedTuple):
-    """A message that an assertion may have meant."""
+    """A message that an assertion may be about."""
 
     distance: float
     message_id: int

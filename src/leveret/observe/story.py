@@ -68,7 +68,7 @@ class Told(NamedTuple):
 
     @property
     def sign(self) -> tuple[object, ...]:
-        """What tells the event from others, apart from its time."""
+        """What the event has in common with others that differ only in their time."""
         event = self.event
         return (
             event.kind,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
-    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import AssertionOptions, Places
     from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
     from leveret.observe.views import ConsumerView
 
 

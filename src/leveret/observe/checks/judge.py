@@ -23,7 +23,7 @@ from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.observe.checks.table import CheckLevel
-    from leveret.observe.evaluation import Source
+    from leveret.observe.source import Source
     from leveret.trace.events import RawEvent
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.redelivery import limit_text
-from leveret.observe.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -202,6 +201,9 @@ class TraceChecks:
         if event.copy is None and event.reason == events.NO_ROUTE:
             message = cast("Message", event.message)
             if message.exchange not in _CELERY_EXCHANGES:
+                # Imported here because most tests lose nothing.
+                from leveret.observe.routes import why_unrouted
+
                 bound = why_unrouted(self._node, event.vhost, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
         elif event.reason == _CYCLE:
@@ -268,6 +270,8 @@ class TraceChecks:
         return exchange is not None and exchange.can_delay
 
     def _why_not_dead_lettered(self, event: Event) -> str:
+        from leveret.observe.routes import why_not_dead_lettered
+
         return why_not_dead_lettered(self._node, event.vhost, cast("str", event.queue))
 
     def _queue(self, event: Event) -> StoredQueue | None:
