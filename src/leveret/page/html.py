@@ -22,6 +22,18 @@ _ORDER: Final = "order.txt"
 _STYLE: Final = ".css"
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+# What of a script stays as it is: strings and templates; and comments.
+_OPAQUE: Final = re.compile(r"""(/\*.*?\*/|//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`)""", re.DOTALL)
+_SIGNS: Final = ("=>", "===", "!==", "=", "&&", "||", "??", "?", ":", "+", "*", "<", ">", "<=", ">=", "+=", "??=")
+_NARROWED: Final = (
+    *((f" {sign} ", sign) for sign in _SIGNS),
+    *((f"{sign}\n", sign) for sign in (*"{([,;:?=", "=>", "&&", "||")),
+    *((f"\n{sign}", sign) for sign in (*"})].?:", "&&", "||")),
+    *((f"{sign} ", sign) for sign in ",;:){}"),
+    *((f" {sign}", sign) for sign in "{}("),
+    *((f"{needless}{end}", end) for needless, end in (";}", ",)", ",}", ",]")),
+)
+_STYLE_SPACE: Final = re.compile(r"\s*([{};,>])\s*|(?<=[\w-]:)\s+")
 
 
 class Assets(NamedTuple):
@@ -70,28 +82,29 @@ def page_of(story: Story) -> str:
 
 
 def _squeezed_script(text: str) -> str:
-    """Return a script without blank lines, indentation and comments that fill lines; templates stay as they are."""
-    lines: list[str] = []
-    is_comment = is_template = False
-    for line in text.splitlines():
-        bare = line.strip()
-        if is_template:
-            lines.append(line)
-            is_template = line.count("`") % 2 == 0
-            continue
-        if is_comment or bare.startswith("/*"):
-            is_comment = "*/" not in bare
-            bare = bare.partition("*/")[2].strip()
-        if bare and not bare.startswith("//"):
-            lines.append(bare)
-            is_template = bare.count("`") % 2 == 1
-    return "\n".join(lines)
+    """Return a script without comments, and without spaces that it does not need.
+
+    It is not parsed: the code must not put a template into another, nor a quote into a regular expression.
+    """
+    code: list[str] = [""]
+    texts: list[str] = []
+    for index, part in enumerate(_OPAQUE.split(text)):
+        if index % 2 == 0:
+            code[-1] += part
+        elif not part.startswith("/"):
+            texts.append(part)
+            code.append("")
+    # NUL stands for a string or a template.
+    bare = "\n".join(line for line in map(str.strip, "\0".join(code).splitlines()) if line)
+    for wide, narrow in _NARROWED:
+        bare = bare.replace(wide, narrow)
+    parts = bare.split("\0")
+    return "".join(part for pair in zip(parts, [*texts, ""], strict=True) for part in pair)
 
 
 def _squeezed_style(text: str) -> str:
-    """Return a style without comments, blank lines and indentation."""
-    lines = (line.strip() for line in _COMMENT.sub("", text).splitlines())
-    return "\n".join(line for line in lines if line)
+    """Return a style without comments, and without spaces that it does not need."""
+    return _STYLE_SPACE.sub(r"\1", _COMMENT.sub("", text)).replace(";}", "}").strip()
 
 
 def _hash(text: str) -> str:

@@ -9,8 +9,13 @@ Story = dict[str, Any]
 HOUR_US = 3_600_000_000
 TEST = {"id": "b1/test", "broker": "b1", "kind": "test", "label": "test"}
 SHOP = {
-    "id": "b1/c1", "broker": "b1", "kind": "client", "label": "c1 shop", "detail": "user guest", "line": "test_shop.py:5"
-}  # fmt: skip
+    "id": "b1/c1",
+    "broker": "b1",
+    "kind": "client",
+    "label": "c1 shop",
+    "detail": "user guest",
+    "line": "test_shop.py:5",
+}
 WORKER = {"id": "b1/c2", "broker": "b1", "kind": "client", "label": "c2 worker"}
 ORDERS = {"id": "b1/x/orders", "broker": "b1", "kind": "exchange", "label": "orders"}
 DLX = {"id": "b1/x/dlx", "broker": "b1", "kind": "exchange", "label": "dlx"}
@@ -38,7 +43,7 @@ class Telling:
 
 
 def shop() -> Story:
-    """Return a story with every outcome: acked, redelivered, dead-lettered, returned, expired; and with a lost client."""
+    """Return a story with every outcome: acked, redelivered, dead-lettered, returned, expired; a client is lost."""
     told = Telling()
     told.add("conn_open", "c1 'shop' connected", SHOP, setup=True)
     told.add("exchange_declare", "declared topic exchange 'orders'", SHOP, ORDERS, setup=True)
@@ -70,30 +75,64 @@ def shop() -> Story:
     told.add("fault", "fault reset_peer on basic.ack", WORKER, across=True, tone="warn")
     told.add("conn_close", "c2 lost its connection", WORKER, across=True, tone="bad")
     return {
-        "format": 1, "leveret": "0.1.0", "python": "3.11.7", "source": "memory",
+        "format": 1,
+        "leveret": "0.1.0",
+        "python": "3.11.7",
+        "source": "memory",
         "test": {
-            "id": "tests/test_shop.py::test_orders_are_paid", "outcome": "failed", "phase": "call", "seconds": 0.25,
+            "id": "tests/test_shop.py::test_orders_are_paid",
+            "outcome": "failed",
+            "phase": "call",
+            "seconds": 0.25,
             "broker_seconds": 3600.02,
-            "error": {"text": "AssertionError: 'jobs' acked 1 message, expected 2\nnearest: #3, which was returned", "messages": [3]},
+            "error": {
+                "text": "AssertionError: 'jobs' acked 1 message, expected 2\nnearest: #3, which was returned",
+                "messages": [3],
+            },
         },
         "start": {"ts": 1_767_225_600_000_000, "wall": 1_767_225_600_000_000},
-        "brokers": [{
-            "id": "b1", "title": "broker on port 5672", "rabbitmq": "4.3", "seed": 7, "clock": "held", "dropped_events": 0,
-            "faults": [
-                {"text": "reset_peer on basic.ack", "fired": 1, "events": [20]},
-                {"text": "delay on basic.publish", "fired": 0, "events": []},
-            ],
-            "checks": [{"name": "unroutable", "level": "error", "text": "unroutable: 1 message lost\n  in detail", "messages": [3]}],
-        }],
+        "brokers": [
+            {
+                "id": "b1",
+                "title": "broker on port 5672",
+                "rabbitmq": "4.3",
+                "seed": 7,
+                "clock": "held",
+                "dropped_events": 0,
+                "faults": [
+                    {"text": "reset_peer on basic.ack", "fired": 1, "events": [20]},
+                    {"text": "delay on basic.publish", "fired": 0, "events": []},
+                ],
+                "checks": [
+                    {
+                        "name": "unroutable",
+                        "level": "error",
+                        "text": "unroutable: 1 message lost\n  in detail",
+                        "messages": [3],
+                    }
+                ],
+            }
+        ],
         "lanes": [TEST, SHOP, WORKER, ORDERS, DLX, JOBS, AUDIT, DEAD],
         "events": told.events,
         "messages": messages(),
         "queues": [
             {
-                "lane": "b1/q/jobs", "name": "jobs", "vhost": "/", "type": "quorum", "durable": True,
-                "arguments": {"x-delivery-limit": 3}, "policy": "limits", "policy_keys": {"max-length": 10},
+                "lane": "b1/q/jobs",
+                "name": "jobs",
+                "vhost": "/",
+                "type": "quorum",
+                "durable": True,
+                "arguments": {"x-delivery-limit": 3},
+                "policy": "limits",
+                "policy_keys": {"max-length": 10},
                 "bindings": [{"exchange": "orders", "key": "order.*.paid", "arguments": {}, "count": 2}],
-                "series": [[2000, 2000, 0, 0, 1], [6000, 6000, 1, 0, 1], [8000, 8000, 0, 1, 1], [HOUR_US, 20000, 0, 0, 0]],
+                "series": [
+                    [2000, 2000, 0, 0, 1],
+                    [6000, 6000, 1, 0, 1],
+                    [8000, 8000, 0, 1, 1],
+                    [HOUR_US, 20000, 0, 0, 0],
+                ],
             },
             {"lane": "b1/q/dead", "name": "dead", "type": "classic", "series": [[15000, 15000, 1, 0, 0]]},
         ],
@@ -111,53 +150,97 @@ def shop() -> Story:
                 {"from": "b1/q/jobs", "to": "b1/x/dlx", "label": "", "count": 1, "kind": "dead letter"},
                 {"from": "b1/x/dlx", "to": "b1/q/dead", "label": "", "count": 1, "kind": "binding"},
             ],
-            "unroutable": [{
-                "exchange": "b1/x/orders", "key": "order.paid", "messages": [3],
-                "near": [{"key": "order.*.paid", "to": "b1/q/jobs", "why": "one word is missing before 'paid'"}],
-            }],
+            "unroutable": [
+                {
+                    "exchange": "b1/x/orders",
+                    "key": "order.paid",
+                    "messages": [3],
+                    "near": [{"key": "order.*.paid", "to": "b1/q/jobs", "why": "one word is missing before 'paid'"}],
+                }
+            ],
         },
         "cut": {"events": 0, "bodies": 0},
-    }  # fmt: skip
+    }
 
 
 def messages() -> list[dict[str, Any]]:
     """Return the messages of the shop."""
     return [
         {
-            "number": 1, "label": "{'id': 1}", "colour": 0, "vhost": "/", "exchange": "orders", "routing_key": "order.1.paid",
-            "publisher": "c1/ch1", "line": "test_shop.py:9", "framework": "Celery", "summary": [["task", "shop.pay"]],
-            "properties": [["delivery_mode", "2"]], "headers": {"tenant": "acme"}, "redacted": ["authorization"],
+            "number": 1,
+            "label": "{'id': 1}",
+            "colour": 0,
+            "vhost": "/",
+            "exchange": "orders",
+            "routing_key": "order.1.paid",
+            "publisher": "c1/ch1",
+            "line": "test_shop.py:9",
+            "framework": "Celery",
+            "summary": [["task", "shop.pay"]],
+            "properties": [["delivery_mode", "2"]],
+            "headers": {"tenant": "acme"},
+            "redacted": ["authorization"],
             "body": {"size": 9, "json": {"id": 1}, "text": '{"id": 1}', "hex": "7b226964223a20317d"},
             "copies": [{"copy": 1, "queue": "b1/q/jobs", "deliveries": 2, "end": "acked"}],
             "causes": [{"message": 4, "how": "published while c2 held #1", "guess": True}],
-            "outcome": "acked by c2/ch1 from 'jobs' after 2 deliveries", "tone": "good",
+            "outcome": "acked by c2/ch1 from 'jobs' after 2 deliveries",
+            "tone": "good",
         },
         {
-            "number": 2, "label": "{'id': 2}", "colour": 1, "exchange": "orders", "routing_key": "order.2.paid",
+            "number": 2,
+            "label": "{'id': 2}",
+            "colour": 1,
+            "exchange": "orders",
+            "routing_key": "order.2.paid",
             "copies": [
                 {"copy": 2, "queue": "b1/q/jobs", "deliveries": 1, "end": "dead_lettered: rejected"},
                 {"copy": 3, "queue": "b1/q/dead", "from_copy": 2, "deliveries": 0, "end": "ready"},
             ],
-            "deaths": [{"queue": "jobs", "reason": "rejected", "count": 1, "exchange": "orders", "routing_keys": ["order.2.paid"]}],
-            "outcome": "ready in 'dead'", "tone": "warn", "body": {"size": 9, "hash": "abc"},
+            "deaths": [
+                {
+                    "queue": "jobs",
+                    "reason": "rejected",
+                    "count": 1,
+                    "exchange": "orders",
+                    "routing_keys": ["order.2.paid"],
+                }
+            ],
+            "outcome": "ready in 'dead'",
+            "tone": "warn",
+            "body": {"size": 9, "hash": "abc"},
         },
         {
-            "number": 3, "label": "{'id': 3}", "colour": 2, "exchange": "orders", "routing_key": "order.paid",
-            "line": "test_shop.py:20", "outcome": "returned: no route", "tone": "bad",
+            "number": 3,
+            "label": "{'id': 3}",
+            "colour": 2,
+            "exchange": "orders",
+            "routing_key": "order.paid",
+            "line": "test_shop.py:20",
+            "outcome": "returned: no route",
+            "tone": "bad",
         },
         {
-            "number": 4, "label": "'receipt'", "colour": 3, "exchange": "", "routing_key": "audit", "outcome": "expired in 'audit'",
-            "tone": "bad", "caused_by": {"message": 1, "how": "published while c2 held #1", "guess": True},
+            "number": 4,
+            "label": "'receipt'",
+            "colour": 3,
+            "exchange": "",
+            "routing_key": "audit",
+            "outcome": "expired in 'audit'",
+            "tone": "bad",
+            "caused_by": {"message": 1, "how": "published while c2 held #1", "guess": True},
         },
-    ]  # fmt: skip
+    ]
 
 
 def busy(count: int) -> Story:
     """Return a story of this many events, five for each message."""
     steps = (
-        ("published", SHOP, ORDERS), ("enqueued", ORDERS, JOBS), ("confirmed", ORDERS, SHOP), ("delivered", JOBS, WORKER),
+        ("published", SHOP, ORDERS),
+        ("enqueued", ORDERS, JOBS),
+        ("confirmed", ORDERS, SHOP),
+        ("delivered", JOBS, WORKER),
         ("acked", WORKER, JOBS),
-    )  # fmt: skip
+    )
     told = Telling()
     for index in range(count):
         kind, *lanes = steps[index % 5]
@@ -172,10 +255,16 @@ def busy(count: int) -> Story:
 def story_of(test: str, lanes: list[dict[str, Any]], told: Telling, sent: list[dict[str, Any]]) -> Story:
     """Return a story of events and messages, without anything else."""
     return {
-        "format": 1, "test": {"id": test, "outcome": "failed"}, "brokers": [], "lanes": lanes, "events": told.events,
-        "messages": sent, "queues": [], "topology": {"nodes": [], "edges": [], "unroutable": []},
+        "format": 1,
+        "test": {"id": test, "outcome": "failed"},
+        "brokers": [],
+        "lanes": lanes,
+        "events": told.events,
+        "messages": sent,
+        "queues": [],
+        "topology": {"nodes": [], "edges": [], "unroutable": []},
         "cut": {"events": 0, "bodies": 0},
-    }  # fmt: skip
+    }
 
 
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>\"'\x00\u202eabc"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -120,4 +122,4 @@ def test_rows_on_paper_do_not_overlap(open_story: Open) -> None:
     for rows in (".steps > *", "#panel-events .rows > *"):
         boxes = [box for row in page.locator(rows).all() if (box := row.bounding_box())]
         assert len(boxes) > 10
-        assert all(one["y"] + one["height"] <= other["y"] + 0.5 for one, other in zip(boxes, boxes[1:], strict=False))
+        assert all(one["y"] + one["height"] <= other["y"] + 0.5 for one, other in itertools.pairwise(boxes))

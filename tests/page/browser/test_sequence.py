@@ -52,9 +52,13 @@ def test_outcomes_have_marks_of_their_own(open_story: Open) -> None:
     }
 
     assert tones == {
-        "confirmed #1": "mark good hollow", "redelivered #1": "mark warn", "acked #1": "mark good",
-        "dead-lettered #2": "mark bad", "returned #3": "mark bad", "#4 expired": "mark bad",
-    }  # fmt: skip
+        "confirmed #1": "mark good hollow",
+        "redelivered #1": "mark warn",
+        "acked #1": "mark good",
+        "dead-lettered #2": "mark bad",
+        "returned #3": "mark bad",
+        "#4 expired": "mark bad",
+    }
 
 
 def test_set_up_is_one_row_that_opens_and_folds(open_story: Open) -> None:

@@ -49,21 +49,31 @@ function start() {
   const queues = queuesPanel();
   const topology = topologyPanel();
   const events = eventsPanel();
-  const panels = { sequence: sequence.element, messages: messages.panel, queues: queues.panel, topology: topology.panel, events: events.panel };
-  Object.assign(focusOf, { sequence: sequence.list, messages: messages.focus, queues: queues.focus, topology: topology.focus, events: events.focus });
+  const panels = {
+    sequence: sequence.element,
+    messages: messages.panel,
+    queues: queues.panel,
+    topology: topology.panel,
+    events: events.panel,
+  };
+  Object.assign(focusOf, {
+    sequence: sequence.list,
+    messages: messages.focus,
+    queues: queues.focus,
+    topology: topology.focus,
+    events: events.focus,
+  });
   const { pane, title } = detailsPane();
   const rows = { sequence: sequence.rows, messages: messages.rows, events: events.rows };
   fill(
     document.body,
     pageHead(),
-    el(
-      "main", {},
-      div("bar", tabList(panels), filterBar()),
-      div("work", div("views", ...Object.values(panels)), pane),
-    ),
+    el("main", {}, div("bar", tabList(panels), filterBar()), div("work", div("views", ...Object.values(panels)), pane)),
   );
   // On a narrow screen the details cover the page, so they take the focus.
-  listeners.push((changed) => changed.has("isOpen") && state.isOpen && !isReading && title.focus({ preventScroll: true }));
+  listeners.push(
+    (changed) => changed.has("isOpen") && state.isOpen && !isReading && title.focus({ preventScroll: true }),
+  );
   listenToKeys({ rows, sequence });
   followLinks();
   addEventListener("popstate", () => readAddress());

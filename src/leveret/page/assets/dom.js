@@ -122,7 +122,14 @@ function clamp(value, low, high) {
 function panelOf(view, ...children) {
   return el(
     "section",
-    { class: "panel", id: `panel-${view}`, role: "tabpanel", "aria-labelledby": `tab-${view}`, "data-title": TITLES[view], hidden: state.view !== view },
+    {
+      class: "panel",
+      id: `panel-${view}`,
+      role: "tabpanel",
+      "aria-labelledby": `tab-${view}`,
+      "data-title": TITLES[view],
+      hidden: state.view !== view,
+    },
     ...children,
   );
 }
@@ -142,7 +149,11 @@ function region(label, className, ...children) {
  * @param {[string, Child][]} pairs
  */
 function facts(pairs) {
-  return el("dl", { class: "facts" }, ...pairs.map(([name, value]) => div("", el("dt", {}, name), el("dd", {}, value))));
+  return el(
+    "dl",
+    { class: "facts" },
+    ...pairs.map(([name, value]) => div("", el("dt", {}, name), el("dd", {}, value))),
+  );
 }
 
 /**

@@ -45,16 +45,30 @@ function filterBar() {
   const lanes = (/** @type {string[]} */ ...wanted) =>
     story.lanes.filter((lane) => wanted.includes(lane.kind)).map((lane) => [lane.id, laneName(lane.id)]);
   const text = el("input", {
-    type: "search", id: "search", placeholder: "Search events", "aria-label": "Search events", autocomplete: "off", spellcheck: "false",
+    type: "search",
+    id: "search",
+    placeholder: "Search events",
+    "aria-label": "Search events",
+    autocomplete: "off",
+    spellcheck: "false",
     oninput: () => changeFilter({ text: text.value }),
   });
   const message = el("input", {
-    type: "text", id: "filter-message", class: "short", placeholder: "#", "aria-label": "Message", inputmode: "numeric", autocomplete: "off",
+    type: "text",
+    id: "filter-message",
+    class: "short",
+    placeholder: "#",
+    "aria-label": "Message",
+    inputmode: "numeric",
+    autocomplete: "off",
     oninput: () => changeFilter({ message: message.value.trim() }),
   });
   const selects = {
     client: select("client", "All clients", lanes("client", "test", "server")),
-    queue: select("queue", "All queues", [...lanes("queue"), ...lanes("exchange").map(([id, name]) => [id, `exchange ${name}`])]),
+    queue: select("queue", "All queues", [
+      ...lanes("queue"),
+      ...lanes("exchange").map(([id, name]) => [id, `exchange ${name}`]),
+    ]),
     kind: select("kind", "All kinds", [
       [PROBLEMS, "problems only"],
       ...[...kinds].sort().map(([kind, count]) => [kind, `${kindWord(kind)} (${count})`]),
@@ -65,9 +79,13 @@ function filterBar() {
   const bar = el(
     "div",
     { class: "filter", role: "search", "aria-label": "Filter events" },
-    text, selects.client, selects.queue, selects.kind,
+    text,
+    selects.client,
+    selects.queue,
+    selects.kind,
     el("label", { class: "field" }, "Message ", message),
-    count, clear,
+    count,
+    clear,
   );
   listeners.push((changed) => {
     if (changed.has("view")) bar.hidden = !["sequence", "events"].includes(state.view);
@@ -91,7 +109,8 @@ const lastFiltered = { filter: null, events: [] };
 
 /** Return the events that pass the filter, filtered once for each change of it. */
 function shownEvents() {
-  if (lastFiltered.filter !== state.filter) Object.assign(lastFiltered, { filter: state.filter, events: filteredEvents() });
+  if (lastFiltered.filter !== state.filter)
+    Object.assign(lastFiltered, { filter: state.filter, events: filteredEvents() });
   return lastFiltered.events;
 }
 
@@ -103,7 +122,11 @@ function shownEvents() {
 function select(name, all, options) {
   const field = el(
     "select",
-    { id: `filter-${name}`, "aria-label": name[0].toUpperCase() + name.slice(1), onchange: () => changeFilter({ [name]: field.value }) },
+    {
+      id: `filter-${name}`,
+      "aria-label": name[0].toUpperCase() + name.slice(1),
+      onchange: () => changeFilter({ [name]: field.value }),
+    },
     el("option", { value: "" }, all),
     ...options.map(([value, label]) => el("option", { value }, label)),
   );

@@ -121,7 +121,9 @@ function stack(columns, steps) {
     let bottom = 0;
     for (const box of column) {
       const heights = steps.filter((step) => step.to === box).map((step) => step.from.y + step.port);
-      const wished = heights.length ? heights.reduce((sum, each) => sum + each, 0) / heights.length - (box.isBend ? 0 : INLET) : 0;
+      const wished = heights.length
+        ? heights.reduce((sum, each) => sum + each, 0) / heights.length - (box.isBend ? 0 : INLET)
+        : 0;
       box.x = x;
       box.y = Math.max(bottom, wished);
       bottom = box.y + box.height + BOX_GAP;

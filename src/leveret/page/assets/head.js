@@ -14,14 +14,12 @@ function pageHead() {
       el("h1", {}, names.length ? span("file", `${file}::`) : "", names.length ? names.join("::") : file),
       outcome && span(`outcome ${isBad ? "bad" : "good"}`, outcome),
       span("spring"),
-      clockButton(), themeButton(),
+      clockButton(),
+      themeButton(),
       button("Help", () => showHelp(), { title: "Keys and legend (?)" }),
     ),
     el("p", { class: "line" }, ...between(testFacts(), " · ")),
-    test.error && region(
-      "Failure", "failure",
-      el("pre", {}, ...linked(test.error.text)),
-    ),
+    test.error && region("Failure", "failure", el("pre", {}, ...linked(test.error.text))),
     ...story.brokers.map(brokerPart),
     cutPart(),
   );
@@ -35,7 +33,9 @@ function testFacts() {
     test.broker_seconds === undefined ? "" : `${spanText(test.broker_seconds * 1e6)} broker time`,
     counted(story.messages.length, "message"),
     counted(story.events.length, "event"),
-    story.source && story.source !== "memory" ? `recorded from ${story.source === "trace file" ? "a trace file" : story.source}` : "",
+    story.source && story.source !== "memory"
+      ? `recorded from ${story.source === "trace file" ? "a trace file" : story.source}`
+      : "",
     story.leveret ? `leveret ${story.leveret}` : "",
     story.python ? `Python ${story.python}` : "",
   ].filter(Boolean);
@@ -54,7 +54,10 @@ function between(items, separator) {
 function brokerPart(broker) {
   const notes = [...(broker.checks ?? []).map(checkNote), ...(broker.faults ?? []).map(faultNote)];
   const dropped = broker.dropped_events ?? 0;
-  if (dropped) notes.push(el("li", {}, `${counted(dropped, "earlier event")} had left the recorder's memory before the page was written.`));
+  if (dropped)
+    notes.push(
+      el("li", {}, `${counted(dropped, "earlier event")} had left the recorder's memory before the page was written.`),
+    );
   const words = [
     el("strong", {}, broker.title),
     broker.rabbitmq ? `as RabbitMQ ${broker.rabbitmq}` : "",
@@ -74,10 +77,19 @@ function checkNote(check) {
   const tone = check.level === "error" ? "bad" : "warn";
   const [first, ...rest] = check.text.split("\n");
   const line = span(
-    "", markIcon(MARKS.refused, tone), span(`word ${tone}`, check.name), " ", ...linked(first.replace(`${check.name}: `, "")),
+    "",
+    markIcon(MARKS.refused, tone),
+    span(`word ${tone}`, check.name),
+    " ",
+    ...linked(first.replace(`${check.name}: `, "")),
     ...(check.messages ?? []).slice(0, 5).flatMap((number) => [" ", chipLink(number)]),
   );
-  return el("li", {}, line, rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n")))));
+  return el(
+    "li",
+    {},
+    line,
+    rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n")))),
+  );
 }
 
 /** @param {Fault} fault */
@@ -89,7 +101,10 @@ function faultNote(fault) {
     "li",
     {},
     span(
-      "", markIcon(MARKS.fault, fired ? "warn" : "bad"), span(`word ${fired ? "warn" : "bad"}`, "fault"), ` ${fault.text}: `,
+      "",
+      markIcon(MARKS.fault, fired ? "warn" : "bad"),
+      span(`word ${fired ? "warn" : "bad"}`, "fault"),
+      ` ${fault.text}: `,
       fired && first !== undefined ? el("a", { href: `#event-${first}` }, times) : el("strong", {}, times),
     ),
   );
@@ -97,7 +112,10 @@ function faultNote(fault) {
 
 function cutPart() {
   const { events, bodies } = story.cut;
-  const parts = [events ? counted(events, "event") : "", bodies ? `the bodies of ${counted(bodies, "message")}` : ""].filter(Boolean);
+  const parts = [
+    events ? counted(events, "event") : "",
+    bodies ? `the bodies of ${counted(bodies, "message")}` : "",
+  ].filter(Boolean);
   return parts.length > 0 && el("p", { class: "line" }, `Left out to keep the page small: ${parts.join(" and ")}.`);
 }
 
@@ -112,7 +130,8 @@ function clockButton() {
 
 function themeButton() {
   const root = document.documentElement;
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  const isDark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const choice = button("Dark", () => show(isDark() ? "light" : "dark"), { id: "theme" });
   /** @param {string | null} theme */
   function show(theme) {

@@ -31,7 +31,13 @@ function makeHelp() {
     { "aria-labelledby": "help-title" },
     el("h2", { id: "help-title" }, "Help"),
     el("h3", {}, "Keys"),
-    el("dl", { class: "keys" }, ...KEYS.map(([keys, words]) => div("", el("dt", {}, ...keys.split("  ").map((key) => el("kbd", {}, key))), el("dd", {}, words)))),
+    el(
+      "dl",
+      { class: "keys" },
+      ...KEYS.map(([keys, words]) =>
+        div("", el("dt", {}, ...keys.split("  ").map((key) => el("kbd", {}, key))), el("dd", {}, words)),
+      ),
+    ),
     el("label", {}, choice, " Keys without Ctrl or Alt do something"),
     el("h3", {}, "Marks"),
     legend(),
@@ -55,10 +61,10 @@ function legend() {
 function listenToKeys(views) {
   /** @type {Record<string, () => void>} */
   const actions = {
-    j: () => moveBy(views.rows, 1),
-    k: () => moveBy(views.rows, -1),
-    ArrowDown: () => moveBy(views.rows, 1),
-    ArrowUp: () => moveBy(views.rows, -1),
+    j: () => moveRows(views.rows, 1),
+    k: () => moveRows(views.rows, -1),
+    ArrowDown: () => moveRows(views.rows, 1),
+    ArrowUp: () => moveRows(views.rows, -1),
     n: () => moveInMessage(1),
     p: () => moveInMessage(-1),
     x: () => nextProblem(),
@@ -95,7 +101,7 @@ function onEscape(isTyping) {
  * @param {Record<string, Rows>} rows
  * @param {number} by
  */
-function moveBy(rows, by) {
+function moveRows(rows, by) {
   (rows[state.view] ?? rows.sequence).move(by);
 }
 

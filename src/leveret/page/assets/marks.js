@@ -46,13 +46,28 @@ const MARKS = {
 
 /** What a kind of set-up adds. @type {Record<string, string>} */
 const NOUNS = {
-  conn_open: "connection", chan_open: "channel", exchange_declare: "exchange", queue_declare: "queue", bind: "binding",
-  consume: "consumer", qos: "prefetch setting",
+  conn_open: "connection",
+  chan_open: "channel",
+  exchange_declare: "exchange",
+  queue_declare: "queue",
+  bind: "binding",
+  consume: "consumer",
+  qos: "prefetch setting",
 };
 
 /** What the legend shows, in order. */
 const LEGEND = [
-  "confirmed", "returned", "redelivered", "acked", "rejected", "requeued", "expired", "dead_lettered", "dropped", "fault", "refused",
+  "confirmed",
+  "returned",
+  "redelivered",
+  "acked",
+  "rejected",
+  "requeued",
+  "expired",
+  "dead_lettered",
+  "dropped",
+  "fault",
+  "refused",
   "conn_close",
 ];
 
@@ -130,5 +145,9 @@ function chip(number) {
  */
 function chipLink(number) {
   const label = messageOf.get(number)?.label;
-  return el("a", { class: `chip ${colourClass(number)}`, href: `#message-${number}`, title: label }, messageName(number));
+  return el(
+    "a",
+    { class: `chip ${colourClass(number)}`, href: `#message-${number}`, title: label },
+    messageName(number),
+  );
 }

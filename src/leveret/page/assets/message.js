@@ -14,7 +14,8 @@ function detailsPane() {
     body,
   );
   listeners.push((changed) => {
-    if (!["event", "message", "isOpen", "clock"].some((name) => changed.has(/** @type {keyof typeof state} */ (name)))) return;
+    if (!["event", "message", "isOpen", "clock"].some((name) => changed.has(/** @type {keyof typeof state} */ (name))))
+      return;
     const message = messageOf.get(state.message);
     const event = story.events[state.event];
     const isShown = state.isOpen && Boolean(message || event);
@@ -64,7 +65,7 @@ function part(title, ...children) {
  */
 function eventPart(event) {
   /** @type {[string, Child][]} */
-  const pairs = [["when", timeElement(event, "")]];
+  const pairs = [["broker time", spanText(event.t)]];
   for (const text of brokerClock(event)) pairs.push(["broker's clock", text]);
   if (event.wall !== undefined) pairs.push(["real time", spanText(event.wall)]);
   if (event.from) pairs.push(["from", laneName(event.from)]);
@@ -96,13 +97,22 @@ function eventLink(index) {
  */
 function messageParts(message) {
   return [
-    message.outcome && el("p", { class: `verdict ${message.tone ?? "plain"}` }, markIcon(outcomeMark(message), message.tone ?? "plain"), " ", message.outcome),
-    facts(origin(message)),
+    message.outcome &&
+      el(
+        "p",
+        { class: `verdict ${message.tone ?? "plain"}` },
+        markIcon(outcomeMark(message), message.tone ?? "plain"),
+        " ",
+        message.outcome,
+      ),
+    facts(originOf(message)),
     lifePart(message),
     causesPart(message),
     copiesPart(message),
     deathsPart(message),
-    message.summary && message.summary.length > 0 && part(message.framework ? `Read as ${message.framework}` : "Summary", facts(message.summary)),
+    message.summary &&
+      message.summary.length > 0 &&
+      part(message.framework ? `Read as ${message.framework}` : "Summary", facts(message.summary)),
     message.properties && message.properties.length > 0 && part("Properties", facts(message.properties)),
     headersPart(message),
     bodyPart(message),
@@ -113,7 +123,7 @@ function messageParts(message) {
  * @param {Message} message
  * @returns {[string, Child][]}
  */
-function origin(message) {
+function originOf(message) {
   /** @type {[string, Child][]} */
   const pairs = [];
   if (message.publisher) pairs.push(["publisher", message.publisher]);
@@ -139,16 +149,24 @@ function lifePart(message) {
           "li",
           { class: toneOf(event) },
           button(
-            span("entry", timeElement(event), eventIcon(event), span("", event.text, event.line && el("small", {}, ` ${event.line}`))),
-            () => selectEvent(index, true), { "aria-current": index === state.event ? "true" : null },
+            span(
+              "entry",
+              timeElement(event),
+              eventIcon(event),
+              span("", event.text, event.line && el("small", {}, ` ${event.line}`)),
+            ),
+            () => selectEvent(index, true),
+            { "aria-current": index === state.event ? "true" : null },
           ),
         );
       }),
     ),
-    !isFilteredTo && button(
-      `Show only the events of ${messageName(message.number)}`,
-      () => change({ filter: { ...noFilter(), message: String(message.number) } }), { class: "screen" },
-    ),
+    !isFilteredTo &&
+      button(
+        `Show only the events of ${messageName(message.number)}`,
+        () => change({ filter: { ...noFilter(), message: String(message.number) } }),
+        { class: "screen" },
+      ),
   );
 }
 
@@ -173,8 +191,12 @@ function causesPart(message) {
  */
 function causeWords(cause) {
   return [
-    messageOf.has(cause.message) ? chipLink(cause.message) : `#${cause.message}`, ` ${messageOf.get(cause.message)?.label ?? ""}: `,
-    ...linked(cause.how), cause.guess ? el("span", { class: "guess", title: "leveret concludes this from the order of events" }, "a guess") : null,
+    messageOf.has(cause.message) ? chipLink(cause.message) : `#${cause.message}`,
+    ` ${messageOf.get(cause.message)?.label ?? ""}: `,
+    ...linked(cause.how),
+    cause.guess
+      ? el("span", { class: "guess", title: "leveret concludes this from the order of events" }, "a guess")
+      : null,
   ];
 }
 
@@ -189,7 +211,9 @@ function copiesPart(message) {
       ["Copy", "Queue", "Deliveries", "How it ended"],
       copies.map((copy) => [
         copy.from_copy === undefined || copy.from_copy === null ? copy.copy : `${copy.copy}, from ${copy.from_copy}`,
-        laneName(copy.queue), copy.deliveries ?? 0, copy.end ?? "",
+        laneName(copy.queue),
+        copy.deliveries ?? 0,
+        copy.end ?? "",
       ]),
     ),
   );
@@ -204,7 +228,13 @@ function deathsPart(message) {
     plainTable(
       "Deaths of the message",
       ["Queue", "Reason", "Count", "Exchange", "Routing keys"],
-      deaths.map((death) => [death.queue, death.reason, death.count, death.exchange || "(default)", (death.routing_keys ?? []).join(", ")]),
+      deaths.map((death) => [
+        death.queue,
+        death.reason,
+        death.count,
+        death.exchange || "(default)",
+        (death.routing_keys ?? []).join(", "),
+      ]),
     ),
   );
 }
@@ -212,7 +242,8 @@ function deathsPart(message) {
 /** @param {Message} message */
 function headersPart(message) {
   const redacted = message.redacted ?? [];
-  const isEmpty = message.headers === undefined || message.headers === null || Object.keys(message.headers).length === 0;
+  const isEmpty =
+    message.headers === undefined || message.headers === null || Object.keys(message.headers).length === 0;
   if (isEmpty && !redacted.length) return null;
   return part(
     "Headers",
@@ -242,10 +273,15 @@ function bodyPart(message) {
   return part(
     "Body",
     el(
-      "p", { class: "note" }, counted(body.size, "byte"), body.cut ? `, cut after ${body.cut.toLocaleString("en")}` : "",
-      names.length ? "" : body.size ? "; the content was not recorded" : "", body.hash ? `, hash ${body.hash}` : "",
+      "p",
+      { class: "note" },
+      counted(body.size, "byte"),
+      body.cut ? `, cut after ${body.cut.toLocaleString("en")}` : "",
+      names.length ? "" : body.size ? "; the content was not recorded" : "",
+      body.hash ? `, hash ${body.hash}` : "",
     ),
-    names.length > 1 && el("div", { class: "forms screen", role: "group", "aria-label": "Form of the body" }, ...buttons),
+    names.length > 1 &&
+      el("div", { class: "forms screen", role: "group", "aria-label": "Form of the body" }, ...buttons),
     view,
   );
 }
@@ -262,8 +298,12 @@ function code(text, isJson) {
   const block = el("pre", { class: "code", tabindex: 0, role: "group", "aria-label": "Content" });
   if (!isJson || text.length > MOST_COLOURED) block.textContent = visible(text);
   else {
-    for (const token of text.split(/("(?:[^"\\]|\\.)*"(?:\s*:)?)/)) {
-      block.append(token[0] === '"' ? el("span", { class: token.endsWith(":") ? "name" : "string" }, visible(token)) : token);
+    for (const token of text.split(/(\x22(?:[^\x22\\]|\\.)*\x22(?:\s*:)?)/)) {
+      block.append(
+        token.startsWith("\x22")
+          ? el("span", { class: token.endsWith(":") ? "name" : "string" }, visible(token))
+          : token,
+      );
     }
   }
   return block;
@@ -275,7 +315,9 @@ function code(text, isJson) {
  */
 function visible(text) {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)));
+  return text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (character) =>
+    String.fromCharCode(0x2400 + character.charCodeAt(0)),
+  );
 }
 
 /**
@@ -287,7 +329,9 @@ function hexLines(hex) {
   const lines = [];
   for (let at = 0; at < bytes.length; at += 16) {
     const line = bytes.slice(at, at + 16);
-    const characters = line.map((byte) => (byte >= "20" && byte < "7f" ? String.fromCharCode(parseInt(byte, 16)) : "·")).join("");
+    const characters = line
+      .map((byte) => (byte >= "20" && byte < "7f" ? String.fromCharCode(parseInt(byte, 16)) : "·"))
+      .join("");
     lines.push(`${at.toString(16).padStart(6, "0")}  ${line.join(" ").padEnd(47)}  ${characters}`);
   }
   return lines.join("\n");

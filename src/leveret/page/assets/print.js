@@ -30,7 +30,9 @@ function messagesOnPaper() {
     "section",
     { class: "paper" },
     el("h2", {}, "Each message"),
-    ...shown.map((message) => el("article", { class: "on-paper" }, el("h2", {}, ...messageTitle(message)), ...messageParts(message))),
+    ...shown.map((message) =>
+      el("article", { class: "on-paper" }, el("h2", {}, ...messageTitle(message)), ...messageParts(message)),
+    ),
     left > 0 && el("p", {}, `Left out on paper: ${counted(left, "further message")}.`),
     events > 0 && el("p", {}, `Left out on paper: ${counted(events, "further event")}.`),
   );

@@ -25,8 +25,11 @@ function queuesPanel() {
  */
 function queueCard(queue, axis) {
   const about = [
-    queue.type ?? "classic", queue.durable ? "durable" : "not durable", queue.deleted ? "deleted" : "",
-    queue.vhost && queue.vhost !== "/" ? `virtual host ${queue.vhost}` : "", hasManyBrokers ? brokerTitle(laneOf.get(queue.lane)?.broker ?? "") : "",
+    queue.type ?? "classic",
+    queue.durable ? "durable" : "not durable",
+    queue.deleted ? "deleted" : "",
+    queue.vhost && queue.vhost !== "/" ? `virtual host ${queue.vhost}` : "",
+    hasManyBrokers ? brokerTitle(laneOf.get(queue.lane)?.broker ?? "") : "",
   ].filter(Boolean);
   const bindings = queue.bindings ?? [];
   return el(
@@ -34,18 +37,25 @@ function queueCard(queue, axis) {
     { class: "card", id: `queue-${queue.lane}`, "aria-label": `Queue ${queue.name}` },
     el("h2", {}, queue.name, " ", el("small", {}, about.join(" · "))),
     chart(queue.series ?? [], axis),
-    button("Show its events", () => change({ view: "events", filter: { ...noFilter(), queue: queue.lane } }), { class: "screen" }),
+    button("Show its events", () => change({ view: "events", filter: { ...noFilter(), queue: queue.lane } }), {
+      class: "screen",
+    }),
     settings("Arguments", queue.arguments),
     queue.policy && settings(`Policy ${queue.policy}`, queue.policy_keys),
-    bindings.length > 0 && plainTable(
-      `Bindings of ${queue.name}`,
-      ["Exchange", "Binding key", "Messages"],
-      bindings.map((binding) => [
-        binding.exchange || "(default)",
-        span("", el("code", {}, binding.key), Object.keys(binding.arguments ?? {}).length > 0 && ` ${JSON.stringify(binding.arguments)}`),
-        binding.count ?? 0,
-      ]),
-    ),
+    bindings.length > 0 &&
+      plainTable(
+        `Bindings of ${queue.name}`,
+        ["Exchange", "Binding key", "Messages"],
+        bindings.map((binding) => [
+          binding.exchange || "(default)",
+          span(
+            "",
+            el("code", {}, binding.key),
+            Object.keys(binding.arguments ?? {}).length > 0 && ` ${JSON.stringify(binding.arguments)}`,
+          ),
+          binding.count ?? 0,
+        ]),
+      ),
   );
 }
 
@@ -57,7 +67,8 @@ function settings(title, values) {
   const pairs = Object.entries(values ?? {});
   if (!pairs.length) return null;
   return div(
-    "settings", el("h3", {}, title),
+    "settings",
+    el("h3", {}, title),
     facts(pairs.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])),
   );
 }
@@ -78,6 +89,7 @@ function timeAxis(points) {
   for (const [t, wall] of points) brokerTimes.set(wall, t);
   const instants = [...brokerTimes].sort(([a], [b]) => a - b);
   const at = new Map();
+  /** @type {Axis["breaks"]} */
   const breaks = [];
   let x = 0;
   instants.forEach(([wall, t], index) => {
@@ -115,16 +127,22 @@ function chart(points, axis) {
   const xOf = (/** @type {Point} */ point) => (axis.at.get(point[1]) ?? 0) * 1000;
   const yOf = (/** @type {number} */ value) => height - (value / most) * (height - 4);
   const steps = (/** @type {2 | 3 | 4} */ column) =>
-    points.map((point, index) => `${index ? "H" : "M"}${xOf(point)}${index ? "" : ` ${yOf(point[column])}`}V${yOf(point[column])}`).join("") + "H1000";
+    `M${xOf(points[0])} ${yOf(points[0][column])}` +
+    points.map((point) => `H${xOf(point)}V${yOf(point[column])}`).join("") +
+    "H1000";
   const area = `${steps(2)}V${height}H${xOf(points[0])}Z`;
   const last = points[points.length - 1];
   const readout = span("readout");
-  const peaks = SERIES.map(([column, name]) => `${name} at most ${Math.max(...points.map((point) => point[column]))}, at the end ${last[column]}`);
+  const peaks = SERIES.map(
+    ([column, name]) =>
+      `${name} at most ${Math.max(...points.map((point) => point[column]))}, at the end ${last[column]}`,
+  );
   const plot = el(
     "div",
     { class: "plot", role: "img", "aria-label": peaks.join("; ") },
     svg(
-      "svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      "svg",
+      { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("path", { class: "area ready", d: area }),
       ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
     ),
@@ -146,7 +164,9 @@ function chart(points, axis) {
     plot,
     div(
       "key",
-      ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)), span("spring"), readout,
+      ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)),
+      span("spring"),
+      readout,
     ),
     numbersOf(points),
   );
@@ -168,8 +188,13 @@ function numbersOf(points) {
     const shown = points.slice(-MOST_NUMBERS);
     fill(
       box,
-      shown.length < points.length && el("p", { class: "note" }, `The last ${shown.length} of ${counted(points.length, "change")}.`),
-      plainTable("Changes", ["Time", "Ready", "Unacked", "Consumers"], shown.map((point) => [pointTime(point), point[2], point[3], point[4]])),
+      shown.length < points.length &&
+        el("p", { class: "note" }, `The last ${shown.length} of ${counted(points.length, "change")}.`),
+      plainTable(
+        "Changes",
+        ["Time", "Ready", "Unacked", "Consumers"],
+        shown.map((point) => [pointTime(point), point[2], point[3], point[4]]),
+      ),
     );
   });
   return box;

@@ -1,5 +1,5 @@
-// A list of rows of one height, of which only those in sight exist as elements. The list, or the `focus` around it, keeps
-// the focus and names the active row, so that a row may vanish while it is scrolled away.
+// A list of rows of one height, of which only those in sight exist as elements. The list, or the `focus` around it,
+// keeps the focus and names the active row, so that a row may vanish while it is scrolled away.
 
 /**
  * @typedef {{
@@ -55,7 +55,7 @@ class Rows {
   }
 
   draw() {
-    const { scroller, list, count, rowHeight, id } = this.options;
+    const { scroller, count, rowHeight, id } = this.options;
     let first = 0;
     let last = Math.min(count, MOST_ON_PAPER) - 1;
     if (!state.isPrinting) {
@@ -74,7 +74,6 @@ class Rows {
       this.ensure(this.active);
       this.focus.setAttribute("aria-activedescendant", `${id}-${this.active}`);
     } else this.focus.removeAttribute("aria-activedescendant");
-    this.sort();
   }
 
   /** @param {number} index */
@@ -83,24 +82,15 @@ class Rows {
     const element = this.options.make(index);
     element.id = `${this.options.id}-${index}`;
     element.dataset.row = String(index);
+    if (element.role === "option") {
+      element.ariaPosInSet = String(index + 1);
+      element.ariaSetSize = String(this.options.count);
+    }
     element.style.top = `${index * this.options.rowHeight}px`;
     element.classList.toggle("active", index === this.active);
     if (element.hasAttribute("aria-selected")) element.setAttribute("aria-selected", String(index === this.active));
     this.drawn.set(index, element);
     this.options.list.append(element);
-  }
-
-  /** Keep the elements in the order of the rows, which is the order in which they are read and printed. */
-  sort() {
-    let previous = -1;
-    for (const element of this.options.list.querySelectorAll(":scope > [data-row]")) {
-      const index = Number(/** @type {HTMLElement} */ (element).dataset.row);
-      if (index < previous) {
-        this.options.list.append(...[...this.drawn].sort(([a], [b]) => a - b).map(([, drawn]) => drawn));
-        return;
-      }
-      previous = index;
-    }
   }
 
   /**
@@ -109,7 +99,10 @@ class Rows {
    */
   activate(index) {
     if (index === this.active) return;
-    for (const [isActive, row] of /** @type {[boolean, number][]} */ ([[false, this.active], [true, index]])) {
+    for (const [isActive, row] of /** @type {[boolean, number][]} */ ([
+      [false, this.active],
+      [true, index],
+    ])) {
       const element = this.drawn.get(row);
       element?.classList.toggle("active", isActive);
       if (element?.hasAttribute("aria-selected")) element.setAttribute("aria-selected", String(isActive));

@@ -32,12 +32,14 @@ class Sequence {
     this.lines = el("div", { class: "lane-lines", "aria-hidden": "true" });
     this.list = el("div", { role: "listbox", "aria-label": "Steps in order of time", class: "steps" });
     this.empty = el("p", { class: "empty", hidden: true });
-    this.scroller = div(
-      "scroller sequence", this.head, div("stage", this.lines, this.list), this.empty,
-    );
+    this.scroller = div("scroller sequence", this.head, div("stage", this.lines, this.list), this.empty);
     this.element = panelOf("sequence", this.scroller);
     this.rows = new Rows({
-      scroller: this.scroller, list: this.list, id: "step", rowHeight: 30, count: 0,
+      scroller: this.scroller,
+      list: this.list,
+      id: "step",
+      rowHeight: 30,
+      count: 0,
       make: (index) => this.makeRow(index),
       onActive: (index) => this.onActive(index),
       onOpen: (index) => this.onOpen(index),
@@ -59,15 +61,12 @@ class Sequence {
   /** Make the selected event the active row, and open the fold that hides it. */
   showEvent() {
     if (state.event < 0) return;
-    const index = this.itemOf.get(state.event);
-    if (index === undefined) return this.rows.activate(-1);
-    const item = this.items[index];
-    if (item.kind === "fold" && !item.isOpen) {
+    const item = this.items[this.itemOf.get(state.event) ?? -1];
+    if (item?.kind === "fold") {
       this.opened.add(item.events[0]);
       this.build();
-      return this.showEvent();
     }
-    this.rows.activate(index);
+    this.rows.activate(this.itemOf.get(state.event) ?? -1);
   }
 
   /** @param {number} index */
@@ -122,7 +121,9 @@ class Sequence {
     this.rows.active = -1;
     this.rows.options.count = this.items.length;
     this.empty.hidden = this.items.length > 0;
-    this.empty.textContent = story.events.length ? "No event passes the filter." : "Nothing happened on the broker during this test.";
+    this.empty.textContent = story.events.length
+      ? "No event passes the filter."
+      : "Nothing happened on the broker during this test.";
     this.resize();
   }
 
@@ -172,13 +173,21 @@ class Sequence {
     return el(
       "div",
       {
-        role: "option", "aria-selected": "false", class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
-        "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line].filter(Boolean).join(", "),
+        role: "option",
+        "aria-selected": "false",
+        class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
+        "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
+          .filter(Boolean)
+          .join(", "),
       },
       div(
         "caption",
         timeElement(first, isSameTime ? "time same" : "time"),
-        el("span", { class: "words", title: [...events.map((event) => event.text), first.line].filter(Boolean).join("\n") }, ...linked(words, chip)),
+        el(
+          "span",
+          { class: "words", title: [...events.map((event) => event.text), first.line].filter(Boolean).join("\n") },
+          ...linked(words, chip),
+        ),
       ),
       this.draw(events),
     );
@@ -188,14 +197,25 @@ class Sequence {
   makeLeap(item) {
     return el(
       "div",
-      { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "leap", "aria-label": `the broker's clock leaps by ${spanText(item.us)}` },
+      {
+        role: "option",
+        "aria-selected": "false",
+        "aria-disabled": "true",
+        class: "leap",
+        "aria-label": `the broker's clock leaps by ${spanText(item.us)}`,
+      },
       div("caption", span("pause", `${spanText(item.us)} later`)),
     );
   }
 
   /** @param {StoryEvent[]} events */
   draw(events) {
-    const drawing = svg("svg", { class: `drawing ${colourClass(events[0].message)}`, width: this.laneWidth * this.lanes.length, height: 30, "aria-hidden": "true" });
+    const drawing = svg("svg", {
+      class: `drawing ${colourClass(events[0].message)}`,
+      width: this.laneWidth * this.lanes.length,
+      height: 30,
+      "aria-hidden": "true",
+    });
     if (events[0].across || (!events[0].from && !events[0].to)) {
       fill(drawing, ...this.band(events[0]));
       return drawing;
@@ -215,17 +235,36 @@ class Sequence {
       const [x1, x2] = [this.x(start), this.x(end)];
       const direction = Math.sign(x2 - x1);
       const y = !turns ? MIDDLE : index ? MIDDLE + 6 : MIDDLE - 5;
-      if (turns && index === 1) fill(drawing, svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }));
+      if (turns && index === 1)
+        fill(
+          drawing,
+          svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }),
+        );
       if (direction) fill(drawing, lineBetween(mark, toneOf(event), x1, x2, y));
       if (mark.icon === "right" && direction) marks.push(arrowHead(x2, y, direction));
       else if (mark.at === "start" && direction) {
         marks.push(arrowHead(x2, y, direction));
-        marks.push(markGroup(mark, toneOf(event), x1 + direction * (event.message === undefined ? 0 : pillWidth(event.message) / 2 + 9), y));
+        marks.push(
+          markGroup(
+            mark,
+            toneOf(event),
+            x1 + direction * (event.message === undefined ? 0 : pillWidth(event.message) / 2 + 9),
+            y,
+          ),
+        );
       } else {
         const isAlone = !direction && event.message !== undefined && index === 0;
-        marks.push(markGroup(mark.icon === "right" ? PLAIN : mark, toneOf(event), x2 + (isAlone ? pillWidth(event.message ?? 0) / 2 + 9 : 0), y));
+        marks.push(
+          markGroup(
+            mark.icon === "right" ? PLAIN : mark,
+            toneOf(event),
+            x2 + (isAlone ? pillWidth(event.message ?? 0) / 2 + 9 : 0),
+            y,
+          ),
+        );
       }
-      if (index === 0 && event.message !== undefined && (mark.line === "solid" || !direction)) marks.push(pill(event.message, x1, y));
+      if (index === 0 && event.message !== undefined && (mark.line === "solid" || !direction))
+        marks.push(pill(event.message, x1, y));
     });
     fill(drawing, ...marks);
     return drawing;
@@ -252,7 +291,10 @@ class Sequence {
     if (!places.length) return [];
     const tone = toneOf(event);
     const at = this.places.get(event.from ?? "") ?? places[0];
-    const ends = [this.x(places[0]) - this.laneWidth / 2 + 4, this.x(places[places.length - 1]) + this.laneWidth / 2 - 4];
+    const ends = [
+      this.x(places[0]) - this.laneWidth / 2 + 4,
+      this.x(places[places.length - 1]) + this.laneWidth / 2 - 4,
+    ];
     return [
       svg("path", { class: `across ${tone}`, d: `M${ends[0]} ${y}H${ends[1]}` }),
       event.message !== undefined && pill(event.message, this.x(at) + 9 + pillWidth(event.message) / 2, y),
@@ -289,7 +331,8 @@ function groupEvents(shown, opened) {
       }
     }
     const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
-    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event)) source.events.push(event.i);
+    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event))
+      source.events.push(event.i);
     else {
       /** @type {Item} */
       const item = { kind: "step", events: [event.i] };
@@ -316,12 +359,16 @@ function makeFold(item) {
     const { kind } = story.events[index];
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
-  const words = [...kinds].map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`)).join(", ");
+  const words = [...kinds]
+    .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
+    .join(", ");
   const text = `Set-up: ${counted(item.events.length, "event")}`;
   return el(
     "div",
     {
-      role: "option", "aria-selected": "false", class: `fold${item.isOpen ? " open" : ""}`,
+      role: "option",
+      "aria-selected": "false",
+      class: `fold${item.isOpen ? " open" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
     div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), `: ${words}`)),
@@ -334,7 +381,10 @@ function stepWords(events) {
   const more = rest.map((event) => (event.kind === "enqueued" ? laneName(event.to) : kindWord(event.kind)));
   const message = messageOf.get(first.message ?? 0);
   // The lanes show the exchange, so that there is room for the key.
-  const text = first.kind === "published" && message?.exchange ? `published ${messageName(message.number)} ${message.routing_key ?? ""}` : first.text;
+  const text =
+    first.kind === "published" && message?.exchange
+      ? `published ${messageName(message.number)} ${message.routing_key ?? ""}`
+      : first.text;
   return more.length ? `${text} → ${more.join(", ")}` : text;
 }
 
@@ -350,7 +400,8 @@ function laneHeads(lanes) {
     el(
       "div",
       { class: `lane ${lane.kind}`, title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n") },
-      span("kind", hasManyBrokers && lane.kind !== "test" ? `${brokerTitle(lane.broker)} ${lane.kind}` : lane.kind), span("label", lane.label || "(default)"),
+      span("kind", hasManyBrokers && lane.kind !== "test" ? `${brokerTitle(lane.broker)} ${lane.kind}` : lane.kind),
+      span("label", lane.label || "(default)"),
     ),
   );
   return [div("corner"), ...cells];

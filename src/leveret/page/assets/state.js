@@ -91,7 +91,7 @@ function address() {
   if (place !== state.view && state.view !== "sequence") parameters.set("view", state.view);
   for (const name of FILTERS) if (state.filter[name]) parameters.set(name, state.filter[name]);
   const text = parameters.toString();
-  return `#${place}${text ? `?${text}` : ""}`;
+  return `#${place}${text && "?"}${text}`;
 }
 
 // While the address is read, it is only put in order.

@@ -10,11 +10,11 @@
  * @typedef {{message: number, how: string, guess?: boolean}} Cause
  * @typedef {{copy: number, queue: string, from_copy?: number, deliveries?: number, end?: string}} Copy
  * @typedef {{queue: string, reason: string, count: number, exchange?: string, routing_keys?: string[]}} Death
- * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} Body
+ * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} MessageBody
  * @typedef {{
- *   number: number, name?: string, label?: string, colour?: number, vhost?: string, exchange?: string, routing_key?: string,
- *   publisher?: string, line?: string, framework?: string, summary?: [string, string][],
- *   properties?: [string, string][], headers?: unknown, redacted?: string[], body?: Body, events?: number[],
+ *   number: number, name?: string, label?: string, colour?: number, vhost?: string, exchange?: string,
+ *   routing_key?: string, publisher?: string, line?: string, framework?: string, summary?: [string, string][],
+ *   properties?: [string, string][], headers?: unknown, redacted?: string[], body?: MessageBody, events?: number[],
  *   copies?: Copy[], deaths?: Death[], causes?: Cause[], caused_by?: Cause, outcome?: string, tone?: string
  * }} Message
  * @typedef {{exchange: string, key: string, arguments?: Record<string, unknown>, count?: number}} Binding

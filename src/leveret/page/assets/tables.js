@@ -19,7 +19,8 @@ function longTable(options) {
     "div",
     { role: "rowgroup", class: "table-head" },
     el(
-      "div", { role: "row", "aria-rowindex": 1 },
+      "div",
+      { role: "row", "aria-rowindex": 1 },
       ...options.columns.map((column) => el("div", { role: "columnheader", class: column.name }, column.title)),
     ),
   );
@@ -27,14 +28,22 @@ function longTable(options) {
   const empty = el("p", { class: "empty", hidden: true });
   const scroller = div("scroller table", grid, empty);
   const rows = new Rows({
-    scroller, list: body, id: options.id, rowHeight: 30, count: 0, onActive: options.onActive, onOpen: options.onOpen,
+    scroller,
+    list: body,
+    id: options.id,
+    rowHeight: 30,
+    count: 0,
+    onActive: options.onActive,
+    onOpen: options.onOpen,
     headHeight: () => head.offsetHeight,
     make: (index) => {
       const item = options.itemAt(index);
       return el(
         "div",
         { role: "row", "aria-rowindex": index + 2, "aria-selected": "false", class: options.toneOf(item) },
-        ...options.columns.map((column) => el("div", { role: "gridcell", class: column.name }, .../** @type {Child[]} */ ([column.cell(item)].flat()))),
+        ...options.columns.map((column) =>
+          el("div", { role: "gridcell", class: column.name }, .../** @type {Child[]} */ ([column.cell(item)].flat())),
+        ),
       );
     },
     focus: grid,
@@ -67,7 +76,9 @@ function eventsPanel() {
     rows.active = shownEvents().indexOf(state.event);
     grid.setAttribute("aria-rowcount", String(rows.options.count + 1));
     empty.hidden = rows.options.count > 0;
-    empty.textContent = story.events.length ? "No event passes the filter." : "Nothing happened on the broker during this test.";
+    empty.textContent = story.events.length
+      ? "No event passes the filter."
+      : "Nothing happened on the broker during this test.";
     rows.refresh();
     rows.reveal();
   };
@@ -95,7 +106,11 @@ function messagesPanel() {
       { title: "What", name: "text", cell: (message) => el("span", { title: message.label }, message.label) },
       { title: "Exchange", name: "lane", cell: (message) => message.exchange || "(default)" },
       { title: "Routing key", name: "lane", cell: (message) => message.routing_key },
-      { title: "Outcome", name: "outcome", cell: (message) => [markIcon(outcomeMark(message), message.tone ?? "plain"), ` ${message.outcome ?? ""}`] },
+      {
+        title: "Outcome",
+        name: "outcome",
+        cell: (message) => [markIcon(outcomeMark(message), message.tone ?? "plain"), ` ${message.outcome ?? ""}`],
+      },
       { title: "Published at", name: "line", cell: (message) => message.line },
     ]),
   });

@@ -12,7 +12,10 @@ function topologyPanel() {
     const brokers = [...new Set(story.topology.nodes.map((node) => node.broker))];
     for (const broker of brokers) {
       if (brokers.length > 1) fill(content, el("h2", { class: "broker-name" }, brokerTitle(broker ?? "")));
-      drawGraph(content, story.topology.nodes.filter((node) => node.broker === broker));
+      drawGraph(
+        content,
+        story.topology.nodes.filter((node) => node.broker === broker),
+      );
     }
     if (!brokers.length) fill(content, el("p", { class: "empty" }, "The test declared no exchange and no queue."));
   };
@@ -29,7 +32,15 @@ function drawGraph(content, nodes) {
   const graph = div("graph");
   fill(content, graph);
   const edges = story.topology.edges.filter((edge) => nodes.some((node) => node.id === edge.from));
-  const elements = new Map(nodes.map((node) => [node.id, nodeBox(node, edges.filter((edge) => edge.from === node.id))]));
+  const elements = new Map(
+    nodes.map((node) => [
+      node.id,
+      nodeBox(
+        node,
+        edges.filter((edge) => edge.from === node.id),
+      ),
+    ]),
+  );
   fill(graph, ...elements.values());
   /** @type {Map<string, Box>} */
   const boxes = new Map();
@@ -42,11 +53,14 @@ function drawGraph(content, nodes) {
   const drawn = [];
   for (const edge of edges) {
     const [from, to] = [boxes.get(edge.from), boxes.get(edge.to)];
-    const row = elements.get(edge.from)?.querySelector(`[data-edge="${edges.indexOf(edge)}"]`);
-    if (!from || !to || !(row instanceof HTMLElement)) continue;
+    const row = lineOf.get(edge);
+    if (!from || !to || !row) continue;
     drawn.push({ arc: { from, to, port: row.offsetTop + row.offsetHeight / 2, bends: [], isBack: false }, edge });
   }
-  const size = placeBoxes([...boxes.values()], drawn.map(({ arc }) => arc));
+  const size = placeBoxes(
+    [...boxes.values()],
+    drawn.map(({ arc }) => arc),
+  );
   for (const [id, element] of elements) {
     const box = boxes.get(id);
     if (!box) continue;
@@ -58,7 +72,8 @@ function drawGraph(content, nodes) {
   graph.style.width = `${size.width + 32}px`;
   graph.style.height = `${height + 12}px`;
   graph.prepend(drawEdges(drawn, size, height));
-  if (state.isPrinting || size.width > 1000) graph.style.setProperty("--paper-zoom", String(Math.min(1, 980 / (size.width + 32))));
+  if (state.isPrinting || size.width > 1000)
+    graph.style.setProperty("--paper-zoom", String(Math.min(1, 980 / (size.width + 32))));
 }
 
 /**
@@ -82,6 +97,9 @@ function drawEdges(drawn, size, height) {
   return picture;
 }
 
+/** The line of each edge within the box that it leaves. @type {Map<GraphEdge, HTMLElement>} */
+const lineOf = new Map();
+
 /**
  * Return the box of an exchange or a queue, with a line for each edge that leaves it.
  * @param {GraphNode} node
@@ -93,12 +111,14 @@ function nodeBox(node, edges) {
   return el(
     "section",
     { class: `node ${node.kind}`, "aria-label": `${node.kind} ${name}` },
-    el("h2", {}, span("kind", [node.type, node.kind].filter(Boolean).join(" ")), el("span", { class: "label", title: name }, name)),
-    (edges.length > 0 || lost.length > 0) && el(
-      "ul", {},
-      ...edges.map((edge) => edgeLine(node, edge)),
-      ...lost.map(lostLine),
+    el(
+      "h2",
+      {},
+      span("kind", [node.type, node.kind].filter(Boolean).join(" ")),
+      el("span", { class: "label", title: name }, name),
     ),
+    (edges.length > 0 || lost.length > 0) &&
+      el("ul", {}, ...edges.map((edge) => edgeLine(node, edge)), ...lost.map(lostLine)),
   );
 }
 
@@ -109,21 +129,15 @@ function nodeBox(node, edges) {
 function edgeLine(node, edge) {
   const count = edge.count ?? 0;
   const target = laneLabel(edge.to);
-  return el(
+  const line = el(
     "li",
-    { class: count ? "" : "unused", "data-edge": String(story.topology.edges.filter((each) => sameBroker(each, node)).indexOf(edge)) },
+    { class: count ? null : "unused" },
     el("span", { class: "label", title: `${edgeWords(node, edge)} → ${target}` }, edgeWords(node, edge)),
     span("unseen", ` to ${target}: `),
     span("count", count || "unused", span("unseen", count ? ` ${count === 1 ? "message" : "messages"}` : "")),
   );
-}
-
-/**
- * @param {GraphEdge} edge
- * @param {GraphNode} node
- */
-function sameBroker(edge, node) {
-  return story.topology.nodes.some((each) => each.id === edge.from && each.broker === node.broker);
+  lineOf.set(edge, line);
+  return line;
 }
 
 /** @param {string} id */
@@ -147,9 +161,13 @@ function lostLine(lost) {
   return el(
     "li",
     { class: "lost" },
-    markIcon(MARKS.dropped, "bad"), el("code", {}, lost.key || "(empty key)"), span("bad", " matched nothing "),
+    markIcon(MARKS.dropped, "bad"),
+    el("code", {}, lost.key || "(empty key)"),
+    span("bad", " matched nothing "),
     ...(lost.messages ?? []).slice(0, 5).flatMap((number) => [chipLink(number), " "]),
     (lost.messages ?? []).length > 5 && `and ${(lost.messages ?? []).length - 5} more`,
-    ...(lost.near ?? []).map((near) => el("p", {}, "nearly ", el("code", {}, near.key || "(empty key)"), ` → ${laneLabel(near.to)}: ${near.why}`)),
+    ...(lost.near ?? []).map((near) =>
+      el("p", {}, "nearly ", el("code", {}, near.key || "(empty key)"), ` → ${laneLabel(near.to)}: ${near.why}`),
+    ),
   );
 }
