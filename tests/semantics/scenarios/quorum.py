@@ -280,6 +280,17 @@ def global_qos_on_a_quorum_queue(s: Run) -> None:
 
 
 @scenario(versions=("4.3",))
+def an_expiration_counts_towards_the_limit_as_it_was_published(s: Run) -> None:
+    # 12 bytes each with the flags of the properties, a length and the body, but 9 as they are delivered.
+    ch = quorum(s, max_length_bytes=23)
+    ch.publish("", "q", "1", expiration="00060000")
+    ch.publish("", "q", "2", expiration="00060000")
+    ch.await_count("q", 1)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.3",))
 def bytes_of_properties_count_towards_the_limit(s: Run) -> None:
     ch = quorum(s, max_length_bytes=10)
     ch.publish("", "q", "1234")

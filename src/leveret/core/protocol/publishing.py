@@ -200,9 +200,11 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         octets = properties.encode()
     if properties.user_id is not None and not compat.checks_user_id_last:
         rights.refuse_false_user_id(properties.user_id)
+    dropped_size = 0
     if properties.expiration is not None:
         printed = str(_expiration_ms(properties.expiration))
         if printed != properties.expiration and compat.prints_expiration_anew:
+            dropped_size = len(properties.expiration) - len(printed)
             properties = properties.replace(expiration=printed)
             octets = properties.encode()
     headers = properties.headers
@@ -233,6 +235,8 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         content.body,
         routing_keys,
         hidden_keys,
+        # A limit in bytes counts the expiration as it was published (seen on 4.3).
+        published_properties_size=len(octets) + dropped_size if dropped_size else None,
     )
 
 
