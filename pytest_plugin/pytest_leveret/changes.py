@@ -31,7 +31,6 @@ class Run:
     is_recorded: bool = False
     is_complete: bool = False
     published_count: int = 0
-    last_call: str = ""
 
 
 @dataclass(slots=True)
@@ -125,9 +124,8 @@ def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], li
     summary = run.message.strip().partition("\n")[0]
     feature = denied_feature(run.message)
     if feature is not None:
-        line = run.last_call.partition(", called from ")[0] or run.place
-        lines = [f"the test is refused: {summary}", f"  during the call at {line}", *_indented(ways_out(feature))]
-        return ("denied", feature, f"during the call at {line}"), lines
+        lines = [f"the test is refused: {summary}", f"  during the call at {run.place}", *_indented(ways_out(feature))]
+        return ("denied", feature, run.place), lines
     outcomes = [line for difference in differences for line in difference]
     return ("failed", run.place, normal(summary)), [f"{summary} at {run.place}", *_indented(outcomes)]
 

@@ -73,8 +73,6 @@ class Fingerprint:
         self.is_complete = True
         # How many messages were published. If that differs between versions, all counts may.
         self.published_count = 0
-        # The line that called the broker last.
-        self.last_call = ""
 
     def add(self, trace: Iterable[Event], *, is_complete: bool) -> None:
         """Add the trace of one broker."""
@@ -85,8 +83,6 @@ class Fingerprint:
             self.facts.update(view.facts(event))
             if event.kind == events.REFUSED:
                 self.refusals[_refusal(event)] = None
-            elif event.kind == events.CALLED:
-                self.last_call = event.caller or ""
             elif event.kind == events.PUBLISHED:
                 self.published_count += 1
             elif event.kind == events.REQUEUED and event.reason not in _ON_PURPOSE:
@@ -100,7 +96,6 @@ class Fingerprint:
             "is_recorded": self.is_recorded,
             "is_complete": self.is_complete,
             "published_count": self.published_count,
-            "last_call": self.last_call,
         }
 
 

@@ -62,7 +62,7 @@ def _take(run: Run, report: pytest.TestReport, attached: Mapping[str, Any]) -> N
         run.facts = Counter({Fact(what, where, value): count for what, where, value, count in attached["facts"]})
         run.refusals = [Refusal(**refusal) for refusal in attached["refusals"]]
         run.is_recorded, run.is_complete = attached["is_recorded"], attached["is_complete"]
-        run.last_call, run.published_count = attached["last_call"], attached["published_count"]
+        run.published_count = attached["published_count"]
 
 
 def _crash(report: pytest.TestReport) -> tuple[str, str]:

@@ -142,7 +142,7 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     for one in known:
         words.setdefault(one.lower(), []).append(one)
     words.pop("", None)
-    return [one for word in get_close_matches(name.lower(), words, n=3, cutoff=0.6) for one in words[word]][:3]
+    return [one for word in get_close_matches(name.lower(), words, n=3, cutoff=0.7) for one in words[word]][:3]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

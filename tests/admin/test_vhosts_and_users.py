@@ -189,6 +189,7 @@ def test_topic_permissions_narrow_until_they_are_cleared(broker: Broker, connect
         (lambda broker: broker.admin.set_user_limits("guest", {"max-chanels": 1}), "did you mean 'max-channels'"),
         (lambda broker: broker.admin.set_vhost_limits("/", {"max-queues": "1"}), "limit max-queues must be an integer"),
         (lambda broker: broker.admin.set_permissions("guest", write="("), r"write='\(' is not a regular expression"),
+        (lambda broker: broker.admin.set_permissions("guest", write="a" * 1025), "write='a+'... is too long; RabbitMQ"),
         (lambda broker: broker.admin.clear_user_limits("guest", "max"), "unknown limit 'max'"),
     ],
 )

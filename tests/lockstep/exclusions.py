@@ -95,9 +95,11 @@ EXCLUSIONS = (
         "publish one message a step.",
     ),
     Exclusion(
-        "Bursts together with consumers of quorum queues that do not acknowledge",
+        "Bursts, and several settlements in a segment, together with a consumer of a quorum queue that does not "
+        "acknowledge; more than one such consumer",
         "The prefetch count limits these consumers too, and they can take another message only after the channel has "
-        "settled for them.",
+        "settled for them. What returns together shows this limit, because it is one command; the settlements of two "
+        "channels arrive in any order.",
     ),
     Exclusion(
         "An expiration of 0 in bursts, or to several queues if there are dead letters",

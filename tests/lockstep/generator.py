@@ -36,6 +36,8 @@ class _Guess:
     exchanges: set[str] = field(default_factory=set)
     has_made_up: bool = False
     has_made_up_tag: bool = False
+    # A consumer of a quorum queue that does not acknowledge.
+    has_automatic: bool = False
     # Queues with recent publishes.
     filled: list[str] = field(default_factory=list)
     consumers: list[tuple[Place, str]] = field(default_factory=list)
@@ -199,14 +201,19 @@ class Generator:
         """Settle several deliveries in one segment, and commit if the channel is transactional."""
         is_transaction = bool(self._there.transactional) and self._maybe(0.8)
         known = self._there.transactional if is_transaction else self._there.receivers
-        steps: list[object] = []
+        steps: list[tuple[str, dict[str, object]]] = []
         for _ in range(self.chance.randint(1, 3)):
             op = self.chance.choices(("basic.ack", "basic.nack", "basic.reject"), (50, 30, 20))[0]
             fields: dict[str, object] = {"delivery": self.chance.choice((0, 0, 1, -1))}
-            steps.append([op, fields if op == "basic.ack" else {**fields, "requeue": self._maybe(0.6)}])
+            steps.append((op, fields if op == "basic.ack" else {**fields, "requeue": self._maybe(0.6)}))
         if is_transaction:
-            steps.append(["tx.commit", {}])
-        self._add("segment", {"steps": steps}, self.chance.choice(known) if known else None)
+            steps.append(("tx.commit", {}))
+        place = self.chance.choice(known if known else self.places)
+        if self._there.has_automatic:
+            for op, fields in steps:
+                self._add(op, fields, place)
+            return
+        self._add("segment", {"steps": [list(step) for step in steps]}, place)
 
     def _request(self) -> None:
         """Send a request that asks for direct replies, and get it, so that the name for replies is known."""
@@ -316,8 +323,10 @@ class Generator:
         place = self._place_for(name)
         fields: dict[str, object] = {"queue": name, "consumer_tag": self._tag(place)}
         fields |= {flag: True for flag, likely in (("no_ack", 0.2), ("exclusive", 0.06)) if self._maybe(likely)}
-        if self.world.has_bursts and any(queue.type == "quorum" for queue in self.queues):
-            fields.pop("no_ack", None)
+        if "no_ack" in fields and any(queue.type == "quorum" for queue in self.queues):
+            if self.world.has_bursts or self._there.has_automatic:
+                del fields["no_ack"]
+            self._there.has_automatic = not self.world.has_bursts
         if self._maybe(0.15) and not self._has_quorum_with("x-single-active-consumer"):
             fields["arguments"] = {"x-priority": self.chance.choice((-1, 1, 5, 10))}
         if self._is_stream(name) and self._maybe(0.97):

@@ -349,7 +349,7 @@ class Player:
 
     def _without_deliveries(self, answer: Answer) -> Answer:
         return {
-            place: [line for line in lines if not line.startswith("basic.deliver")]
+            place: [line for line in lines if not line.startswith(("basic.deliver", "tags "))]
             for place, lines in answer.items()
             if place != "queues"
         }

@@ -92,7 +92,7 @@ def test_a_denied_feature_used_by_the_test_itself_names_its_line_and_both_ways_o
     result.stdout.fnmatch_lines(
         [
             "  the test is refused: *Feature `transient_nonexcl_queues` is deprecated.",
-            "    during the call at *.py:2 in test_it",
+            "    during the call at *.py:2",
             "      declare the queue with durable=True*",
             "    fails: *::test_it",
         ]

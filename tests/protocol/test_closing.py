@@ -284,3 +284,19 @@ def test_moving_the_brokers_clock_ends_no_connection(server: Server) -> None:
 
     assert not peer.connection.is_reset
     assert peer.read() == []
+
+
+@pytest.mark.parametrize("is_requeued", [True, False])
+def test_a_nack_that_a_stream_refuses_gives_back_what_other_queues_wait_for(is_requeued: bool) -> None:
+    server = Server("3.10")
+    peer = server.peer()
+    peer.send(1, declare("a-stream", queue_type="stream"), declare("b-classic"), Basic.Qos(prefetch_count=5))
+    peer.send(1, Basic.Consume(queue="a-stream"), Basic.Consume(queue="b-classic"))
+    peer.publish(1, b"kept", key="a-stream")
+    peer.publish(1, b"returned", key="b-classic")
+
+    peer.send(1, Basic.Nack(0, multiple=True, requeue=is_requeued))
+
+    queues = server.node.vhosts["/"].queues
+    assert peer.connection.state is State.CLOSING
+    assert [(len(queue.ready), len(queue.unacked)) for queue in queues.values()] == [(1, 0), (1, 0)]

@@ -131,12 +131,14 @@ class _Loading:
 
     def _add_permission(self, item: Item) -> None:
         vhost, user = self._vhost_of(item), self._user_of(item)
-        patterns = {right: item.pattern(right) for right in ("configure", "write", "read")}
+        bytes_max = self._node.compat.max_pattern_bytes
+        patterns = {right: item.pattern(right, bytes_max) for right in ("configure", "write", "read")}
         self._node.access.set_permission(vhost.name, user.name, **patterns)
 
     def _add_topic_permission(self, item: Item) -> None:
         vhost, user = self._vhost_of(item), self._user_of(item)
-        patterns = {right: item.pattern(right) for right in ("write", "read")}
+        bytes_max = self._node.compat.max_pattern_bytes
+        patterns = {right: item.pattern(right, bytes_max) for right in ("write", "read")}
         self._node.access.set_topic_permission(vhost.name, user.name, item.text("exchange"), **patterns)
 
     def _add_parameter(self, item: Item) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from leveret.core.model.patterns import compiled
+from leveret.core.model.patterns import compiled, is_too_long
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, expected
 from leveret.observe.calls import shown, wrong_table, wrong_text
@@ -96,9 +96,11 @@ class Item:
             raise self.wrong(key, f"must be a list of strings, not {value!r}")
         return tuple(value)
 
-    def pattern(self, key: str) -> str:
-        """Return the regular expression of a key."""
+    def pattern(self, key: str, bytes_max: int | None) -> str:
+        """Return the regular expression of a key, which has at most this many bytes."""
         pattern = self.text(key)
+        if is_too_long(pattern, bytes_max):
+            raise self.wrong(key, f"must have at most {bytes_max} bytes, not {len(pattern.encode())}")
         try:
             compiled(pattern)
         except re.error as error:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
-from leveret.core.model.patterns import compiled
+from leveret.core.model.patterns import compiled, is_too_long
 from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.errors import BrokerError, unknown
 from leveret.observe.names import find_vhost
@@ -172,7 +172,7 @@ class VhostsAndUsers:
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
-            _check_patterns(configure=configure, write=write, read=read)
+            _check_patterns(node, configure=configure, write=write, read=read)
             node.access.set_permission(vhost, user, configure=configure, write=write, read=read)
             node.announce("permission.created", user=user, vhost=vhost, configure=configure, write=write, read=read)
 
@@ -192,7 +192,7 @@ class VhostsAndUsers:
         with self._acting() as node:
             find_user(node, user)
             find_vhost(node, vhost)
-            _check_patterns(write=write, read=read)
+            _check_patterns(node, write=write, read=read)
             node.access.set_topic_permission(vhost, user, exchange, write=write, read=read)
             node.announce("topic.permission.created", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
 
@@ -226,8 +226,11 @@ def _check_limits(limits: Mapping[str, int], known: Iterable[str]) -> None:
             raise BrokerError(f"limit {name} must be an integer, not {number!r}")
 
 
-def _check_patterns(**patterns: str) -> None:
+def _check_patterns(node: Node, **patterns: str) -> None:
+    bytes_max = node.compat.max_pattern_bytes
     for right, pattern in patterns.items():
+        if is_too_long(pattern, bytes_max):
+            raise BrokerError(f"{right}={pattern[:20]!r}... is too long; RabbitMQ takes at most {bytes_max} bytes")
         try:
             compiled(pattern)
         except re.error as error:

@@ -69,6 +69,9 @@ class Compat(NamedTuple):
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
+    # How many bytes the pattern of a policy or a permission may have; None: any number.
+    max_pattern_bytes: int | None = 1024
+
     # Exchanges.
     # An unknown exchange type is a hard 503; otherwise soft 406.
     unknown_exchange_type_is_hard: bool = False
@@ -184,7 +187,7 @@ class Compat(NamedTuple):
     default_delivery_limit: int | None = 20
     # A negative delivery limit is none; otherwise no message survives its first return.
     negative_delivery_limit_is_none: bool = True
-    # Returned messages go to the front, in order of return; otherwise to the back if no delivery limit is set.
+    # Returned messages go to the front, in order of return; otherwise to the back if there is no delivery limit.
     quorum_requeues_to_front: bool = True
     # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
     quorum_consumers_are_numbered: bool = True
@@ -210,10 +213,13 @@ class Compat(NamedTuple):
     returns_mandatory_replies: bool = False
     # A reply has the delivery tag that the next delivery gets too; otherwise replies count like other deliveries.
     replies_take_no_tag: bool = False
-    # Binding a generated reply-to name is a 403; otherwise a 404 as for any missing queue.
-    refuses_to_bind_reply_to: bool = True
-    # Declaring a reply-to name without a key is a hard 541; otherwise 404.
+    # A generated reply-to name is a queue, with refusals of its own, and a transaction holds what is published to it.
+    # Otherwise it is a missing queue, and replies are sent at once.
+    reply_names_are_queues: bool = True
+    # Declaring a reply-to name without a process or a key is a hard 541; otherwise 404.
     crashes_on_reply_to_without_key: bool = True
+    # Declaring a reply-to name whose process belongs to no node is a hard 541; otherwise 404.
+    crashes_on_reply_to_of_another_node: bool = True
     # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
     crashes_on_own_reply_to: bool = False
 
@@ -259,6 +265,7 @@ V4_2: Final = V4_3._replace(
     refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),
+    max_pattern_bytes=None,
     max_topic_hashes=None,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
@@ -280,6 +287,7 @@ V4_2: Final = V4_3._replace(
     failures_survive_death="in_quorum",
     has_acquired_count=False,
     counts_every_return=True,
+    quorum_requeues_to_front=False,
     quorum_priorities="two_classes",
     has_delayed_retry=False,
     quorum_bytes_are_body_only=True,
@@ -302,8 +310,9 @@ V4_0: Final = V4_2._replace(
     returns_mandatory_replies=True,
     replies_take_no_tag=True,
     keeps_transient_exchanges=False,
-    refuses_to_bind_reply_to=False,
+    reply_names_are_queues=False,
     crashes_on_reply_to_without_key=False,
+    crashes_on_reply_to_of_another_node=False,
     crashes_on_own_reply_to=True,
 )
 
@@ -328,8 +337,8 @@ V3_13: Final = V4_0._replace(
     get_shows_zero_delivery_count=True,
     default_delivery_limit=None,
     negative_delivery_limit_is_none=False,
-    quorum_requeues_to_front=False,
     quorum_consumers_are_numbered=False,
+    crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",
     has_priority_among_single_active=False,
 )

@@ -97,7 +97,12 @@ class Engine:
         self.wall = HoldableClock(_REAL)
         writer = None if trace is None else self._new_writer(trace)
         self.recorder = Recorder(
-            record, writer=writer, pack=Message.packed, unpack=Message.of, require_known=self._require_known
+            record,
+            writer=writer,
+            pack=Message.packed,
+            unpack=Message.of,
+            require_known=self._require_known,
+            lock=self.lock,
         )
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None

@@ -215,3 +215,30 @@ def a_direct_reply_is_confirmed_at_once(s: Run) -> None:
 
     for _ in range(3):
         ch.receive_confirm()
+
+
+@scenario
+def an_unroutable_publish_is_confirmed_before_an_error_in_the_same_piece(s: Run) -> None:
+    ch = s.channel()
+    ch.confirm_select(gathered=False)
+    with ch.connection.in_one_piece():
+        for number in range(3):
+            ch.publish("", "nowhere", str(number))
+        ch.publish("missing", "", "4")
+
+    ch.receive("channel.close")
+
+
+@scenario
+def an_error_on_another_channel_loses_no_confirm(s: Run) -> None:
+    other = s.channel()
+    ch = s.channel()
+    ch.declare("q")
+    ch.confirm_select()
+    with ch.connection.in_one_piece():
+        for number in range(3):
+            ch.publish("", "q", str(number))
+        other.publish("missing", "", "4")
+    other.receive("channel.close")
+
+    ch.confirms()

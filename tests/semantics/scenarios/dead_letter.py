@@ -35,6 +35,15 @@ def a_rejected_message(s: Run) -> None:
 
 
 @scenario
+def the_order_of_headers(s: Run) -> None:
+    ch = dead(s)
+    ch.fill("q", "1", headers=[("z", 1), ("k", 2), ("b", 3), ("k", 4), ("CC", []), ("ä", 5)])
+    die(ch)
+
+    ch.get("dead")
+
+
+@scenario
 def a_nacked_message(s: Run) -> None:
     ch = dead(s)
     ch.fill("q", "1")

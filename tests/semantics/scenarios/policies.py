@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..scenario import Channel, Run, scenario
 
 
@@ -208,3 +210,25 @@ def a_mirrored_queue_on_one_node(s: Run) -> None:
     ch.confirms()
 
     ch.get_all("q")
+
+
+@scenario
+def how_long_a_pattern_may_be(s: Run) -> None:
+    ch = s.channel()
+    s.operator.add_user("anne", "secret")
+    definition = {"max-length": 1}
+    for size in (1024, 1025):
+        pattern = "q" * size
+        acts = {
+            "policy": partial(s.operator.set_policy, s.vhost, "p", pattern, definition),
+            "operator policy": partial(s.operator.set_operator_policy, s.vhost, "p", pattern, definition, 0, "queues"),
+            "permission": partial(s.operator.set_permissions, "anne", s.vhost, write=pattern),
+            "topic permission": partial(s.operator.set_topic_permissions, "anne", s.vhost, "amq.topic", ".*", pattern),
+        }
+        for words, act in acts.items():
+            try:
+                act()
+            except RuntimeError:
+                ch.connection.log.write(1, f"{words} of {size} bytes: refused")
+            else:
+                ch.connection.log.write(1, f"{words} of {size} bytes: set")

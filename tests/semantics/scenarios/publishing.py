@@ -128,6 +128,14 @@ def items_of_cc_that_are_no_strings_are_skipped(s: Run) -> None:
 
 
 @scenario
+def wrong_keys_are_refused_before_a_wrong_delivery_mode(s: Run) -> None:
+    for wrong in ({"CC": "a"}, {"BCC": "a"}, {"CC": [1]}):
+        ch = s.channel()
+        ch.publish("amq.direct", "k", "x", delivery_mode=0, headers=wrong)
+        ch.sync()
+
+
+@scenario
 def every_exchange_type_routes_by_cc_and_bcc(s: Run) -> None:
     for index, (exchange, binding) in enumerate((("amq.direct", "two"), ("amq.topic", "t*"), ("amq.topic", "two.#"))):
         ch = s.channel()

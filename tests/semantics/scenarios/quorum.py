@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..client import Event
 from ..scenario import Channel, Run, scenario
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -391,6 +392,138 @@ def a_consumer_whose_tag_was_cancelled_goes_on_with_what_it_holds(s: Run) -> Non
     ch.passive("q")
     ch.ack(1)
     ch.deliver()
+    ch.await_count("q", 2)
+
+
+def beside_an_automatic_consumer(s: Run, prefetch: int, **fields: object) -> tuple[Channel, Channel, Channel]:
+    """Return the channel that holds four messages, and those of a consumer without acks and of another."""
+    holder = quorum(s, "1", "2", "3", "4")
+    holder.consume("q", "holder")
+    holder.deliveries(4)
+    holder.cancel("holder")
+    automatic, other = s.channel(), s.channel()
+    automatic.qos(prefetch)
+    automatic.consume("q", "automatic", no_ack=True)
+    other.qos(2)
+    other.consume("q", "other", **fields)
+    return holder, automatic, other
+
+
+@scenario
+def a_consumer_without_acks_gets_no_more_than_its_prefetch_of_what_returns_together(s: Run) -> None:
+    holder, automatic, other = beside_an_automatic_consumer(s, 1)
+    holder.nack(0, multiple=True)
+    automatic.deliver()
+    other.deliveries(2)
+    automatic.deliver()
+
+    holder.await_count("q", 0)
+
+
+@scenario
+def priority_is_behind_the_prefetch_of_a_consumer_without_acks(s: Run) -> None:
+    holder, automatic, other = beside_an_automatic_consumer(s, 2, arguments={"x-priority": -1})
+    holder.recover()
+    automatic.deliveries(2)
+    other.deliveries(2)
+
+    holder.await_count("q", 0)
+
+
+@scenario
+def a_consumer_without_acks_gets_no_more_than_its_prefetch_of_what_a_channel_gives_back(s: Run) -> None:
+    holder, automatic, other = beside_an_automatic_consumer(s, 3, arguments={"x-priority": -1})
+    holder.close()
+    automatic.deliveries(3)
+    other.deliver()
+
+    other.await_count("q", 0)
+
+
+@scenario(versions=("4.3", "4.0"))
+def returns_without_a_delivery_limit(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3", "4", delivery_limit=-1)
+    ch.nack(ch.get("q"))
+    ch.await_count("q", 4)
+    ch.reject(ch.get("q"))
+    ch.await_count("q", 4)
+    ch.get("q")
+    ch.recover()
+    ch.await_count("q", 4)
+    ended = s.channel()
+    ended.get("q")
+    ended.close()
+    ch.await_count("q", 4)
+
+    ch.get_all("q")
+
+
+@scenario(versions=("4.3", "4.0"))
+def priorities_of_returns_without_a_delivery_limit(s: Run) -> None:
+    ch = quorum(s, "low", delivery_limit=-1)
+    ch.fill("q", "high", priority=9)
+    ch.get("q")
+    ch.get("q")
+    for number in range(5):
+        ch.fill("q", f"high {number}", priority=9)
+    ch.fill("q", "low last")
+    ch.nack(0, multiple=True)
+    ch.await_count("q", 8)
+
+    ch.get_all("q")
+
+
+def consumed_again(s: Run, held: int, prefetch: int) -> tuple[Channel, list[Event]]:
+    """Cancel a consumer that holds deliveries, and consume again by its tag; return channel and deliveries."""
+    ch = quorum(s, *map(str, range(10)))
+    ch.qos(held)
+    ch.consume("q")
+    deliveries = ch.deliveries(held)
+    ch.cancel()
+    ch.qos(prefetch)
+    ch.consume("q")
+    return ch, deliveries
+
+
+@scenario(versions=("4.3", "4.0"))
+def each_settlement_makes_room_for_a_consumer_that_holds_more_than_its_prefetch(s: Run) -> None:
+    ch, (first, second, third) = consumed_again(s, 3, 2)
+    ch.await_count("q", 7)
+    ch.ack(first)
+    ch.deliver()
+    ch.nack(second)
+    ch.deliver()
+    ch.reject(third, requeue=False)
+    ch.deliver()
+    ch.await_count("q", 5)
+    ch.ack(0, multiple=True)
+    ch.deliveries(2)
+
+    ch.await_count("q", 3)
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_multiple_ack_makes_room_for_one_prefetch_if_a_consumer_holds_more(s: Run) -> None:
+    ch, deliveries = consumed_again(s, 4, 2)
+    ch.ack(deliveries[2], multiple=True)
+    ch.deliveries(2)
+    ch.await_count("q", 4)
+    ch.ack(0, multiple=True)
+    ch.deliveries(2)
+
+    ch.await_count("q", 2)
+
+
+@scenario(versions=("4.3", "4.0"))
+def room_of_a_consumer_that_holds_more_than_its_prefetch_while_the_queue_is_empty(s: Run) -> None:
+    ch, deliveries = consumed_again(s, 4, 2)
+    ch.purge("q")
+    for delivery in deliveries:
+        ch.ack(delivery)
+    for number in range(4):
+        ch.publish("", "q", f"new {number}")
+    ch.deliveries(2)
+
     ch.await_count("q", 2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+
 from ..client import Event
 from ..scenario import Channel, Run, scenario
 
@@ -117,7 +119,53 @@ def a_channel_does_not_find_its_own_name(s: Run) -> None:
     ch.passive(name_of(asked(s, ch)))
 
 
-@scenario(versions=("4.3",))
+@scenario
+def a_channel_does_not_find_its_own_process(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+
+    ch.passive(f"{name_of(asked(s, ch))}~")
+
+
+@scenario
+def a_channel_does_not_find_the_name_that_it_cancelled(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.cancel()
+
+    ch.passive(name)
+
+
+@scenario
+def a_declared_name_is_the_queue_declared_last(s: Run) -> None:
+    bare, living, ch = s.channel(on=s.connect()), s.channel(on=s.connect()), s.channel()
+    bare.declare("q")
+    bare.passive(NAME)
+    bare.get("")
+    ch.consume(NAME, "c", no_ack=True)
+    living.connection.log.hidden.add("queue.declare-ok")
+    living.passive(name_of(asked(s, ch)))
+    living.get("")
+
+
+@scenario
+def replies_in_transactions(s: Run) -> None:
+    ch, replier = s.channel(), s.channel(on=s.connect())
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    replier.call("tx.select")
+    for end in ("tx.rollback", "tx.commit"):
+        replier.publish("", name, f"plain {end}")
+        replier.publish("", name, f"mandatory {end}", mandatory=True)
+        replier.sync()
+        ch.sync()
+        replier.call(end)
+        replier.sync()
+        ch.sync()
+
+
+@scenario
 def what_is_refused_to_a_living_name(s: Run) -> None:
     ch = s.channel()
     ch.consume(NAME, "c", no_ack=True)
@@ -125,7 +173,8 @@ def what_is_refused_to_a_living_name(s: Run) -> None:
     s.channel().bind(name, "amq.direct", "k")
     s.channel().unbind(name, "amq.direct", "k")
     s.channel().consume(name, no_ack=True)
-    s.channel().get(name)
+    s.channel().purge(name)
+    s.channel(on=s.connect()).get(name)
 
 
 @scenario(versions=("4.3",))
@@ -154,6 +203,46 @@ def names_that_were_never_generated(s: Run) -> None:
         connection = s.connect()
         connection.log.hidden |= {"channel.close", "connection.close"}
         answer = s.channel(on=connection).passive(wrong)
+        code = answer.fields.get("reply_code", "")
+        connection.log.write(1, f"{words}: {answer.name} {code}")
+
+
+def altered(token: str, at: int, octets: bytes) -> str:
+    """Replace bytes of the process that a generated name holds."""
+    process = bytearray(b64decode(token))
+    process[at : at + len(octets)] = octets
+    return b64encode(process).decode()
+
+
+@scenario
+def names_whose_process_was_altered(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    ch.connection.log.hidden.add("basic.get-ok")
+    token, _, key = name_of(asked(s, ch)).removeprefix(f"{NAME}.").partition(".")
+    tokens = {
+        "another format": altered(token, 0, b"\0"),
+        "no process": altered(token, 1, b"\0"),
+        "a longer node": altered(token, 3, b"\1"),
+        "a node without a host": altered(token, 10, b"x"),
+        "another node": altered(token, 11, b"x"),
+        "another start of the node": altered(token, 26, b"\0\0\0\0"),
+        "four characters more": f"{token}AAAA",
+        "something else": b64encode(b"hello").decode(),
+        "nothing": "",
+    }
+    if s.version == "4.3":
+        # Whether a process exists is a matter of chance on older versions.
+        tokens |= {
+            "no name of a node": altered(token, 2, b"\0"),
+            "another name of the node": altered(token, 5, b"x"),
+            "another process": altered(token, 18, b"\1\1\1\1\1\1\1\1"),
+            "four characters less": token[:-4],
+        }
+    for words, wrong in tokens.items():
+        connection = s.connect()
+        connection.log.hidden |= {"channel.close", "connection.close"}
+        answer = s.channel(on=connection).passive(f"{NAME}.{wrong}.{key}")
         code = answer.fields.get("reply_code", "")
         connection.log.write(1, f"{words}: {answer.name} {code}")
 

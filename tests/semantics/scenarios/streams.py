@@ -131,6 +131,29 @@ def each_message_settled_gives_credit_for_one(s: Run) -> None:
 
 
 @scenario
+def a_reader_that_takes_a_cancelled_ones_tag_may_hold_one_more_for_each_of_its_deliveries_settled(s: Run) -> None:
+    ch = stream(s)
+    publish_each(ch, "1", "2", "3", "4", "5", "6", "7", "8", "9")
+    ch.qos(3)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(3)
+    ch.cancel()
+    ch.qos(1)
+    ch.consume("q", "other", arguments={"x-stream-offset": "first"})
+    ch.deliver()
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliver()
+    ch.ack(1)
+    ch.deliver()
+    ch.ack(3, multiple=True)
+    ch.deliveries(2)
+    ch.ack(5)
+    ch.deliver()
+
+    s.elapse(200)
+
+
+@scenario
 def automatic_acknowledgement_is_not_implemented(s: Run) -> None:
     stream(s)
     ch = s.channel()

@@ -88,6 +88,19 @@ def nested_tables_keep_their_order(s: Run) -> None:
 
 
 @scenario
+def tables_nested_64_deep(s: Run) -> None:
+    nested: dict[str, object] = {"leaf": 1}
+    for _ in range(63):
+        nested = {"t": nested}
+    ch = s.channel()
+    ch.declare("q", arguments=nested)
+    ch.bind("q", "amq.headers", "", nested)
+    ch.fill("q", "x", headers={"t": nested})
+
+    ch.get("q")
+
+
+@scenario
 def headers_are_sorted_on_returns_too(s: Run) -> None:
     ch = s.channel()
     ch.publish("", "missing", "x", mandatory=True, headers=[("b", 1), ("a", 2), ("a", 3)])

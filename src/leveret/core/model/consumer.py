@@ -30,6 +30,7 @@ class Consumer:
         "is_in_ring",
         "left_at",
         "limit",
+        "moves_limit",
         "no_ack",
         "ordinal",
         "prefetch_count",
@@ -64,7 +65,9 @@ class Consumer:
         # 0 is unlimited. Prefetch does not apply to automatic acknowledgement.
         self.prefetch_count = 0 if no_ack else prefetch_count
         # How many unacknowledged deliveries it may hold; 0 is unlimited.
-        self.limit = self.prefetch_count
+        self.limit = prefetch_count if queue.limits_automatic_consumers else self.prefetch_count
+        # Whether a settlement of its deliveries moves a limit; see `Queue.move_limit`.
+        self.moves_limit = False
         self.priority = priority
         self.arguments = arguments
         self.unacked_count = 0
@@ -79,15 +82,29 @@ class Consumer:
         # When it last left the ring, by the ring's count: those that a shared prefetch limit held up return in order.
         self.left_at = 0
 
+    def cancel(self) -> None:
+        """Take no more deliveries. Those that are held stay with the channel."""
+        self.is_cancelled = self.moves_limit = True
+
     def revive(self, wanted: Consumer) -> None:
-        """Consume again with the settings of `wanted`, and keep the deliveries that are still held."""
+        """Consume again with the settings of `wanted`, and keep the deliveries that are still held.
+
+        If these are more than the prefetch allows, each settlement makes room for one delivery; see `lower_limit`.
+        """
         self.no_ack = wanted.no_ack
         self.is_exclusive = wanted.is_exclusive
-        self.prefetch_count = self.limit = wanted.prefetch_count
+        self.prefetch_count = wanted.prefetch_count
+        self.limit = self.prefetch_count and max(self.prefetch_count, self.unacked_count)
+        self.moves_limit = self.limit > self.prefetch_count
         self.priority = wanted.priority
         self.arguments = wanted.arguments
         self.is_active = True
         self.is_cancelled = False
+
+    def lower_limit(self) -> None:
+        """After a settlement, allow at most `prefetch_count` further deliveries."""
+        self.limit = min(self.limit, self.unacked_count + self.prefetch_count)
+        self.moves_limit = self.limit > self.prefetch_count
 
     def has_room(self) -> bool:
         """Return whether it may take another delivery now. Hot: once per delivery."""

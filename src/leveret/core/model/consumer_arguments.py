@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model import stream_offset
 from leveret.core.model.arguments import INTEGER_TAGS
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.queue_types import CONSUMER_ARGUMENTS
@@ -52,8 +51,14 @@ def _not_negative(field: Field, refusal: str, compat: Compat) -> None:
         raise PreconditionFailed(f"{refusal}: {{value_negative,{field.value}}}")
 
 
+def _stream_offset(field: Field, refusal: str, compat: Compat) -> None:
+    from leveret.core.model import stream_offset
+
+    stream_offset.refuse_invalid_string(field, refusal, compat)
+
+
 _CHECKS: Final[dict[str, Callable[[Field, str, Compat], None]]] = {
     "x-priority": _integer,
-    "x-stream-offset": stream_offset.refuse_invalid_string,
+    "x-stream-offset": _stream_offset,
     "x-consumer-timeout": _not_negative,
 }

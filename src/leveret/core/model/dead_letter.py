@@ -141,7 +141,7 @@ class LetterProperties:
             # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
             entries += _origin_headers("last", self._deaths.newest._replace(exchange=self._last_exchange))
         table = Table(tuple(entries))
-        return table.sorted_unique() if compat.sorts_header_keys else table
+        return table.sorted_unique() if compat.sorts_header_keys else table.sorted()
 
 
 def _recorded(history: History, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> History:

@@ -71,6 +71,11 @@ def is_found(pattern: str, text: str) -> bool:
     return compiled(pattern).search(text) is not None
 
 
+def is_too_long(pattern: str, bytes_max: int | None) -> bool:
+    """Return whether a pattern has more bytes than a version allows, None for no limit."""
+    return bytes_max is not None and len(pattern.encode("utf-8", "surrogatepass")) > bytes_max
+
+
 class _UnboundedError(Exception):
     """A part of a pattern that cannot be matched in bounded time."""
 

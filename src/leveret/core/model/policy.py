@@ -77,10 +77,11 @@ class _PolicySet:
 class Policies:
     """All policies of one vhost. If there are none, a query costs two lookups in an empty list."""
 
-    __slots__ = ("_has_mirroring", "_operator", "_user")
+    __slots__ = ("_has_mirroring", "_operator", "_pattern_bytes_max", "_user")
 
-    def __init__(self, *, has_mirroring: bool = False) -> None:
+    def __init__(self, *, has_mirroring: bool = False, pattern_bytes_max: int | None = None) -> None:
         self._has_mirroring = has_mirroring
+        self._pattern_bytes_max = pattern_bytes_max
         self._user = _PolicySet()
         self._operator = _PolicySet()
 
@@ -99,7 +100,7 @@ class Policies:
         from leveret.core.model import policy_keys
 
         has_mirroring = self._has_mirroring
-        _refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
+        self._refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
         self._user.set(policy)
 
     def clear(self, name: str) -> None:
@@ -110,7 +111,7 @@ class Policies:
         """Add an operator policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
         from leveret.core.model import policy_keys
 
-        _refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
+        self._refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
         self._operator.set(policy)
 
     def clear_operator(self, name: str) -> None:
@@ -134,20 +135,20 @@ class Policies:
         """Return the combined definition of the policies that apply to an exchange."""
         return combined(*self.for_exchange(name))
 
+    def _refuse_invalid(self, policy: Policy, keys: frozenset[str]) -> None:
+        """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
+        from leveret.core.model.policy_keys import faults
 
-def _refuse_invalid(policy: Policy, keys: frozenset[str]) -> None:
-    """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
-    from leveret.core.model.policy_keys import faults
-
-    found = faults(
-        pattern=policy.pattern,
-        definition=policy.definition,
-        apply_to=policy.apply_to,
-        priority=policy.priority,
-        keys=keys,
-    )
-    if found:
-        raise PolicyInvalid("\n".join(found))
+        found = faults(
+            pattern=policy.pattern,
+            definition=policy.definition,
+            apply_to=policy.apply_to,
+            priority=policy.priority,
+            keys=keys,
+            pattern_bytes_max=self._pattern_bytes_max,
+        )
+        if found:
+            raise PolicyInvalid("\n".join(found))
 
 
 def combined(policy: Policy | None, operator_policy: Policy | None) -> Definition:

@@ -12,7 +12,7 @@ from typing import Final
 from leveret.core.model import mirroring
 from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.model.erlang_terms import binary
-from leveret.core.model.patterns import compiled
+from leveret.core.model.patterns import compiled, is_too_long
 from leveret.core.wire import erlang
 
 # Keys that match no queue argument. All others are in the rows of `arguments.QUEUE_ARGUMENTS`.
@@ -54,12 +54,18 @@ def merged(key: str, ours: object, theirs: object) -> object:
 
 
 def faults(
-    *, pattern: object, definition: object, apply_to: object, priority: object, keys: frozenset[str]
+    *,
+    pattern: object,
+    definition: object,
+    apply_to: object,
+    priority: object,
+    keys: frozenset[str],
+    pattern_bytes_max: int | None,
 ) -> list[str]:
     """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
     found = (
         _priority_fault(priority),
-        _pattern_fault(pattern),
+        _pattern_fault(pattern, pattern_bytes_max),
         _target_fault(apply_to),
         _definition_fault(definition, keys),
     )
@@ -72,9 +78,11 @@ def _priority_fault(priority: object) -> str:
     return f"priority should be a number, actually was {printed(priority)}"
 
 
-def _pattern_fault(pattern: object) -> str:
+def _pattern_fault(pattern: object, bytes_max: int | None) -> str:
     if not isinstance(pattern, str):
         return f"pattern should be a binary but was {printed(pattern)}"
+    if is_too_long(pattern, bytes_max):
+        return f"pattern must not exceed {bytes_max} bytes"
     try:
         compiled(pattern)
     except re.error as error:

@@ -265,8 +265,8 @@ class Queue(StoredQueue):
         if consumer is not None:
             consumer.unacked_count -= 1
             assert consumer.unacked_count >= 0, f"a delivery of {consumer.tag} was settled twice"
-            if consumer.is_cancelled:
-                self.raise_limit_of_namesake(consumer)
+            if consumer.moves_limit:
+                self.move_limit(consumer)
             elif not consumer.is_active:
                 self.continue_handover(consumer)
             elif not consumer.is_in_ring and consumer.unacked_count < consumer.limit:
@@ -275,14 +275,14 @@ class Queue(StoredQueue):
                 elif consumer.unacked_count == consumer.limit - 1:
                     self._ring_again(consumer.subscriber)
 
-    def raise_limit_of_namesake(self, gone: Consumer) -> None:
+    def move_limit(self, settled: Consumer) -> None:
         """Let the consumer with the tag of a cancelled one hold one more delivery, permanently.
 
         A classic queue keeps a consumer's limit by channel and tag, and each settlement raises it by one
         (rabbit_limiter, seen on 3.10, 4.0 and 4.3).
         """
         for consumer in self.consumers:
-            if consumer.tag == gone.tag and consumer.subscriber is gone.subscriber and consumer.limit:
+            if consumer.tag == settled.tag and consumer.subscriber is settled.subscriber and consumer.limit:
                 consumer.limit += 1
                 self.ring_if_room(consumer)
 
@@ -338,7 +338,7 @@ class Queue(StoredQueue):
         """Remove a consumer; its unacknowledged deliveries stay with its channel."""
         if consumer.is_cancelled:
             return
-        consumer.is_cancelled = True
+        consumer.cancel()
         self.consumers.remove(consumer)
         self.ring.remove(consumer)
         if self.exclusive_consumer is consumer:

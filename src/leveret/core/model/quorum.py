@@ -8,6 +8,7 @@ line says otherwise.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model import dead_letter
@@ -45,11 +46,12 @@ class QuorumQueue(Queue):
     edits_deliveries = True
     hands_on_failures = True
     returns_by_consumer = True
+    limits_automatic_consumers = True
     can_refuse_publishers = True
     # Publishes are commands of low priority (rabbit_fifo_client, seen on 4.3).
     settles_first_at_commit = True
 
-    __slots__ = ("__weakref__", "delayed", "pending_letters", "publishers")
+    __slots__ = ("__weakref__", "automatic", "delayed", "pending_letters", "publishers")
 
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
@@ -58,6 +60,8 @@ class QuorumQueue(Queue):
         # Dead letters that have not reached all their targets, by copy (at-least-once dead-lettering).
         self.pending_letters: dict[int, PendingLetter] = {}
         self.publishers = Publishers(self)
+        # What consumers with a prefetch that do not acknowledge got, until it is settled for them.
+        self.automatic: dict[Consumer, list[QueueEntry]] = {}
 
     def make_ready(self) -> Ready:
         """Return an empty order of ready entries: returned ones first, then by priority."""
@@ -119,8 +123,31 @@ class QuorumQueue(Queue):
     def hand_out(self, entry: QueueEntry, consumer: Consumer) -> None:
         """Deliver an entry to a consumer; a consumer that is full leaves the ring until it has room."""
         super().hand_out(entry, consumer)
+        if consumer.no_ack and consumer.limit:
+            self._count_automatic(entry, consumer)
         if not consumer.has_room():
             self.ring.remove(consumer)
+
+    def _count_automatic(self, entry: QueueEntry, consumer: Consumer) -> None:
+        """Count a delivery that needs no acknowledgement until the present cause is done.
+
+        Its channel settles it, which RabbitMQ does after the command that made messages ready. So one command gives
+        such a consumer no more than its prefetch (seen on 3.10, 4.0 and 4.3).
+        """
+        consumer.unacked_count += 1
+        entries = self.automatic.get(consumer)
+        if entries is None:
+            self.automatic[consumer] = entries = []
+            self.node.work.append(partial(self._settle_automatic, consumer))
+        entries.append(entry)
+
+    def _settle_automatic(self, consumer: Consumer) -> None:
+        entries = self.automatic.pop(consumer)
+        if consumer.is_cancelled or self.is_deleted:
+            return
+        for entry in entries:
+            self._let_go(entry, consumer)
+        self.deliver_ready()
 
     def deliver_ready(self) -> None:
         """Hand out ready entries that have not expired while a consumer has room."""
@@ -167,6 +194,9 @@ class QuorumQueue(Queue):
             return False
         self.tap_copy(events.REQUEUED, entry, reason)
         if self._goes_to_the_back(reason):
+            # It is enqueued anew, in the normal class (rabbit_fifo, seen on 4.0).
+            self.node.last_copy += 1
+            entry.position, entry.priority = self.node.last_copy, 0
             self.ready.append(entry)
             return False
         delay_us = self._retry_delay_us(entry, is_failure=is_failure)
@@ -209,7 +239,7 @@ class QuorumQueue(Queue):
         return None if is_unlimited else limit
 
     def _goes_to_the_back(self, reason: str) -> bool:
-        """Return whether a returned entry goes to the back, as in 3.x without a delivery limit."""
+        """Return whether a returned entry goes to the back, as before 4.3 without a delivery limit."""
         is_settled = reason in (events.NACKED, events.REJECTED, "recovered")
         return is_settled and self.delivery_limit is None and not self.node.compat.quorum_requeues_to_front
 
@@ -235,6 +265,20 @@ class QuorumQueue(Queue):
             return super().add_consumer(consumer)
         known.revive(consumer)
         return super().add_consumer(known)
+
+    def move_limit(self, settled: Consumer) -> None:
+        """Make room for the deliveries that a revived consumer settled, at most for its prefetch.
+
+        Hand out nothing before everything is counted that the method settles (rabbit_fifo, seen on 4.0 and 4.3).
+        """
+        if settled.is_cancelled:
+            return
+        settled.lower_limit()
+        self.hold()
+        if settled.is_active:
+            self.ring_if_room(settled)
+        else:
+            self.continue_handover(settled)
 
     def _refuse_get(self) -> None:
         if self.settings.is_single_active:

@@ -201,7 +201,8 @@ class ReadyFifo:
     @property
     def head_position(self) -> int:
         """The position of the entry that `pop` takes."""
-        return self._returned[0].position if self._returned else self._copies[self._first]
+        item = self._returned[0] if self._returned else self._arrived[0]
+        return item.position if isinstance(item, QueueEntry) else self._copies[self._first]
 
     def next_deadline(self) -> int | None:
         """Return the deadline of the oldest entry: messages expire only at the head."""

@@ -3,6 +3,9 @@
 A requester consumes from `amq.rabbitmq.reply-to`. Its requests then carry a generated name, and replies are published
 to that name through the default exchange. A generated name counts as a route even after its requester has gone (seen on
 4.3).
+
+As on RabbitMQ, a name holds the requester's process in Erlang's external format: what a server answers to a name that
+it never generated depends on how far it can decode that.
 """
 
 from __future__ import annotations
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = NAME + "."
+# The tags of the format, of a process and of the node's name in it; then the name's length.
+_PROCESS: Final = b"\x83Xv"
+_SIZE_AT: Final = len(_PROCESS)
+_NODE_AT: Final = _SIZE_AT + 2
+# Two numbers of the process, and one of its node's start.
+_NUMBERS_SIZE: Final = 12
 
 
 class ReplyQueue:
@@ -36,6 +45,11 @@ class ReplyQueue:
         # None once the requester has cancelled its consumer or closed its channel.
         self.target: ReplyTarget | None = target
 
+    @property
+    def process(self) -> str:
+        """The part of the name that leads to the requester's process, with its dot."""
+        return self.name[: self.name.rindex(".") + 1]
+
     def refuses_publisher(self, publisher: object) -> bool:
         """Refuse no publisher."""
         return False
@@ -52,19 +66,25 @@ class ReplyQueue:
 class ReplyQueues:
     """The generated names of one node, including those whose requester has gone."""
 
-    __slots__ = ("_by_name", "_node")
+    __slots__ = ("_by_name", "_host", "_node")
 
     def __init__(self, node: Runtime) -> None:
         self._node = node
+        # How names call the node: all of them end in the same hash.
+        self._host = b""
         self._by_name: dict[str, ReplyQueue] = {}
 
     def open(self, target: ReplyTarget, vhost: VirtualHostPort) -> ReplyQueue:
-        """Generate a name for a requester: a token for its channel, a dot, and a random key."""
+        """Generate a name for a requester: its process, a dot, and a random key."""
         from base64 import b64encode
 
-        channel = b64encode(self._node.random_octets(33)).decode()
-        key = b64encode(self._node.random_octets(16)).decode()
-        queue = ReplyQueue(f"{PREFIX}{channel}.{key}", target, vhost)
+        random_octets = self._node.random_octets
+        if not self._host:
+            self._host = b"@%07d" % (int.from_bytes(random_octets(3)) % 10**7)
+        host = b"reply" + self._host
+        process = _PROCESS + len(host).to_bytes(2) + host + random_octets(_NUMBERS_SIZE)
+        token, key = (b64encode(octets).decode() for octets in (process, random_octets(16)))
+        queue = ReplyQueue(f"{PREFIX}{token}.{key}", target, vhost)
         self._by_name[queue.name] = queue
         return queue
 
@@ -73,8 +93,18 @@ class ReplyQueues:
         return self._by_name.get(name)
 
     def cannot_decode(self, name: str) -> bool:
-        """Return whether RabbitMQ fails to find a channel in a name: its token is broken or, since 4.3, lacks a key."""
+        """Return whether RabbitMQ fails to find a process in a name, or since 4.3 a key behind it."""
+        from base64 import b64decode
+
         token, dot, _ = name.removeprefix(PREFIX).partition(".")
-        if not dot:
+        if not token or not dot:
             return self._node.compat.crashes_on_reply_to_without_key
-        return not any(known.startswith(f"{PREFIX}{token}.") for known in self._by_name)
+        try:
+            process = b64decode(token, validate=True)
+        except ValueError:
+            return True
+        end = _NODE_AT + int.from_bytes(process[_SIZE_AT:_NODE_AT])
+        if self._node.compat.crashes_on_reply_to_of_another_node:
+            is_exact = process.startswith(_PROCESS) and len(process) == end + _NUMBERS_SIZE
+            return not (self._host and is_exact and process[:end].endswith(self._host))
+        return process[:2] != _PROCESS[:2] or len(process) < end

@@ -51,6 +51,8 @@ class StoredQueue:
     settles_at_once: ClassVar[bool] = False
     # Whether the deliveries of a closed channel return consumer by consumer, not in order of delivery.
     returns_by_consumer: ClassVar[bool] = False
+    # Whether its prefetch also limits a consumer that does not acknowledge, until its channel has settled for it.
+    limits_automatic_consumers: ClassVar[bool] = False
     # Whether it may refuse a publisher, independent of the message (`refuses_publisher`).
     can_refuse_publishers: ClassVar[bool] = False
     # Whether a commit settles deliveries there before it publishes.
@@ -230,7 +232,7 @@ class StoredQueue:
         """Remove every consumer; their clients are notified after the answer to the method that deleted the queue."""
         # A channel keeps its consumers of a queue in the order of their tags (rabbit_channel, seen on 4.3).
         for consumer in sorted(self.consumers, key=lambda it: it.tag.encode("utf-8", "surrogateescape")):
-            consumer.is_cancelled = True
+            consumer.cancel()
             self.node.work.append(partial(consumer.subscriber.cancelled, consumer, "queue deleted"))
         self.consumers.clear()
 

@@ -95,7 +95,8 @@ class VirtualHost:
         self.incoming: dict[Destination, dict[tuple[str, BindingKey], Binding]] = {}
         # By the number of the owning connection.
         self.exclusive_queues: dict[int, list[StoredQueue]] = {}
-        self.policies = Policies(has_mirroring=node.compat.has_mirroring)
+        compat = node.compat
+        self.policies = Policies(has_mirroring=compat.has_mirroring, pattern_bytes_max=compat.max_pattern_bytes)
         # None unless tracing is on.
         self.firehose: Firehose | None = None
         # "max-connections" and "max-queues". A negative number means unlimited, 0 allows none.

@@ -55,6 +55,7 @@ class Channel:
         "number",
         "prefetch_count",
         "reply_consumer_tag",
+        "reply_process",
         "reply_queue",
         "rights",
         "shared_prefetch_count",
@@ -96,6 +97,8 @@ class Channel:
         self.last_queue_name = ""
         self.reply_queue: ReplyQueue | None = None
         self.reply_consumer_tag = ""
+        # How the last reply-to name that was generated for this channel begins.
+        self.reply_process = ""
         # The properties of the last publish, as bytes and decoded. Publishers repeat themselves.
         self.last_properties: tuple[bytes, Properties] | None = None
         # The method and properties of the last publish, as they arrived.
@@ -310,8 +313,14 @@ class Channel:
         """Requeue deliveries."""
         returned = [delivery for delivery in deliveries if not delivery.is_stale]
         is_making_room = self.release(returned)
-        for group in settling.by_consumer(returned):
-            _requeue_to_one(group, reason, is_failure=is_failure)
+        groups = settling.by_consumer(returned)
+        for index, group in enumerate(groups):
+            try:
+                _requeue_to_one(group, reason, is_failure=is_failure)
+            except AmqpError:
+                # The error ends the channel, which gives back what it still holds.
+                self.take_back(delivery for later in groups[index:] for delivery in later)
+                raise
         if is_making_room:
             self.resume()
 
@@ -378,28 +387,27 @@ class Channel:
         fault = connection.faults.confirm
         if fault is None or not fault(self, message, sequence, is_taken):
             confirms.settle(sequence, message, is_taken)
-            connection.confirming[self] = None
+            connection.confirming[self] = confirms
 
     def confirm_at_once(self, sequence: int, message: Message) -> None:
         """Confirm a publish that entered no queue. It may overtake earlier ones, for which queues answer."""
         fault = self.connection.faults.confirm
         if fault is None or not fault(self, message, sequence, True):
-            self._confirm((BasicAck(sequence, False), [(sequence, True, message)]))
+            self.confirm([(BasicAck(sequence, False), [(sequence, True, message)])])
 
     def flush_confirms(self) -> None:
         """Send the publisher the confirms it is owed."""
-        if self.confirms is None:
-            return
-        for answer in self.confirms.take():
-            self._confirm(answer)
+        if self.confirms is not None:
+            self.confirm(self.confirms.take())
 
-    def _confirm(self, answer: Answer) -> None:
-        method, outcomes = answer
-        if self.node.hooks.tap is not None:
-            kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
-            for sequence, _, message in outcomes:
-                self.tap(kind, message, sequence, method.multiple)
-        self.send(method)
+    def confirm(self, answers: Iterable[Answer]) -> None:
+        """Send confirms. Hot: once per publish that arrives alone."""
+        for method, outcomes in answers:
+            if self.node.hooks.tap is not None:
+                kind = events.NACKED_CONFIRM if isinstance(method, BasicNack) else events.CONFIRMED
+                for sequence, _, message in outcomes:
+                    self.tap(kind, message, sequence, method.multiple)
+            self.send(method)
 
 
 def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: bool) -> None:

@@ -36,6 +36,7 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.repeated_method import RepeatedMethod
     from leveret.core.protocol.repeated_publish import RepeatedPublish
 
@@ -137,7 +138,7 @@ class Connection:
         self.is_behind = False
         self.is_dirty = False
         # Channels that owe confirms at the end of this batch of input.
-        self.confirming: dict[Channel, None] = {}
+        self.confirming: dict[Channel, Confirms] = {}
         # The result of the last publish, once the publish has been repeated.
         self.repeated_publish: RepeatedPublish | None = None
         # The method of the last publish, once it has been repeated.

@@ -15,6 +15,7 @@ from leveret.core.model.arguments import TEN_YEARS_MS
 from leveret.core.model.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message
 from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol.assembler import Content, undecodable_properties
 from leveret.core.protocol.transaction import HeldPublish
 from leveret.core.wire import erlang
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from leveret.core.model.access import Kind, Right, TopicRight
     from leveret.core.model.firehose import Client
     from leveret.core.model.node import Node
-    from leveret.core.model.reply_to import ReplyQueue
     from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
@@ -126,6 +126,12 @@ def publish(
         queues = vhost.route(exchange, message)
         if vhost.firehose is not None:
             vhost.firehose.published(message, queues, client)
+        if not publisher.node.compat.reply_names_are_queues:
+            replies = [queue for queue in queues if isinstance(queue, ReplyQueue)]
+            vhost.put(message, replies, client)
+            queues = [queue for queue in queues if queue not in replies]
+            if replies and not queues and not is_mandatory:
+                return None
         publisher.transaction.publishes.append(HeldPublish(message, queues, is_mandatory))
         return None
     published = vhost.publish(exchange, message, client)
@@ -199,8 +205,6 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         if printed != properties.expiration and compat.prints_expiration_anew:
             properties = properties.replace(expiration=printed)
             octets = properties.encode()
-    if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
-        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     headers = properties.headers
     if octets[1] & 0x03:
         # Flag bits without a meaning are not passed on.
@@ -212,6 +216,8 @@ def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Me
         if headers and (hidden_keys or compat.sorts_header_keys or "BCC" in headers):
             properties = properties.replace(headers=_delivered_headers(publisher, headers))
             octets = properties.encode()
+    if compat.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
+        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     rights.require_topic("write", method.exchange, routing_keys)
     if properties.user_id is not None:
         rights.refuse_false_user_id(properties.user_id)

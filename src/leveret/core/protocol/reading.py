@@ -130,9 +130,9 @@ class Reading:
         return True
 
     def _flush_confirms(self) -> None:
-        for channel in self._connection.confirming:
+        for channel, confirms in self._connection.confirming.items():
             if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
-                channel.flush_confirms()
+                channel.confirm(confirms.take())
         self._connection.confirming = {}
 
     def _handle_unless_held(self, frame: Frame) -> None:

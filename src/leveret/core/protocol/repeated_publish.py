@@ -112,7 +112,7 @@ class RepeatedPublish:
                 break
         reader.at = at
         if at > start and confirms is not None:
-            channel.connection.confirming[channel] = None
+            channel.connection.confirming[channel] = confirms
         return at > start
 
     def _is_valid(self) -> bool:

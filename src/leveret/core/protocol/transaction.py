@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core.model.message import Message
+from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.model.routing import AnyQueue
 from leveret.core.model.stored_queue import StoredQueue
 
@@ -39,7 +40,9 @@ class HeldPublish(NamedTuple):
     def _found_by_name(self, vhost: VirtualHost) -> Sequence[AnyQueue]:
         if not self.message.exchange:
             # Routing there yields every routing key, whether or not it names a queue (rabbit_exchange, seen on 3.10).
-            return vhost.route(vhost.exchanges[""], self.message)
+            queues = vhost.route(vhost.exchanges[""], self.message)
+            # Replies were sent before.
+            return [queue for queue in queues if not isinstance(queue, ReplyQueue)]
         return [vhost.queues[queue.name] for queue in self.queues if queue.name in vhost.queues]
 
     @property

@@ -103,6 +103,10 @@ class Table:
                 return field
         return None
 
+    def sorted(self) -> Table:
+        """Return the table with its own names sorted by their octets."""
+        return Table(tuple(sorted(self.entries, key=_name_octets)))
+
     def sorted_unique(self) -> Table:
         """Return the table with its own names sorted by their octets, and only the first of duplicates.
 

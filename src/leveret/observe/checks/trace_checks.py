@@ -51,6 +51,8 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 # The exchanges of Celery's events and control replies, to which it publishes even without a listener.
 _CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
+# The number of a message, and the virtual host and queue in which it died.
+_Death = tuple[int, str, str | None]
 
 
 class TraceChecks:
@@ -64,8 +66,9 @@ class TraceChecks:
         # By copy: the events of copies that expired or were dead-lettered, until they arrive; and who settled them.
         self._expired: Final[dict[object, Event]] = {}
         self._dying: Final[dict[object, Event]] = {}
-        # By copy: the cycle that its dead letter would have closed.
-        self._cycles: Final[dict[object, str]] = {}
+        # By message and the queue of its last death: the letter that would have closed a cycle, and the queue that it
+        # would have entered again.
+        self._cycles: Final[dict[_Death, tuple[Message, str]]] = {}
         self._settled: Final[dict[object, Event]] = {}
         # Deliveries with automatic ack, by connection and queue.
         self._auto_acked: Final[dict[int, dict[str, int]]] = {}
@@ -114,11 +117,7 @@ class TraceChecks:
         for copy, event in list(self._dying.items()):
             if not self._is_kept(event) and not self._is_delayed(event):
                 del self._dying[copy]
-                self._lose(
-                    event,
-                    cast("str", event.reason),
-                    self._cycles.pop(copy, f"its dead letter reached no queue through exchange {event.exchange!r}"),
-                )
+                self._lose(event, cast("str", event.reason), self._why_lost(event))
         for copy, event in self._too_often.items():
             self._reported[copy] = None
             self._find_loop(event)
@@ -126,6 +125,8 @@ class TraceChecks:
         self._findings += self._auto_ack_lost
         self._auto_ack_lost = []
         self._settled.clear()
+        if not self._dying:
+            self._cycles.clear()
 
     def _connection_opened(self, event: Event) -> None:
         if event.conn is not None:
@@ -213,21 +214,22 @@ class TraceChecks:
     def _cycle_closed(self, event: Event) -> None:
         """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
         letter = cast("Message", event.message)
-        for copy, dying in self._dying.items():
-            if dying.message.id == letter.id and (dying.vhost, dying.queue) == (
-                event.vhost,
-                letter.deaths.newest.queue,
-            ):
-                self._cycles[copy] = _cycle_text(letter, cast("str", event.queue))
+        self._cycles[letter.id, event.vhost, letter.deaths.newest.queue] = letter, cast("str", event.queue)
+
+    def _why_lost(self, event: Event) -> str:
+        cycle = self._cycles.get((event.message.id, event.vhost, event.queue))
+        if cycle is not None:
+            return _cycle_text(*cycle)
+        return f"its dead letter reached no queue through exchange {event.exchange!r}"
 
     def _dead_lettered(self, event: Event) -> None:
         self._expired.pop(event.copy, None)
+        self._cycles.pop((event.message.id, event.vhost, event.queue), None)
         self._dying[event.copy] = event
 
     def _enqueued(self, event: Event) -> None:
         if event.src_copy is not None:
             self._dying.pop(event.src_copy, None)
-            self._cycles.pop(event.src_copy, None)
             self._expired.pop(event.src_copy, None)
 
     def _find_loop(self, event: Event) -> None:

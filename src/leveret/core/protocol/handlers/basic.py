@@ -9,6 +9,7 @@ from leveret.core.model import consumer_arguments, reply_to
 from leveret.core.model.arguments import integer_of
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import (
+    AmqpError,
     CommandInvalid,
     InternalRefusal,
     NotAllowed,
@@ -88,7 +89,8 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if method.consumer_tag and method.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
     channel.require("read", "queue", name)
-    if name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None:
+    is_reply = name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None
+    if is_reply and channel.node.compat.reply_names_are_queues:
         place = f"queue '{name}' in vhost '{channel.vhost.name}'"
         raise PreconditionFailed(f"only creator channel may consume from {place}")
     queue = channel.vhost.queue(name, channel.connection)
@@ -133,6 +135,7 @@ def _consume_replies(channel: Channel, method: BasicConsume) -> None:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     channel.reply_consumer_tag = method.consumer_tag or channel.node.new_name("amq.ctag-")
     channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
+    channel.reply_process = channel.reply_queue.process
     if not method.nowait:
         channel.send(BasicConsumeOk(channel.reply_consumer_tag))
 
@@ -192,7 +195,7 @@ def get(channel: Channel, method: BasicGet) -> None:
 def _refuse_get_of_replies(channel: Channel, name: str) -> None:
     place = f"queue '{name}' in vhost '{channel.vhost.name}'"
     queue = channel.node.reply_queues.find(name)
-    if queue is None or queue.target is None:
+    if queue is None or queue.target is None or not channel.node.compat.reply_names_are_queues:
         raise NotFound(f"no {place}")
     raise NotImplementedByBroker(f"basic.get not supported by volatile {place}")
 
@@ -267,10 +270,19 @@ def settle(channel: Channel, settlement: Settlement) -> None:
         for delivery in settling.in_order(deliveries):
             delivery.queue.acknowledge(delivery.entry, delivery.consumer)
     else:
-        for delivery in settling.in_order_of_discard(deliveries):
-            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+        _discard(channel, settling.in_order_of_discard(deliveries), is_failure=is_failure)
     if is_making_room:
         channel.resume()
+
+
+def _discard(channel: Channel, deliveries: Sequence[Delivery], *, is_failure: bool) -> None:
+    for index, delivery in enumerate(deliveries):
+        try:
+            delivery.queue.discard(delivery.entry, delivery.consumer, is_failure=is_failure)
+        except AmqpError:
+            # The error ends the channel, which gives back what it still holds.
+            channel.take_back(deliveries[index:])
+            raise
 
 
 def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:

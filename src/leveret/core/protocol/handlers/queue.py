@@ -86,12 +86,13 @@ def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None
         queue = replies.find(name)
         if queue is None and replies.cannot_decode(name):
             raise InternalRefusal()
-        # A channel of RabbitMQ cannot ask itself.
-        is_own = queue is not None and queue is channel.reply_queue
+        # A channel of RabbitMQ cannot ask itself, for any key and also once it has cancelled.
+        is_own = bool(channel.reply_process) and name.startswith(channel.reply_process)
         if is_own and channel.node.compat.crashes_on_own_reply_to:
             raise InternalRefusal()
         if queue is None or queue.target is None or is_own:
             raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.last_queue_name = name
     if not method.nowait:
         channel.send(QueueDeclareOk(name, 0, 1))
 
@@ -133,7 +134,7 @@ def _binding_names(channel: Channel, queue_name: str, routing_key: str) -> tuple
 
 
 def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str, routing_key: str) -> None:
-    if queue_name.startswith(reply_to.PREFIX) and channel.node.compat.refuses_to_bind_reply_to:
+    if queue_name.startswith(reply_to.PREFIX) and channel.node.compat.reply_names_are_queues:
         raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
     refuse_default(exchange_name)
     channel.require("write", "queue", queue_name)
@@ -145,7 +146,8 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     """Drop the ready messages of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
-    count = channel.vhost.queue(name, channel.connection).purge()
+    is_reply = channel.node.compat.reply_names_are_queues and channel.node.reply_queues.find(name) is not None
+    count = 0 if is_reply else channel.vhost.queue(name, channel.connection).purge()
     if not method.nowait:
         channel.send(QueuePurgeOk(count))
 
