@@ -11,7 +11,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
-from leveret.errors import did_you_mean
+from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean
 
 if TYPE_CHECKING:
     from leveret.observe.calls import Signature
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# What leveret reports to the caller. The way to any other exception may be of interest.
+_REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError)
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
 # The flag of a coroutine function, as `inspect` has it.
@@ -38,7 +40,7 @@ def checked(act: Callable[P, T]) -> Callable[P, T]:
             _check(act, known, arguments, options)
             return act(*arguments, **options)
         except Exception as error:
-            _forget_own_frames(error)
+            _leave_out_frames(error)
             raise
 
     return checked_call
@@ -54,23 +56,10 @@ def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
             _check(act, known, arguments, options)
             return await act(*arguments, **options)
         except Exception as error:
-            _forget_own_frames(error)
+            _leave_out_frames(error)
             raise
 
     return checked_coroutine
-
-
-def _forget_own_frames(error: Exception) -> None:
-    """Let the traceback of an error end at the test's own line, whatever prints it.
-
-    That concerns errors which leveret raises on purpose: the function that raised it hides its frame. The frames of an
-    error inside leveret stay. The bare `raise` that follows adds no frame for the call that is checked here.
-    """
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    if innermost is not None and "__tracebackhide__" in innermost.tb_frame.f_code.co_varnames:
-        error.__traceback__ = None
 
 
 def _check(
@@ -88,6 +77,23 @@ def _check(
 
         known.append(Signature(act))
     known[0].check(arguments, options)
+
+
+def _leave_out_frames(error: Exception) -> None:
+    """Let an error that leveret raised on purpose end at the test's own line, whatever prints it.
+
+    It is on purpose if the error is one of leveret's own, or if the function that raised it hides its frame. The frames
+    of an error inside leveret stay. The bare `raise` that follows adds no frame for the checked call.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return
+    is_ours = str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
+    is_on_purpose = isinstance(error, _REPORTED) or "__tracebackhide__" in last.tb_frame.f_code.co_varnames
+    if is_ours and is_on_purpose:
+        error.__traceback__ = None
 
 
 async def _nothing() -> None:

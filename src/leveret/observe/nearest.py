@@ -7,7 +7,8 @@ are nearer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leveret.observe.history import CopyHistory, Histories, MessageHistory
@@ -61,10 +62,16 @@ class NearMiss(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Something in which a message differs from the question: the sentence that says so, and its weight."""
+    """Something in which a message differs from the question: its weight, and the sentence that says so.
 
-    text: str
+    The sentence may be a function that makes it, because only the nearest messages need theirs.
+    """
+
+    text: str | Callable[[], str]
     distance: float
+
+    def __str__(self) -> str:
+        return self.text if isinstance(self.text, str) else self.text()
 
 
 class Nearest:
@@ -95,7 +102,7 @@ class Nearest:
             distance=_distance(differences),
             message_id=history.message.id,
             named=histories.named(history),
-            differs="; ".join(difference.text for difference in differences),
+            differs="; ".join(map(str, differences)),
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
         )
@@ -163,7 +170,7 @@ class Nearest:
             # A message that was never delivered differs in its outcome already.
             is_known = criterion.name != "redelivered" or is_delivered
             if is_known and not criterion.matches(view):
-                yield Difference(criterion.why_not(view), _DIFFERENT + _FAR * criterion.distance(view))
+                yield Difference(partial(criterion.why_not, view), _DIFFERENT + _FAR * criterion.distance(view))
 
     def _view(self, copy_history: CopyHistory) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""

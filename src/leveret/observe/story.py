@@ -168,13 +168,15 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
 def _folded(told: list[Told]) -> list[Told]:
     """Return the events with every pair that comes again and again, such as delivery and requeue, once."""
     folded: list[Told] = []
+    signs, last = [one.sign for one in told], list[tuple[object, ...]]()
     at = 0
     while at < len(told):
-        if [one.sign for one in folded[-2:]] == [one.sign for one in told[at : at + 2]] and len(folded) > 1:
+        if len(last) == 2 and last == signs[at : at + 2]:
             folded[-1] = folded[-1]._replace(repeats=folded[-1].repeats + 1)
             at += 2
         else:
             folded.append(told[at])
+            last = [*last[-1:], signs[at]]
             at += 1
     return folded
 
