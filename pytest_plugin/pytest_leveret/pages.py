@@ -89,6 +89,8 @@ class Pages:
         # What the reports of the run say: its pages, and the outcomes of tests that got none because of the limit.
         self._entries: list[Entry] = []
         self._left_out: list[str] = []
+        # Whether the run has a place for pages.
+        self._has_folder = True
 
     @property
     def _worker(self) -> dict[str, Any] | None:
@@ -112,7 +114,8 @@ class Pages:
             return f"page: {Path(known).as_uri()}"
         folder = self._folder()
         if folder is None:
-            return "page: none, because pytest's cache is off; use --leveret-pages-dir=DIR"
+            vars(report)[_ATTRIBUTE] = {"no_folder": True}
+            return None
         from leveret.page.saving import save
 
         story = _story(item, report, call)
@@ -177,6 +180,9 @@ class Pages:
         attached = vars(report).get(_ATTRIBUTE)
         if attached is None or self._worker is not None:
             return
+        if "no_folder" in attached:
+            self._has_folder = False
+            return
         if "left_out" in attached:
             self._left_out.append(attached["left_out"])
             return
@@ -211,6 +217,10 @@ class Pages:
             index = Path(self._entries[0].path).with_name(INDEX)
             count = len(self._entries)
             terminalreporter.write_line(f"leveret: {count} page{'' if count == 1 else 's'}: {index.as_uri()}")
+        if not self._has_folder:
+            terminalreporter.write_line(
+                "leveret: no pages, because pytest's cache is off; use --leveret-pages-dir=DIR, or --leveret-pages=off"
+            )
         if self._left_out:
             count = len(self._left_out)
             terminalreporter.write_line(

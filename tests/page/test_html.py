@@ -27,7 +27,8 @@ STORY = {
 
 def test_a_script_loses_comments_and_spaces_and_no_code():
     assert _squeezed_script(SCRIPT) == (
-        'function draw(name){const text=`first ${name}\n    // no comment\n      indented`;return text+"a = b, c"}'
+        "function draw(name){const text=`first ${name}\n    // no comment\n      indented`;"
+        'return text+"a = b, c".replace(/"(?: x, )\\/ = /,"")}'
     )
 
 

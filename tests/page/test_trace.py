@@ -13,6 +13,7 @@ import pytest
 from leveret import Broker
 from leveret.cli import main
 from leveret.engine.harness import Harness
+from leveret.trace import events
 from leveret.trace.firehose import Firehose, write_trace
 from tests.page.conftest import Clients, story_in
 
@@ -189,6 +190,8 @@ def test_clients_and_messages_from_before_the_test_are_known(tmp_path):
             else:
                 channel.basic_get("jobs", auto_ack=True)
                 connection.close()
+            # What the client sent last must be recorded before its test ends.
+            broker.sync()
             _ = Harness(broker).trace_file
             file.end_test(name, {"outcome": "passed", "duration": 0.1, "phase": "call"})
     file.close()
@@ -254,3 +257,18 @@ def test_a_dead_letter_of_rabbitmq_is_the_same_message(tmp_path):
     copies = {copy["queue"].rpartition("/")[2]: copy for copy in message["copies"]}
     assert copies["orders.dead"]["from_copy"] == copies["orders.work"]["copy"]
     assert [(death["queue"], death["reason"]) for death in message["deaths"]] == [("orders.work", "rejected")]
+
+
+def test_rows_that_this_leveret_does_not_know_are_still_shown(tmp_path):
+    lines = [{"leveret": "trace", "v": 1, "run": "r", "worker": "main"}]
+    lines += [{"kind": kind, "seq": seq} for seq, kind in enumerate(events.KINDS)]
+    lines += [{"kind": "invented", "seq": 99, "msg": 1, "attrs": "no JSON"}, {"seq": 100}]
+    path = tmp_path / "r.main.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+    story = page(str(path), tmp_path)
+
+    shown = [event["kind"] for event in story["events"]]
+    # The call counts as the cause of the fault that follows, so only the fault is shown.
+    hidden = ("test_start", "test_end", "called")
+    assert shown == [*(kind for kind in events.KINDS if kind not in hidden), "invented", ""]

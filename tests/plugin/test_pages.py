@@ -114,10 +114,12 @@ def test_the_next_run_deletes_the_pages_of_the_last(suite, pytester):
     assert len(pages_in(folder)) == 2
 
 
-def test_without_cache_and_directory_the_report_says_why_there_is_no_page(run):
+def test_without_cache_and_directory_the_run_says_why_there_is_no_page(run):
     result = run(FAILING)
 
-    result.stdout.fnmatch_lines(["page: none, because pytest's cache is off; use --leveret-pages-dir=DIR"])
+    result.stdout.fnmatch_lines(
+        ["leveret: no pages, because pytest's cache is off; use --leveret-pages-dir=DIR, or --leveret-pages=off"]
+    )
 
 
 def test_the_limit_ends_the_pages_and_is_said(run, pytester):

@@ -36,7 +36,7 @@ class Completion:
     def complete(self, rows: Iterable[PageRow]) -> Iterator[PageRow]:
         """Yield the rows with the messages and copies that they are about, and a row for each arrival in a queue."""
         for row in rows:
-            if row["kind"] == events.PUBLISHED:
+            if row["kind"] == events.PUBLISHED and row.get("msg") is not None:
                 self._last_message = max(self._last_message, row["msg"])
                 yield row
                 for queue in row["attrs"].get("routed_queues", ()):

@@ -83,9 +83,9 @@ def short_line(line: str) -> str:
     return _FUNCTION.sub("", line)
 
 
-def shown_name(name: str) -> str:
+def shown_name(name: str | None) -> str:
     """Return the name of a queue, without what is generated in the name of a direct reply."""
-    return DIRECT_REPLY if name.startswith(f"{DIRECT_REPLY}.") else name
+    return DIRECT_REPLY if name is not None and name.startswith(f"{DIRECT_REPLY}.") else name or ""
 
 
 def _label(vhost: str, name: str) -> str:

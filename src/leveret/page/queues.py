@@ -40,7 +40,7 @@ class QueueStory:
         self.unacked = 0
         self.consumers: dict[tuple[object, object, object], None] = {}
         self.series: list[list[int | None]] = []
-        # How much the counts must be raised: messages and consumers that were there before the first event.
+        # How much the counts must be raised: messages and consumers from before the first event.
         self.raise_by = (0, 0, 0)
 
     def note(self, t: int | None, wall: int | None) -> None:

@@ -111,7 +111,7 @@ def _start_of(raw_events: Sequence[RawEvent], test: str | None) -> int:
 
 
 class RealTime:
-    """The real time of instants of a broker's clock, as far as the moves of that clock tell."""
+    """The real time of instants of a broker's clock, as far as the moves of that clock show it."""
 
     def __init__(self, moves: Iterable[tuple[int, int]]) -> None:
         known = list(moves)

@@ -115,7 +115,7 @@ def _nacked_confirm(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _enqueued(row: PageRow, lanes: Lanes, name: str) -> Step:
     what = "dead letter " if row.get("src_copy") is not None else ""
-    return Step(f"{what}{name} entered {shown_name(row['queue'])!r}", _source(row, lanes), _queue(row, lanes))
+    return Step(f"{what}{name} entered {shown_name(row.get('queue'))!r}", _source(row, lanes), _queue(row, lanes))
 
 
 def _delivered(row: PageRow, lanes: Lanes, name: str) -> Step:
@@ -141,12 +141,12 @@ def _settled(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _requeued(row: PageRow, lanes: Lanes, name: str) -> Step:
     return Step(
-        f"requeued {name} in {shown_name(row['queue'])!r} ({row.get('reason')})", _queue(row, lanes), None, WARN
+        f"requeued {name} in {shown_name(row.get('queue'))!r} ({row.get('reason')})", _queue(row, lanes), None, WARN
     )
 
 
 def _expired(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"{name} expired in {shown_name(row['queue'])!r}", _queue(row, lanes), None, BAD)
+    return Step(f"{name} expired in {shown_name(row.get('queue'))!r}", _queue(row, lanes), None, BAD)
 
 
 def _dropped(row: PageRow, lanes: Lanes, name: str) -> Step:
@@ -154,12 +154,12 @@ def _dropped(row: PageRow, lanes: Lanes, name: str) -> Step:
         where = f" by exchange {row.get('exchange')!r}" if row.get("exchange") else ""
         return Step(f"dropped {name}{where} ({row.get('reason')})", _source(row, lanes), None, BAD)
     return Step(
-        f"dropped {name} from {shown_name(row['queue'])!r} ({row.get('reason')})", _queue(row, lanes), None, BAD
+        f"dropped {name} from {shown_name(row.get('queue'))!r} ({row.get('reason')})", _queue(row, lanes), None, BAD
     )
 
 
 def _dead_lettered(row: PageRow, lanes: Lanes, name: str) -> Step:
-    text = f"dead-lettered {name} from {shown_name(row['queue'])!r} ({row.get('reason')})"
+    text = f"dead-lettered {name} from {shown_name(row.get('queue'))!r} ({row.get('reason')})"
     return Step(text, _queue(row, lanes), _source(row, lanes), WARN)
 
 
@@ -205,21 +205,21 @@ def _refused(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 
 def _exchange_declare(row: PageRow, lanes: Lanes, name: str) -> Step:
-    text = f"declared {row['attrs'].get('type')} exchange {row['exchange']!r}"
+    text = f"declared {row['attrs'].get('type')} exchange {row.get('exchange')!r}"
     return Step(text, _client(row, lanes), _source(row, lanes))
 
 
 def _exchange_delete(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"deleted exchange {row['exchange']!r}", _client(row, lanes), _source(row, lanes))
+    return Step(f"deleted exchange {row.get('exchange')!r}", _client(row, lanes), _source(row, lanes))
 
 
 def _queue_declare(row: PageRow, lanes: Lanes, name: str) -> Step:
-    return Step(f"declared queue {shown_name(row['queue'])!r}", _client(row, lanes), _queue(row, lanes))
+    return Step(f"declared queue {shown_name(row.get('queue'))!r}", _client(row, lanes), _queue(row, lanes))
 
 
 def _queue_delete(row: PageRow, lanes: Lanes, name: str) -> Step:
     why = f" ({row['reason']})" if row.get("reason") else ""
-    return Step(f"deleted queue {shown_name(row['queue'])!r}{why}", _client(row, lanes), _queue(row, lanes))
+    return Step(f"deleted queue {shown_name(row.get('queue'))!r}{why}", _client(row, lanes), _queue(row, lanes))
 
 
 def _bind(row: PageRow, lanes: Lanes, name: str) -> Step:
@@ -227,13 +227,13 @@ def _bind(row: PageRow, lanes: Lanes, name: str) -> Step:
     kind, destination = attrs.get("destination_kind", "queue"), attrs.get("destination", row.get("queue"))
     key = f" with key {row['routing_key']!r}" if row.get("routing_key") else ""
     lane = _queue(row, lanes) if kind == "queue" else lanes.exchange(row.get("vhost") or "/", str(destination))
-    return Step(f"{verb} {kind} {destination!r} to {row['exchange']!r}{key}", _client(row, lanes), lane)
+    return Step(f"{verb} {kind} {destination!r} to {row.get('exchange')!r}{key}", _client(row, lanes), lane)
 
 
 def _consume(row: PageRow, lanes: Lanes, name: str) -> Step:
     who = channel_text(row.get("conn"), row.get("chan"))
     return Step(
-        f"{who} consumes {shown_name(row['queue'])!r} as {row.get('consumer')!r}",
+        f"{who} consumes {shown_name(row.get('queue'))!r} as {row.get('consumer')!r}",
         _client(row, lanes),
         _queue(row, lanes),
     )
@@ -241,7 +241,7 @@ def _consume(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _cancel(row: PageRow, lanes: Lanes, name: str) -> Step:
     why = f" by the broker ({row['reason']})" if row.get("reason") else ""
-    text = f"consumer {row.get('consumer')!r} of {shown_name(row['queue'])!r} was cancelled{why}"
+    text = f"consumer {row.get('consumer')!r} of {shown_name(row.get('queue'))!r} was cancelled{why}"
     return Step(text, _client(row, lanes), _queue(row, lanes), WARN if why else PLAIN)
 
 

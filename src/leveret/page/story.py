@@ -1,6 +1,6 @@
 """The story of a test: what a page, a text or a diagram shows, as one value of JSON.
 
-`BrokerStory` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are in
+`BrokerStory` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are
 microseconds since the start of the test: `t` by the broker's clock, `wall` in real time.
 """
 

@@ -61,7 +61,7 @@ def _outcomes(reader: TraceReader) -> dict[str, str]:
     outcomes: dict[str, str] = {}
     for row in reader:
         test = cast("str | None", row.get("test"))
-        if test is not None and row["kind"] == events.TEST_END:
+        if test is not None and row.get("kind") == events.TEST_END:
             outcomes[test] = str(_attrs(row).get("outcome", ""))
         elif test is not None:
             outcomes.setdefault(test, "")
@@ -108,7 +108,7 @@ def _page_row(row: dict[str, object]) -> PageRow:
     body = attrs.get("body")
     if isinstance(body, str):
         attrs["body"] = _octets(body)
-    return {**row, "attrs": attrs}
+    return {"kind": "", **row, "attrs": attrs}
 
 
 def _octets(text: str) -> bytes:
@@ -127,9 +127,10 @@ def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test
     for raw in reader:
         if name is not None and raw.get("test") != name:
             continue
-        kind = raw["kind"]
+        kind = raw.get("kind")
         if kind == events.TEST_START:
-            rows, test = [], Test(name or "")
+            # Only the last attempt counts. Without a name, all of the file does.
+            rows, test = ([], Test(name)) if name is not None else (rows, test)
         elif kind == events.TEST_END:
             attrs = _attrs(raw)
             duration = attrs.get("duration")
@@ -189,14 +190,14 @@ def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[Pag
     """Return the earlier rows of the same brokers that explain a test: declarations, clients, and its old messages."""
     if not rows:
         return {}
-    published = {row["msg"] for row in rows if row["kind"] == events.PUBLISHED}
+    published = {row.get("msg") for row in rows if row["kind"] == events.PUBLISHED}
     missing = {row["msg"] for row in rows if row.get("msg") is not None} - published
-    first, brokers = rows[0]["seq"], _Brokers()
+    first, brokers = rows[0].get("seq", 0), _Brokers()
     earlier = []
     for raw in reader:
-        if raw["seq"] >= first:
+        if raw.get("seq", 0) >= first:
             break
-        if raw["kind"] in EXPLAINING or raw["kind"] == events.CALLED or raw.get("msg") in missing:
+        if raw.get("kind") in (*EXPLAINING, events.CALLED) or raw.get("msg") in missing:
             earlier.append(_page_row(raw))
     found: dict[int, list[PageRow]] = {}
     for ordinal, group in brokers.group(earlier).items():
