@@ -74,7 +74,7 @@ def test_every_paid_order_is_billed(leveret):
 # The name of each picture, the place in the page, and whether it is dark.
 PICTURES: Final = (
     ("page-sequence", "#sequence", False),
-    ("page-message", "#message-2", False),
+    ("page-message", "#message-3", False),
     ("page-topology", "#topology", False),
     ("page-dark", "#message-4", True),
 )

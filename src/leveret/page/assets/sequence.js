@@ -167,6 +167,7 @@ class Sequence {
       }),
     );
     this.rows.refresh();
+    this.revealLanes(this.items[this.rows.active]?.events ?? []);
   }
 
   /** @param {number} place */
