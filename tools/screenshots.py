@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 SIZE: Final = (1280, 800)
 
 # A shop that publishes one key wrong, and a worker that rejects an order and asks for another one again.
-FAILING_TEST: Final = '''
+FAILING_TEST: Final = """
 import json
 
 import pika
@@ -41,9 +41,9 @@ def test_every_paid_order_is_billed(leveret):
     leveret.declare_queue("billing", arguments={"x-dead-letter-exchange": "failed"})
     leveret.declare_queue("reminders", arguments={"x-message-ttl": 3_600_000})
     leveret.declare_queue("parked")
-    leveret.bind("billing", "orders", "order.*.paid")
-    leveret.bind("reminders", "orders", "order.*.open")
-    leveret.bind("parked", "failed")
+    leveret.bind_queue("billing", "orders", "order.*.paid")
+    leveret.bind_queue("reminders", "orders", "order.*.open")
+    leveret.bind_queue("parked", "failed", "")
 
     with connect(leveret, "shop") as shop, connect(leveret, "billing") as worker:
         orders = shop.channel()
@@ -69,12 +69,12 @@ def test_every_paid_order_is_billed(leveret):
             bills.basic_ack(method.delivery_tag)
         leveret.clock.advance(2 * 3600)
         leveret.assert_acked("billing", times=4)
-'''
+"""
 
 # The name of each picture, the place in the page, and whether it is dark.
 PICTURES: Final = (
     ("page-sequence", "#sequence", False),
-    ("page-message", "#message-2", False),
+    ("page-message", "#message-3", False),
     ("page-topology", "#topology", False),
     ("page-dark", "#message-4", True),
 )
@@ -109,8 +109,8 @@ def failing_page(folder: Path) -> Path:
         [*command, *options], cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
     pages = sorted((folder / "pages").glob("*test_billing*.html"))
-    if len(pages) != 1:
-        raise RuntimeError(f"the test wrote {len(pages)} pages instead of one\n{done.stdout}\n{done.stderr}")
+    if len(pages) != 1 or "expected exactly 4 acked" not in pages[0].read_text(encoding="utf-8"):
+        raise RuntimeError(f"the test failed otherwise than it should\n{done.stdout}\n{done.stderr}")
     return pages[0]
 
 

@@ -22,8 +22,10 @@ _ORDER: Final = "order.txt"
 _STYLE: Final = ".css"
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
-# What of a script stays as it is: strings and templates; and comments.
-_OPAQUE: Final = re.compile(r"""(/\*.*?\*/|//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`)""", re.DOTALL)
+# What of a script stays as it is: strings, templates and regular expressions; and comments.
+_OPAQUE: Final = re.compile(
+    r"""(/\*.*?\*/|//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`|(?<=\()/(?:[^/\\\n]|\\.)+/)""", re.DOTALL
+)
 _SIGNS: Final = ("=>", "===", "!==", "=", "&&", "||", "??", "?", ":", "+", "*", "<", ">", "<=", ">=", "+=", "??=")
 _NARROWED: Final = (
     *((f" {sign} ", sign) for sign in _SIGNS),
@@ -84,17 +86,18 @@ def page_of(story: Story) -> str:
 def _squeezed_script(text: str) -> str:
     """Return a script without comments, and without spaces that it does not need.
 
-    It is not parsed: the code must not put a template into another, nor a quote into a regular expression.
+    It is not parsed: the code must not put a template into another, and a regular expression must be the first argument
+    of a call. eslint.config.mjs holds it to that.
     """
     code: list[str] = [""]
     texts: list[str] = []
     for index, part in enumerate(_OPAQUE.split(text)):
         if index % 2 == 0:
             code[-1] += part
-        elif not part.startswith("/"):
+        elif not part.startswith(("/*", "//")):
             texts.append(part)
             code.append("")
-    # NUL stands for a string or a template.
+    # NUL stands for what stays.
     bare = "\n".join(line for line in map(str.strip, "\0".join(code).splitlines()) if line)
     for wide, narrow in _NARROWED:
         bare = bare.replace(wide, narrow)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from leveret.page.html import page_of
 
@@ -27,15 +28,9 @@ document.addEventListener("securitypolicyviolation", (event) => window.violation
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Return Chromium. In CI it has to be there; elsewhere the tests are skipped without it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        chromium = None
+    chromium = shutil.which("chromium")
     if chromium is None:
-        reason = (
-            "needs Debian's chromium and the package playwright: `apt-get install chromium`, `pip install -e '.[dev]'`"
-        )
+        reason = "there is no chromium; install Debian's package chromium"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

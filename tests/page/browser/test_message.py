@@ -71,6 +71,13 @@ def test_other_messages_fade_while_one_is_followed(open_story: Open) -> None:
     expect(page.locator(".step.other")).to_have_count(0)
 
 
+def test_lanes_of_the_message_scroll_into_sight(open_story: Open) -> None:
+    page = open_story(shop(), viewport={"width": 900, "height": 800})
+    page.locator(".step", has_text="dead-lettered #2").click()
+
+    expect(page.locator(".lane-heads .lane", has_text="dead")).to_be_in_viewport()
+
+
 def test_event_without_a_message_shows_its_own_details(open_story: Open) -> None:
     page = open_story(shop())
 

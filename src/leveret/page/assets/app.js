@@ -34,11 +34,11 @@ function tabList(panels) {
       const isShown = view === state.view;
       tabs[index].setAttribute("aria-selected", String(isShown));
       tabs[index].tabIndex = isShown ? 0 : -1;
-      panels[view].hidden = !isShown;
+      panels[view].hidden = !isShown && !state.isPrinting;
     });
   };
   // The first to hear of a change, so that the views are measured while they are shown.
-  listeners.unshift((changed) => changed.has("view") && show());
+  listeners.unshift((changed) => (changed.has("view") || changed.has("isPrinting")) && show());
   show();
   return list;
 }

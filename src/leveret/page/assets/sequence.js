@@ -27,6 +27,7 @@ class Sequence {
     /** The place of each lane. @type {Map<string, number>} */
     this.places = new Map();
     this.laneWidth = 110;
+    this.caption = 0;
     this.isNarrow = false;
     this.head = el("div", { class: "lane-heads", "aria-hidden": "true" });
     this.lines = el("div", { class: "lane-lines", "aria-hidden": "true" });
@@ -67,6 +68,20 @@ class Sequence {
       this.build();
     }
     this.rows.activate(this.itemOf.get(state.event) ?? -1);
+    this.revealLanes(item?.events ?? []);
+  }
+
+  /**
+   * Scroll sideways until the lanes of events are in sight, as far as they fit.
+   * @param {number[]} events
+   */
+  revealLanes(events) {
+    const ids = events.flatMap((index) => [story.events[index].from, story.events[index].to]);
+    const places = ids.flatMap((id) => this.places.get(id ?? "") ?? []);
+    if (!places.length) return;
+    const left = Math.min(...places) * this.laneWidth;
+    const right = (Math.max(...places) + 1) * this.laneWidth - this.scroller.clientWidth + this.caption;
+    this.scroller.scrollLeft = Math.min(left, Math.max(right, this.scroller.scrollLeft));
   }
 
   /** @param {number} index */
@@ -132,7 +147,8 @@ class Sequence {
     const width = state.isPrinting ? 1000 : this.scroller.clientWidth;
     if (!width) return;
     this.isNarrow = width < NARROW && !state.isPrinting;
-    const caption = this.isNarrow ? 0 : clamp(Math.round(width * 0.34), 230, 430);
+    const caption = this.isNarrow ? 0 : state.isPrinting ? 250 : clamp(Math.round(width * 0.34), 230, 430);
+    this.caption = caption;
     const least = state.isPrinting ? 30 : 84;
     this.laneWidth = clamp(Math.floor((width - caption - 12) / Math.max(1, this.lanes.length)), least, 190);
     this.rows.options.rowHeight = this.isNarrow ? 50 : 30;
@@ -151,6 +167,7 @@ class Sequence {
       }),
     );
     this.rows.refresh();
+    this.revealLanes(this.items[this.rows.active]?.events ?? []);
   }
 
   /** @param {number} place */
