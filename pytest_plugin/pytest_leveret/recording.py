@@ -40,12 +40,8 @@ _FILES: Final = pytest.StashKey["list[TraceFile]"]()
 
 
 def error_text(call: pytest.CallInfo[None]) -> str | None:
-    """Return the text of what a phase of a test failed with, without values that may be secret; or None."""
-    if call.excinfo is None:
-        return None
-    from leveret.trace.redaction import Redaction
-
-    return Redaction().text(call.excinfo.exconly()[:_ERROR_MAX])
+    """Return the text of what a phase of a test failed with, or None."""
+    return None if call.excinfo is None else call.excinfo.exconly()[:_ERROR_MAX]
 
 
 def begin_attempt(item: pytest.Item) -> None:
@@ -128,7 +124,9 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
     duration = round(sum(report.duration for report in attempt.reports), 6)
     ending = {"outcome": outcome, "duration": duration, "phase": phase}
     if attempt.error is not None:
-        ending["error"] = attempt.error
+        from leveret.trace.redaction import Redaction
+
+        ending["error"] = Redaction().text(attempt.error)
     for file in attempt.files:
         file.end_test(item.nodeid, ending)
 

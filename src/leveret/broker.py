@@ -26,6 +26,7 @@ from leveret.scripted.peers import Peers
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
     from ssl import SSLContext
 
     from leveret.admin.admin import Admin
@@ -361,7 +362,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """
         self._engine.sync()
 
-    def save_page(self, path: str | PathLike[str]) -> str:
+    def save_page(self, path: str | Path) -> str:
         """Write a page on what has happened in this test so far, and return its absolute path (see docs/page.md).
 
         The page is one HTML file. It shows every message, queue and event, and needs no network. Raises OSError if the

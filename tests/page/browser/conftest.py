@@ -25,7 +25,8 @@ document.addEventListener("securitypolicyviolation", (event) => window.violation
 """
 
 
-@pytest.fixture(scope="session")
+# Not longer: meanwhile, asyncio takes the thread for one that runs an event loop.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return Chromium. In CI it has to be there; elsewhere the tests are skipped without it."""
     chromium = shutil.which("chromium")
