@@ -144,6 +144,8 @@ class Compat(NamedTuple):
     has_stream_filters: bool = True
     # A stream gives every message a delivery mode, and keeps x- headers that are arrays or tables; otherwise neither.
     stream_keeps_message_containers: bool = True
+    # A stream loses messages that no channel publishes: dead letters, and what an exchange kept.
+    streams_need_a_publisher: bool = False
     # Stream consumers are refused with the texts of the first versions.
     has_first_stream_texts: bool = False
 
@@ -187,6 +189,10 @@ class Compat(NamedTuple):
     default_delivery_limit: int | None = 20
     # A negative delivery limit is none; otherwise no message survives its first return.
     negative_delivery_limit_is_none: bool = True
+    # A quorum queue that drops several messages at once by its limits dead-letters the last one first.
+    quorum_drops_last_first: bool = False
+    # A message that a consumer returns once too often lets the consumer hold one more delivery from then on.
+    giving_up_raises_limit: bool = False
     # Returned messages go to the front, in order of return; otherwise to the back if there is no delivery limit.
     quorum_requeues_to_front: bool = True
     # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
@@ -288,6 +294,7 @@ V4_2: Final = V4_3._replace(
     has_acquired_count=False,
     counts_every_return=True,
     quorum_requeues_to_front=False,
+    quorum_drops_last_first=True,
     quorum_priorities="two_classes",
     has_delayed_retry=False,
     quorum_bytes_are_body_only=True,
@@ -374,6 +381,8 @@ V3_10: Final = V3_13._replace(
     has_stream_filters=False,
     stream_keeps_message_containers=False,
     has_first_stream_texts=True,
+    streams_need_a_publisher=True,
+    giving_up_raises_limit=True,
 )
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}

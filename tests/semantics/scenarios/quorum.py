@@ -451,6 +451,57 @@ def a_consumer_without_acks_gets_no_more_than_its_prefetch_of_what_a_channel_giv
     other.await_count("q", 0)
 
 
+def with_grave(s: Run, *bodies: str, **arguments: object) -> Channel:
+    """Return a channel on which the dead letters of the quorum queue ``q`` go to ``dead``."""
+    ch = s.channel()
+    ch.declare("dead")
+    named = {"x-" + name.replace("_", "-"): value for name, value in arguments.items()}
+    target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    ch.declare("q", arguments={**QUORUM, **target, **named})
+    if bodies:
+        ch.fill("q", *bodies)
+    return ch
+
+
+@scenario
+def the_order_of_what_is_dropped_together(s: Run) -> None:
+    ch = with_grave(s, "1", "2", "3", max_length_bytes=100)
+    ch.publish("", "q", "x" * 95)
+    ch.await_count("dead", 4 if s.version == "4.3" else 3)
+
+    ch.get_all("dead")
+
+
+@scenario
+def the_order_of_what_is_dropped_of_a_closed_channel(s: Run) -> None:
+    ch = with_grave(s, max_length=0)
+    holder = s.channel()
+    holder.consume("q")
+    for body in ("1", "2", "3"):
+        ch.publish("", "q", body)
+        holder.deliver()
+    holder.cancel()
+    holder.close()
+    ch.await_count("dead", 3)
+
+    ch.get_all("dead")
+
+
+@scenario
+def room_of_a_consumer_that_returns_a_message_once_too_often(s: Run) -> None:
+    ch = quorum(s, *map(str, range(8)), delivery_limit=0)
+    holder = s.channel()
+    holder.qos(1)
+    holder.consume("q")
+    room = 2 if s.version == "3.10" else 1
+    holder.reject(holder.deliver())
+    holder.deliveries(room)
+    holder.ack(0, multiple=True)
+    holder.deliveries(room)
+
+    ch.await_count("q", 7 - 2 * room)
+
+
 @scenario(versions=("4.3", "4.0"))
 def returns_without_a_delivery_limit(s: Run) -> None:
     ch = quorum(s, "1", "2", "3", "4", delivery_limit=-1)

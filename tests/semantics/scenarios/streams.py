@@ -27,6 +27,12 @@ def publish_each(ch: Channel, *bodies: str) -> None:
         ch.confirms()
 
 
+def publish_to(ch: Channel, exchange: str, body: str) -> None:
+    """Publish to an exchange, and wait for the confirm."""
+    ch.publish(exchange, "", body)
+    ch.confirms()
+
+
 def reader(s: Run, prefetch_count: int = 10) -> Channel:
     """Return a channel, on a connection of its own, that may consume from a stream."""
     ch = s.channel(on=s.connect())
@@ -364,6 +370,25 @@ def giving_up_is_not_implemented(s: Run) -> None:
     ch.consume("q", arguments={"x-stream-offset": "first"})
     ch.deliveries(2)
     ch.recover()
+
+
+@scenario
+def messages_that_no_channel_publishes(s: Run) -> None:
+    ch = stream(s)
+    target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    for name, arguments in (("classic", {}), ("quorum", {"x-queue-type": "quorum"})):
+        ch.declare(name, arguments={**target, **arguments})
+        ch.fill(name, f"dead in {name}")
+        ch.nack(ch.get(name), requeue=False)
+        s.elapse(300)
+    ch.declare_exchange("history", "x-recent-history")
+    publish_to(ch, "history", "kept")
+    ch.bind("q", "history")
+    s.elapse(300)
+    publish_to(ch, "history", "published")
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+
+    ch.deliveries(1 if s.version == "3.10" else 4)
 
 
 @scenario

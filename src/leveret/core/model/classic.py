@@ -133,7 +133,7 @@ class ClassicQueue(Queue):
             self.expire_heads()
         return entry
 
-    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def take_back(self, entry: QueueEntry, consumer: Consumer | None, reason: str, *, is_failure: bool) -> bool:
         """Take back every returned entry."""
         self.tap_copy(events.REQUEUED, entry, reason)
         return True

@@ -239,11 +239,11 @@ class Queue(StoredQueue):
         if self.is_deleted:
             return
         returned = []
-        for entry, _ in returns:
+        for entry, consumer in returns:
             entry.redelivered = True
             entry.acquired_count += 1
             entry.delivery_count += is_failure
-            if self.take_back(entry, reason, is_failure=is_failure):
+            if self.take_back(entry, consumer, reason, is_failure=is_failure):
                 returned.append(entry)
         self.ready.put_back(returned)
         if not self.is_held:
@@ -253,7 +253,7 @@ class Queue(StoredQueue):
         """Apply limits and deadlines to what came back, and hand out the rest."""
         raise NotImplementedError
 
-    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def take_back(self, entry: QueueEntry, consumer: Consumer | None, reason: str, *, is_failure: bool) -> bool:
         """Return whether a returned entry becomes ready at once; if not, the queue type has dealt with it."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model import dead_letter
+from leveret.core.model import dead_letter, limits
 from leveret.core.model.at_least_once import PendingLetter
 from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
@@ -31,6 +31,8 @@ from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leveret.core.model.ports import Subscriber
     from leveret.core.model.timers import Timer
 
@@ -184,13 +186,36 @@ class QuorumQueue(Queue):
         if not self.is_deleted:
             self.expire_heads()
 
-    def take_back(self, entry: QueueEntry, reason: str, *, is_failure: bool) -> bool:
+    def drop_from_head(self) -> bool:
+        """Drop entries beyond the limits; depending on the version, the last one leaves first."""
+        if not self.node.compat.quorum_drops_last_first:
+            return super().drop_from_head()
+        dropped = []
+        while self.ready and limits.is_over(self.settings, self.ready):
+            dropped.append(self.ready.pop())
+        for entry in reversed(dropped):
+            if not dead_letter.send(self, entry, dead_letter.MAXLEN):
+                self.tap_dropped(entry, dead_letter.MAXLEN)
+        return bool(dropped)
+
+    def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
+        """Return deliveries. Those that go to the back return one by one (rabbit_fifo, seen on 3.10 and 4.0)."""
+        if not self._goes_to_the_back(reason):
+            super().requeue(returns, reason, is_failure=is_failure)
+            return
+        for returned in returns:
+            super().requeue([returned], reason, is_failure=is_failure)
+
+    def take_back(self, entry: QueueEntry, consumer: Consumer | None, reason: str, *, is_failure: bool) -> bool:
         """Give up entries that failed too often, and hold back those to be retried later."""
         self.publishers.resume_if_low()
         limit = self.delivery_limit
         if limit is not None and self.delivery_count_of(entry) > limit:
             if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
                 self.tap_dropped(entry, dead_letter.DELIVERY_LIMIT)
+            if consumer is not None and consumer.limit and self.node.compat.giving_up_raises_limit:
+                consumer.limit += 1
+                self.ring_if_room(consumer)
             return False
         self.tap_copy(events.REQUEUED, entry, reason)
         if self._goes_to_the_back(reason):

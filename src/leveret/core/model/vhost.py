@@ -280,7 +280,7 @@ class VirtualHost:
         # A message that an exchange kept (x-recent-history) arrives as it was first published.
         assert isinstance(kept, Message)
         if isinstance(destination, StoredQueue):
-            destination.enqueue(kept)
+            self._enqueue_unpublished(destination, kept, None)
         elif isinstance(destination, Exchange):
             queues = self.route(destination, kept)
             if not queues:
@@ -288,7 +288,14 @@ class VirtualHost:
                     raise InternalRefusal().at(0)
                 raise InternalRefusal("could not find queue/exchange ''")
             for queue in queues:
-                queue.enqueue(kept)
+                self._enqueue_unpublished(queue, kept, None)
+
+    def _enqueue_unpublished(self, queue: AnyQueue, message: Message, src_copy: int | None) -> None:
+        """Enqueue what no channel publishes now, unless the version's streams lose that (seen on 3.10)."""
+        if self.node.compat.streams_need_a_publisher and queue.type_name == "stream":
+            self.lost(message)
+        else:
+            queue.enqueue(message, src_copy)
 
     def _drop_bindings_to(self, destination: Destination) -> list[Exchange]:
         """Remove all bindings to a destination; return the auto-delete exchanges that lost their last binding."""
@@ -452,7 +459,7 @@ class VirtualHost:
             if reason and dead_letter.closes_cycle(message, queue.name, reason):
                 self.lost(message, "cycle", queue.name)
                 continue
-            queue.enqueue(message, src_copy)
+            self._enqueue_unpublished(queue, message, src_copy)
 
     def refuse_another_queue(self, name: str) -> None:
         """Refuse a new queue beyond the limit of the vhost. Raises PreconditionFailed."""
