@@ -1,5 +1,5 @@
 """The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
-which share a copy of the repository. The others run on any free one.
+which share a copy of the repository, and those in a browser. The others run on any free one.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -17,15 +17,18 @@ _ALONE: Final = (
     *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "report_page", "session_java", "warehouse")),
 )
+_IN_BROWSER: Final = "tests/page/browser/"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
 class OneSparkSession(LoadGroupScheduling):
-    """The scheduler of `--dist=loadgroup`, with tests on Spark as one group and each row of CONTRIBUTING as one."""
+    """The scheduler of `--dist=loadgroup`: one group on Spark, one in the browser, one for each row of CONTRIBUTING."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
             return "spark"
+        if nodeid.startswith(_IN_BROWSER):
+            return "browser"
         if nodeid.startswith(_IN_COPIES):
             # "path::test[a fault-docs/faults.md]" belongs to the row "a fault".
             return nodeid.partition("[")[2].partition("-")[0].rstrip("]")

@@ -129,13 +129,13 @@ def note_start(item: pytest.Item) -> None:
         _begin(shared, item.nodeid)
 
 
-def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Record in the traces of a test's brokers how the test ended, and remember that."""
+def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) -> None:
+    """Record in the traces of a test's brokers how the test ended, and with which error, and remember that."""
     item.stash[_PASSED] = report.passed
     for broker in brokers_of(item):
         from leveret.engine.harness import Harness
 
-        Harness(broker).end_test(item.nodeid, report.outcome, report.duration)
+        Harness(broker).end_test(item.nodeid, report.outcome, report.duration, error)
 
 
 def has_passed(item: pytest.Item) -> bool:

@@ -23,6 +23,8 @@ class Option:
     metavar: str
     help: str
     read: Callable[[str], object]
+    # Whether it is a directory: the ini file's is relative to that file.
+    is_directory: bool = False
 
     @property
     def flag(self) -> str:
@@ -120,6 +122,7 @@ OPTIONS: Final = (
         "DIR",
         "write every event to a trace file in this directory; an empty value writes none",
         os.path.abspath,
+        is_directory=True,
     ),
     Option("trace_bodies", "YES_OR_NO", "also write message bodies to the trace file (default: no)", read_switch),
     Option("trace_redact", "NAMES", "more headers whose values are left out of the trace file", read_names),
@@ -137,10 +140,10 @@ OPTIONS: Final = (
 WORDS: Final = tuple(option.word for option in OPTIONS)
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Add every option to pytest."""
+def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> None:
+    """Add options to pytest; by default those of a broker."""
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
-    for option in OPTIONS:
+    for option in options:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
         parser.addini(option.ini, help=option.help, default=None)
 
@@ -152,8 +155,14 @@ def general_settings(config: pytest.Config) -> dict[str, Setting]:
 
 def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
     """Read command line, environment and ini file. Raises UsageError if a text cannot be parsed."""
-    settings = config.stash[_GENERAL] = dict[str, Setting]()
-    for option in OPTIONS:
+    settings = config.stash[_GENERAL] = read_settings(config, OPTIONS)
+    return settings
+
+
+def read_settings(config: pytest.Config, options: Iterable[Option]) -> dict[str, Setting]:
+    """Return the settings of these options that are set. Raises UsageError if a text cannot be parsed."""
+    settings: dict[str, Setting] = {}
+    for option in options:
         found = _text_of(option, config)
         if found is not None:
             settings[option.word] = _read(option, *found)
@@ -163,13 +172,13 @@ def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     text = config.getoption(option.ini)
     if text is not None:
-        # An empty directory on the command line switches the trace off, even if environment or ini file set one.
-        return (str(text), option.flag) if text or option.word != "trace_dir" else None
+        # An empty directory on the command line is none, even if environment or ini file set one.
+        return (str(text), option.flag) if text or not option.is_directory else None
     text = os.environ.get(option.variable)
     if text:
         return text, option.variable
     text = config.getini(option.ini)
-    if text and option.word == "trace_dir":
+    if text and option.is_directory:
         text = config.rootpath / text
     return (str(text), f"ini option {option.ini}") if text else None
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, markers, options, real, recording, rehearsal, report
+from pytest_leveret import brokers, explore, faults, markers, options, pages, real, recording, rehearsal, report
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
+    options.add_options(parser, pages.OPTIONS)
     explore.add_option(parser)
     real.add_options(parser)
 
@@ -42,7 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", explore.LINE)
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
+    config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
+    pages.prepare(config)
     real.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret import upgrade_report
@@ -127,9 +130,10 @@ def pytest_runtest_makereport(
     """Add the brokers to the report of a test that failed."""
     result = yield
     if result.failed:
-        report.add_sections(item, result, call)
+        report.add_sections(item, result)
         explore.note_failure(item, call)
+    pages.add_page(item, result, call)
     if result.when == "call":
-        brokers.note_end(item, result)
+        brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
     return result

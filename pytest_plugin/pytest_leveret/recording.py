@@ -27,12 +27,21 @@ class Attempt:
     brokers: list[Broker] = field(default_factory=list)
     files: list[TraceFile] = field(default_factory=list)
     reports: list[pytest.TestReport] = field(default_factory=list)
+    # The text of the first error.
+    error: str | None = None
 
 
+# The most characters of an error that are recorded.
+_ERROR_MAX: Final = 20_000
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
 _RUNNING: Final = pytest.StashKey[pytest.Item]()
 # Every file that the run has written to.
 _FILES: Final = pytest.StashKey["list[TraceFile]"]()
+
+
+def error_text(call: pytest.CallInfo[None]) -> str | None:
+    """Return the text of what a phase of a test failed with, or None."""
+    return None if call.excinfo is None else call.excinfo.exconly()[:_ERROR_MAX]
 
 
 def begin_attempt(item: pytest.Item) -> None:
@@ -73,12 +82,16 @@ class Recording:
     """The part of the plugin that records a run."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record how a test ended, once its teardown has run."""
         result = yield
         attempt = item.stash.get(_ATTEMPT, None)
         if attempt is not None:
             attempt.reports.append(result)
+            if result.failed and attempt.error is None:
+                attempt.error = error_text(call)
             if result.when == "teardown":
                 _end(item, attempt)
         return result
@@ -109,8 +122,13 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
         _ = Harness(broker).trace_file
     phase, outcome = _ending(attempt.reports)
     duration = round(sum(report.duration for report in attempt.reports), 6)
+    ending = {"outcome": outcome, "duration": duration, "phase": phase}
+    if attempt.error is not None:
+        from leveret.trace.redaction import Redaction
+
+        ending["error"] = Redaction().text(attempt.error)
     for file in attempt.files:
-        file.end_test(item.nodeid, {"outcome": outcome, "duration": duration, "phase": phase})
+        file.end_test(item.nodeid, ending)
 
 
 def _ending(reports: list[pytest.TestReport]) -> tuple[str, str]:

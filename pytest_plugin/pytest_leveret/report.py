@@ -1,8 +1,12 @@
-"""The report of a test that failed: the sections about its brokers."""
+"""The report of a test that failed: the sections about its brokers.
+
+An error of an assertion or a wait carries the report of its broker as a note, with the state at that moment. Under
+pytest the note becomes a section, below the traceback, so that the error itself ends with the cause.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -10,18 +14,33 @@ from pytest_leveret.brokers import brokers_of
 
 if TYPE_CHECKING:
     from leveret import Broker
+    from leveret.observe.report import Report
+
+_TAKEN: Final = pytest.StashKey["list[Report]"]()
 
 
-def add_sections(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Add a section for each broker of a failed test, unless there is only one and the error already shows it."""
-    brokers = brokers_of(item)
-    if len(brokers) == 1 and call.excinfo is not None:
-        from leveret.observe.report import is_shown_by
+class Reporting:
+    """The part of the plugin that takes reports from errors before pytest shows them."""
 
-        if is_shown_by(call.excinfo.value):
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
+        if call.excinfo is None:
             return
-    for broker in brokers:
-        report.sections.append(("leveret", _text(broker)))
+        item.stash[_TAKEN] = []
+        if hasattr(call.excinfo.value, "__notes__"):
+            from leveret.observe.report import take_reports
+
+            item.stash[_TAKEN] = take_reports(call.excinfo.value)
+
+
+def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Add a section for each broker of a failed test: as it was when the error was raised, or else as it is now."""
+    taken = item.stash.get(_TAKEN, [])
+    texts = [*taken, *(_text(broker) for broker in brokers_of(item) if not _is_shown(broker, taken))]
+    for text in texts:
+        # pytest draws the title as a line, so that the first line of the report costs none of its own.
+        title, _, rest = text.partition("\n")
+        report.sections.append((f"leveret: {title}", rest))
 
 
 def show_interrupted(item: pytest.Item) -> None:
@@ -32,6 +51,12 @@ def show_interrupted(item: pytest.Item) -> None:
     for broker in brokers_of(item):
         terminal.section(f"leveret, interrupted in {item.nodeid}")
         terminal.write_line(_text(broker))
+
+
+def _is_shown(broker: Broker, reports: list[Report]) -> bool:
+    from leveret.engine.harness import Harness
+
+    return Harness(broker).is_shown_by(reports)
 
 
 def _text(broker: Broker) -> str:

@@ -142,7 +142,7 @@ _HOMES = {
     "time.clock": ("Clock",),
     "trace.events": ("Event", "EventKind", "TracedMessage"),
     "trace.recorder": ("RecordLevel", "Recorder"),
-    "engine.version": ("__version__",),
+    "trace.version": ("__version__",),
 }
 
 

@@ -26,6 +26,7 @@ from leveret.scripted.peers import Peers
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
     from ssl import SSLContext
 
     from leveret.admin.admin import Admin
@@ -142,6 +143,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             permit=features | permitted,
             settings=configured,
             record=record,
+            redact=trace_redact,
             trace=None if trace_dir is None else _trace_options(trace_dir, bodies=trace_bodies, redact=trace_redact),
             users=checked_users(users) if users is not None else {},
             plugins=frozenset(plugins),
@@ -193,10 +195,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             self.check()
 
     def _add_report(self, error: Exception) -> None:
-        from leveret.observe.report import is_shown_by
+        from leveret.observe.report import reports_of
 
-        if not is_shown_by(error):
-            error.add_note(self._engine.report(repr(self)))
+        if self._engine.name not in [report.broker for report in reports_of(error)]:
+            error.add_note(self._engine.report())
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -360,8 +362,23 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """
         self._engine.sync()
 
-    def _report(self) -> str:
-        return self._engine.report()
+    def save_page(self, path: str | Path) -> str:
+        """Write a page on what has happened in this test so far, and return its absolute path (see docs/page.md).
+
+        The page is one HTML file. It shows every message, queue and event, and needs no network. Raises OSError if the
+        file cannot be written, and BrokerError if the broker records nothing.
+        """
+        from leveret.page.live import test_of
+        from leveret.page.saving import save
+        from leveret.page.story import story_of
+
+        if not self._engine.recorder.is_on:
+            raise BrokerError(
+                "save_page() needs recorded events, but this broker has record='off'; use record='recent'"
+            )
+        self.sync()
+        reading = self._engine.reading(None)
+        return save(story_of([reading], test_of(self._engine.recorder.raw()), source="memory"), path)
 
     def check(self) -> None:
         """Raise what has gone wrong, as the end of a `with` block does.

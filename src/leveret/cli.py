@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.compat import DEFAULT_VERSION
 from leveret.engine.options import checked_port
 from leveret.errors import BrokerError
+from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
 from leveret.server import native
 
@@ -134,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     features.add_argument("--version", metavar="VERSION", help="print only this version, such as 4.0 (default: all)")
     features.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
     features.set_defaults(run=_print_features)
+    add_trace_to(commands)
     add_pipeline_to(commands)
     return parser
 

@@ -49,7 +49,7 @@ class RefusedError(BrokerError):
 
 
 class WaitTimeoutError(TimeoutError):
-    """A wait that timed out; the text shows the state of the broker."""
+    """A wait that timed out; a note shows the state of the broker."""
 
 
 class EndlessTimeError(BrokerError):

@@ -49,10 +49,11 @@ print("good")
 
 WAIT_IDLE = """
 broker.declare_queue("orders")
+spawn(work, "orders", 3)
+# The consumer stays until it has its messages. If they were there first, it could be gone before the test looks.
+broker.wait_for_consumer("orders", timeout=60)
 for number in range(3):
     broker.publish("", "orders", b"%d" % number)
-spawn(work, "orders", 3)
-broker.wait_for_consumer("orders", timeout=60)
 broker.wait_idle(timeout=60)
 broker.assert_acked("orders", times=3)
 """

@@ -435,12 +435,22 @@ def test_an_error_inside_the_block_of_a_broker_shows_its_state() -> None:
         fail_in_a_block(lambda broker: 1 / 0)
 
     (note,) = raised.value.__notes__
-    assert "seed=0" in note
-    assert "orders  0      0" in note
+    assert note.startswith("state of the broker on port ")
+    assert "queues: empty: orders" in note
 
 
-def test_an_error_that_shows_the_state_of_a_broker_already_is_left_alone() -> None:
-    with pytest.raises(AssertionError) as raised:
+def test_an_error_shows_the_state_of_each_broker_once() -> None:
+    with pytest.raises(AssertionError) as raised, Broker() as outer:
         fail_in_a_block(lambda broker: broker.assert_acked("orders", timeout=0.01))
 
-    assert not hasattr(raised.value, "__notes__")
+    inner, other = raised.value.__notes__
+    assert "queues: empty: orders" in inner
+    assert other.startswith(f"state of the broker on port {outer.port}, ")
+
+
+def test_a_report_on_a_broker_with_another_seed_names_it() -> None:
+    with pytest.raises(ZeroDivisionError) as raised, Broker(seed=7, rabbitmq="4.0"):
+        raise ZeroDivisionError
+
+    (note,) = raised.value.__notes__
+    assert note.partition("\n")[0].endswith(", RabbitMQ 4.0, seed 7")

@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[object, tuple[object, ...]]] = {
     "Fault": (ResetPeer(), ()),
     "int | str": (1, (1.5, None)),
     "str | Path | None": (None, (5,)),
+    "str | Path": ("page.html", (5,)),
 }
 SHORT = {"queue", "exchange", "routing_key", "source", "destination", "vhost", "tag", "to", "queue_or_exchange"}
 

@@ -62,8 +62,8 @@ def test_an_open_connection_is_reported_with_the_line_that_opened_it(broker, con
 
     texts = found(broker)
 
-    assert "shop (connection 1), opened at " in texts["connection_not_closed"]
-    assert "channel 1 of shop (connection 1)" in texts["channel_not_closed"]
+    assert "shop (c1), opened at " in texts["connection_not_closed"]
+    assert "shop (c1/ch1), opened at " in texts["channel_not_closed"]
 
 
 def test_a_broker_checks_before_it_stops(broker, connect, found):

@@ -23,7 +23,7 @@ STANDARD_FOR_SOME = (
 OWN_FOR_SOME = (
     *("admin.definitions_export", "admin.definitions_import"),
     *("engine.harness", "exploration", "faults", "scripted.consumer"),
-    *("engine.broker_options", "engine.elsewhere", "engine.version", "observe.keywords", "time.aio"),
+    *("engine.broker_options", "engine.elsewhere", "trace.version", "observe.keywords", "time.aio"),
     *("time.autojump", "time.clock", "time.stillness", "server.tls", "trace.writer"),
     *("core.model.event_exchange", "core.model.firehose", "core.model.passwords", "core.model.policy_keys"),
     *("core.model.quorum", "core.model.stream", "core.wire.ordinary"),

@@ -54,7 +54,7 @@ def test_a_checker_imports_the_public_names_from_where_they_are_found_when_run(s
 
     assert {name.rpartition(".")[2] for name in found} == set(package.__all__)
     assert {name for name in seen if name.rpartition(".")[2] in package.__all__} == found - {
-        "leveret.engine.version.__version__"
+        "leveret.trace.version.__version__"
     }
     assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
 

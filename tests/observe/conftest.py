@@ -51,7 +51,7 @@ class Client:
         self.connection.is_dirty = True
         self.connection.data_to_send()
         world.node.connections[number] = self.connection
-        world.tap(events.CONN_OPEN, number, None, "127.0.0.1:1", "guest", name)
+        world.tap(events.CONN_OPEN, number, None, "127.0.0.1:1", "guest", name, None)
         self.channel = Channel(self.connection, 1)
         self.connection.channels[1] = self.channel
 
@@ -103,6 +103,15 @@ class World:
         self.to_come = []
         self.waited = None
         self.assertions = Assertions(self)
+        self.name = "the broker"
+        # The other brokers of the test.
+        self.neighbours = []
+
+    def others(self):
+        return self.neighbours
+
+    def report(self, messages=(), queues=()):
+        return f"state of {self.name}"
 
     def sync(self):
         self.node.advance(self.node.now, self.node.wall_now)

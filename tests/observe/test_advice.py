@@ -25,7 +25,7 @@ def report_after(broker: Broker, *, user: str = "guest:guest", vhost: str = "", 
 
     with pytest.raises(Refused):
         act()
-    return broker._report()
+    return broker._engine.report()
 
 
 @pytest.fixture

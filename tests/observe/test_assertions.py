@@ -98,7 +98,10 @@ def test_an_automatic_acknowledgement_does_not_count(world, assertions):
     world.client().consume("orders.work", "ctag1", no_ack=True)
     world.publish("orders", "order.created")
 
-    with pytest.raises(AssertionError, match="delivered with no_ack by ctag1 of worker, so no client acknowledged it"):
+    with pytest.raises(
+        AssertionError,
+        match=r"delivered from 'orders\.work' with no_ack by ctag1 of worker, so no client acknowledged it",
+    ):
         assertions.assert_acked("orders.work")
 
 
@@ -107,7 +110,7 @@ def test_a_requeue_is_found_with_its_reason(world, assertions, worker):
     worker.requeue(1)
 
     assertions.assert_requeued("orders.work", reason="nacked")
-    with pytest.raises(AssertionError, match="reason 'nacked' is not 'recovered'"):
+    with pytest.raises(AssertionError, match="reason 'nacked' instead of 'recovered'"):
         assertions.assert_requeued("orders.work", reason="recovered")
 
 
@@ -173,7 +176,7 @@ def test_a_dead_letter_in_another_queue_does_not_match(world, assertions, graves
     world.publish("orders", "order.doomed")
     graves.reject(1)
 
-    with pytest.raises(AssertionError, match=r"it arrived in 'orders.dead', not in 'orders.work'"):
+    with pytest.raises(AssertionError, match=r"it arrived in 'orders.dead' instead of 'orders.work'"):
         assertions.assert_dead_lettered("doomed", to="orders.work")
 
 
@@ -193,9 +196,7 @@ def test_an_expired_message_that_was_dead_lettered_is_not_dropped(world, asserti
     world.elapse(1)
 
     assertions.assert_dead_lettered("short", to="orders.dead", reason="expired")
-    with pytest.raises(
-        AssertionError, match=r"dead-lettered \(expired\) to exchange 'graves', which routed it to 'orders.dead'"
-    ):
+    with pytest.raises(AssertionError, match=r"it was dead-lettered from 'short' \(expired\) to 'orders.dead'"):
         assertions.assert_dropped("short")
 
 

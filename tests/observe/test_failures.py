@@ -2,6 +2,10 @@
 
 import pytest
 
+from leveret.errors import NotDeclaredError
+from leveret.trace import events
+from leveret.trace.recorder import Recorder
+
 
 @pytest.fixture
 def shop(world):
@@ -24,21 +28,17 @@ def failure(assertion, *args, **kwargs):
     return str(caught.value).splitlines()
 
 
-def test_a_missing_publish_shows_the_closest_with_its_differences(shop):
+def test_a_missing_publish_shows_the_nearest_with_what_differs_and_what_became_of_it(shop):
     lines = failure(shop.assertions.assert_published, "orders", routing_key="order.crated", json={"id": 7, "total": -1})
 
-    assert lines[:4] == [
+    assert lines == [
         "assert_published('orders', routing_key='order.crated', json={'id': 7, 'total': -1}): "
         "expected at least 1 published, saw none",
-        "Closest messages that were published but do not match:",
-        "  <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'> "
-        "by shop (connection 1, channel 1)",
-        "    routing_key 'order.created' does not match 'order.crated'",
-    ]
-    assert lines[-3:] == [
-        "  <Message exchange='orders' routing_key='order.updated' body='{\"id\": 9, \"total\": 10}'> by the test",
-        "    routing_key 'order.updated' does not match 'order.crated'",
-        "    json['id'] is 9, not 7; json['total'] is 10, not -1",
+        "nearest: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}') from shop (c1/ch1)",
+        "  differs: routing key 'order.created' instead of 'order.crated'",
+        "  it is still ready for 2.1 s in 'audit', which has no consumers; "
+        "it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika",
+        "2 other messages of this test differ more",
     ]
 
 
@@ -55,18 +55,14 @@ def test_a_missing_nack_shows_how_publishers_were_answered_instead(world):
 
     assert lines == [
         "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none",
-        "What happened to the matching messages:",
-        "  <Message exchange='orders' routing_key='order.created' body='1'> "
-        "published by shop (connection 1, channel 1)",
-        "    confirmed",
-        "    in 'orders.work': still ready after 0 ms, never delivered",
-        "  <Message exchange='orders' routing_key='order.created' body='2'> "
-        "published by till (connection 2, channel 1)",
-        "    not confirmed: its channel is not in confirm mode",
-        "    in 'orders.work': still ready after 0 ms, never delivered",
-        "Closest messages that were nacked by the broker but do not match:",
-        "  <Message exchange='full' routing_key='order.created' body='3'> to shop (connection 1, channel 1)",
-        "    exchange 'full' is not 'orders'",
+        "nearest: #1 ('orders', 'order.created', '1') from shop (c1/ch1)",
+        "  differs: it was not nacked by the broker",
+        "  it was confirmed; it is still ready in 'orders.work', which has no consumers",
+        "next: #2 ('orders', 'order.created', '2') from till (c2/ch1)",
+        "  differs: it was not nacked by the broker",
+        "  it was not confirmed: its channel is not in confirm mode; it is still ready in 'orders.work', "
+        "which has no consumers",
+        "1 other message of this test differs more",
     ]
 
 
@@ -75,8 +71,7 @@ def test_a_missing_confirm_of_what_the_test_published_says_so(world):
 
     lines = failure(world.assertions.assert_confirmed)
 
-    assert "    not confirmed: the test published it itself" in lines
-    assert lines[-1] == "No message was confirmed."
+    assert lines[-1].startswith("  it was not confirmed: the test published it itself; it is still ready in")
 
 
 def test_a_match_in_an_earlier_test_is_shown(world):
@@ -91,36 +86,34 @@ def test_a_match_in_an_earlier_test_is_shown(world):
     assert lines == [
         "assert_published('orders'): expected at least 1 published, saw none",
         "No message was published.",
-        "Seen before this test began, so not counted:",
-        "  1 before the first test",
-        "  2 in test_a",
-        "  1 in test_b",
+        "before this test began, so not counted: 1 before the first test, 2 in test_a, 1 in test_b",
     ]
 
 
-def test_a_missing_ack_shows_what_happened_to_the_message_instead(shop):
+def test_a_missing_ack_shows_what_became_of_the_message_instead(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1})
 
-    assert lines == [
-        "assert_acked('orders.work', json={'id': 7, 'total': -1}): expected at least 1 acked, saw none",
-        "What happened to the matching messages:",
-        "  <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'> "
-        "published by shop (connection 1, channel 1)",
-        "    in 'orders.work': unacked for 2.1 s, held by ctag1 of pika",
-        "    in 'audit': still ready after 2.1 s, never delivered",
-        "Closest messages that were acked but do not match:",
-        "  <Message exchange='orders' routing_key='order.updated' body='{\"id\": 8, \"total\": 10}' "
-        "content_type='application/json'> in 'orders.work' by pika (connection 2, channel 1)",
-        "    json['id'] is 8, not 7; json['total'] is 10, not -1",
+    assert lines[1:4] == [
+        "nearest: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}') from shop (c1/ch1)",
+        "  differs: it was not acked",
+        "  it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika; it is still ready for 2.1 s in 'audit', "
+        "which has no consumers; to wait for it, pass timeout=",
     ]
 
 
-def test_too_many_are_listed(shop):
+def test_an_assertion_that_has_waited_is_not_told_to_wait(shop):
+    lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1}, timeout=0.5)
+
+    assert lines[0].endswith("saw none within 500 ms")
+    assert "timeout=" not in "".join(lines[1:])
+
+
+def test_too_many_are_listed_with_what_became_of_them(shop):
     lines = failure(shop.assertions.assert_published, "orders", times=2)
 
     assert lines[0] == "assert_published('orders', times=2): expected exactly 2 published, saw 3"
-    assert lines[1] == "Seen:"
-    assert [line[:5] for line in lines[2:]] == ["  1. ", "  2. ", "  3. "]
+    assert [line[:8] for line in lines[1:]] == ["  1. #1 ", "  2. #2 ", "  3. #3 "]
+    assert lines[2].endswith("from shop (c1/ch1); it was acked in 'orders.work' by ctag1 of pika")
 
 
 def test_a_long_list_is_cut(world):
@@ -129,22 +122,24 @@ def test_a_long_list_is_cut(world):
 
     lines = failure(world.assertions.assert_not_published, "orders")
 
-    assert len(lines) == 13
+    assert len(lines) == 12
     assert lines[-1] == "  ... and 5 more"
 
 
-def test_too_few_show_those_seen_and_the_closest(shop):
+def test_too_few_show_those_found_and_the_nearest_others(shop):
     lines = failure(shop.assertions.assert_published, "orders", times=2, routing_key="order.created")
 
     assert lines[0].endswith("expected exactly 2 published, saw 1")
-    assert lines[1] == "Closest messages that were published but do not match:"
-    assert lines[-2] == "Seen:"
+    assert lines[1].startswith("  1. #1 ")
+    assert lines[2].startswith("nearest: #2 ")
+    assert lines[3] == "  differs: routing key 'order.updated' instead of 'order.created'"
 
 
-def test_a_message_that_was_never_published_is_reported(shop):
-    lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 1})
+def test_every_message_of_the_test_is_compared_whatever_happened_to_it(shop):
+    lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": 0})
 
-    assert lines[1] == "No matching message was published."
+    assert lines[1].startswith("nearest: #1 ")
+    assert lines[2] == "  differs: JSON['total'] is -1 instead of 0; it was not acked"
 
 
 def test_an_empty_trace_is_reported(world):
@@ -153,21 +148,123 @@ def test_an_empty_trace_is_reported(world):
     assert lines == ["assert_published('orders'): expected at least 1 published, saw none", "No message was published."]
 
 
-def test_a_publish_to_the_wrong_exchange_is_among_the_closest(shop):
+def test_an_empty_queue_says_what_is_bound_to_it(world):
+    lines = failure(world.assertions.assert_delivered, "orders.work", timeout=0.1)
+
+    assert lines[1:] == ["No message was published; 'orders.work' is bound to 'orders' by '#'."]
+
+
+def test_a_publish_to_the_wrong_exchange_is_the_nearest(shop):
     shop.exchange("orders2")
 
     lines = failure(shop.assertions.assert_published, "orders2", routing_key="order.created")
 
-    assert lines[3] == "    exchange 'orders' is not 'orders2'"
+    assert lines[2] == "  differs: exchange 'orders' instead of 'orders2'"
 
 
-def test_a_message_that_reached_no_queue_says_so(world):
-    world.exchange("empty")
-    world.publish("empty", "order.created")
+def test_a_message_that_went_to_another_queue_says_what_leads_to_the_right_one(world):
+    world.queue("billing", exchange="orders", routing_key="order.*.paid")
+    world.publish("orders", "order.paid", b"1")
 
-    lines = failure(world.assertions.assert_delivered, "orders.work", routing_key="order.created")
+    lines = failure(world.assertions.assert_delivered, "billing", body="1")
 
-    assert lines[3] == "    was dropped (no route): it reached no queue"
+    assert lines[2] == "  differs: queue 'orders.work' instead of 'billing'; it was not delivered"
+    assert lines[3].endswith("; 'billing' is bound to 'orders' by 'order.*.paid'")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "key", "why"),
+    [
+        ("topic", [], "order.paid", "'shop' has no bindings"),
+        ("topic", ["order.*.paid"], "order.paid", "'order.paid' matches no binding of 'shop' ('order.*.paid' to 'q0')"),
+        (
+            "direct",
+            ["a", "paid", "b"],
+            "payd",
+            "'payd' matches no binding of 'shop' ('paid' to 'q1', 'a' to 'q0', 'b' to 'q2')",
+        ),
+        (
+            "direct",
+            list("abcd"),
+            "x",
+            "'x' matches no binding of 'shop' ('a' to 'q0', 'b' to 'q1', 'c' to 'q2', 1 more)",
+        ),
+    ],
+)
+def test_a_message_without_a_route_is_compared_with_the_bindings(world, kind, bound, key, why):
+    world.exchange("shop", kind)
+    for number, binding in enumerate(bound):
+        world.queue(f"q{number}", exchange="shop", routing_key=binding)
+    world.publish("shop", key)
+
+    lines = failure(world.assertions.assert_delivered, "orders.work", routing_key=key)
+
+    assert lines[2:] == [
+        "  differs: it reached no queue instead of 'orders.work'",
+        f"  it was dropped, no route: {why}",
+    ]
+
+
+def test_a_binding_that_came_too_late_is_named(world):
+    world.exchange("shop")
+    world.publish("shop", "order.paid")
+    world.queue("billing", exchange="shop", routing_key="order.*")
+
+    lines = failure(world.assertions.assert_delivered, "billing")
+
+    assert lines[-1] == "  it was dropped, no route: 'shop' had no such binding yet; now it leads to 'billing'"
+
+
+def test_a_missing_queue_of_the_default_exchange_is_compared_with_those_that_exist(world):
+    world.publish("", "orders.wrok", by=world.client(), mandatory=True)
+
+    lines = failure(world.assertions.assert_delivered, "orders.work")
+
+    assert lines[-1] == "  it was returned, no route: there is no queue 'orders.wrok' (existing: 'orders.work')"
+
+
+def test_a_message_on_another_broker_of_the_test_says_which(world, make_world):
+    other = make_world(Recorder())
+    other.name, world.neighbours = "the broker on port 5673", [other]
+    other.publish("orders", "order.created", b"1")
+    world.publish("orders", "order.created", b"something else entirely")
+
+    lines = failure(world.assertions.assert_published, "orders", body="1")
+
+    assert lines[1:4] == [
+        "nearest, on the broker on port 5673: #1 ('orders', 'order.created', '1') from the test",
+        "  differs: it was on the broker on port 5673, and this assertion is about the broker",
+        "  it is still ready in 'orders.work', which has no consumers",
+    ]
+
+
+def test_a_broker_whose_test_is_over_is_not_compared(world, make_world):
+    other = make_world(Recorder())
+    world.neighbours = [other]
+    other.begin_test("test_before")
+    other.publish("orders", "order.created", b"1")
+    other.recorder.tap((events.TEST_END, other.node.now, "test_before", "passed", 0.1))
+
+    lines = failure(world.assertions.assert_published, "orders", body="1")
+
+    assert lines[1:] == ["No message was published."]
+
+
+def test_a_name_that_another_broker_knows_says_which(world, make_world):
+    other = make_world(Recorder())
+    other.name, world.neighbours = "the broker on port 5673", [other]
+    other.exchange("shop")
+
+    with pytest.raises(NotDeclaredError, match=r"the broker on port 5673 has it, and this is the broker$"):
+        world.assertions.assert_published("shop")
+
+
+def test_a_task_is_named_as_its_header_does(world):
+    world.publish("orders", "celery", b"[[], {}]", headers={"task": "shop.bill"})
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert lines[1] == "nearest: #1 ('orders', 'celery', task 'shop.bill' '[[], {}]') from the test"
 
 
 def test_a_queue_that_is_not_empty_shows_its_messages(shop):
@@ -175,7 +272,7 @@ def test_a_queue_that_is_not_empty_shows_its_messages(shop):
 
     assert lines == [
         "assert_empty('audit'): 1 ready, 0 unacked",
-        "  ready: <Message exchange='orders' routing_key='order.created' body='{\"id\": 7, \"total\": -1}'>",
+        "  ready: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}')",
         "  the queue has no consumers",
     ]
 
@@ -184,7 +281,7 @@ def test_a_queue_that_is_not_empty_names_the_holder_of_a_message(shop):
     lines = failure(shop.assertions.assert_empty, "orders.work")
 
     assert lines[0] == "assert_empty('orders.work'): 0 ready, 2 unacked"
-    assert [line.endswith("held by ctag1 of pika>") for line in lines[1:]] == [True, True]
+    assert [line.endswith("held by ctag1 of pika") for line in lines[1:]] == [True, True]
 
 
 def test_a_client_is_named_after_its_connection_is_closed(shop):
@@ -192,4 +289,4 @@ def test_a_client_is_named_after_its_connection_is_closed(shop):
 
     lines = failure(shop.assertions.assert_not_published, "orders", json={"id": 7, "total": -1})
 
-    assert lines[-1].endswith("by shop (connection 1, channel 1)")
+    assert "from shop (c1/ch1)" in lines[-1]

@@ -154,16 +154,22 @@ def test_an_unknown_keyword_is_compared_with_the_other_keywords_of_the_call():
 @pytest.mark.parametrize(
     ("criteria", "reason"),
     [
-        ({"routing_key": "order.created"}, "routing_key 'order.updated' does not match 'order.created'"),
-        ({"exchange": "billing"}, "exchange 'orders' is not 'billing'"),
-        ({"body": "x"}, """body '{"id": 8, "lines": [1, 2]}' is not 'x'"""),
-        ({"json": {"id": 7, "lines": [1, 2]}}, "json['id'] is 8, not 7"),
-        ({"json": {"id": 8, "lines": [1, 3]}}, "json['lines'][1] is 2, not 3"),
-        ({"json": {"id": 8}}, "json['lines'] is [1, 2], but was not expected"),
-        ({"json": {"id": 8, "lines": [1, 2], "total": 3}}, "json['total'] is missing"),
-        ({"headers": {"tenant": "us"}}, "header 'tenant' is 'eu', not 'us'"),
+        ({"routing_key": "order.created"}, "routing key 'order.updated' instead of 'order.created'"),
+        ({"exchange": "billing"}, "exchange 'orders' instead of 'billing'"),
+        ({"body": "x"}, """body '{"id": 8, "lines": [1, 2]}' instead of 'x'"""),
+        ({"json": {"id": 7, "lines": [1, 2]}}, "JSON['id'] is 8 instead of 7"),
+        ({"json": {"id": 8, "lines": [1, 3]}}, "JSON['lines'][1] is 2 instead of 3"),
+        ({"json": {"id": 8}}, "JSON also has 'lines' (json_contains= ignores further keys)"),
+        ({"json": {"id": 7}}, "JSON['id'] is 8 instead of 7; JSON also has 'lines'"),
+        ({"json": {"id": 8, "lines": [1, 2], "total": 3}}, "JSON has no 'total'"),
+        ({"json": {"id": 8, "lines": [1]}}, "JSON['lines'] has 2 items instead of 1"),
+        ({"json": {}}, "JSON also has 'id' and 'lines' (json_contains= ignores further keys)"),
+        ({"json_contains": {"id": 7}}, "JSON['id'] is 8 instead of 7"),
+        ({"json_contains": {"total": 3, "tax": 1, "net": 2}}, "JSON has no 'total', 'tax' and 'net'"),
+        ({"json_contains": {"lines": {"first": 1}}}, "JSON['lines'] is [1, 2] instead of {'first': 1}"),
+        ({"headers": {"tenant": "us"}}, "header 'tenant' 'eu' instead of 'us'"),
         ({"headers": {"trace": "1"}}, "header 'trace' is missing"),
-        ({"priority": 5}, "priority None is not 5"),
+        ({"priority": 5}, "priority None instead of 5"),
     ],
 )
 def test_a_miss_is_explained_by_what_differs(view, criteria, reason):
@@ -172,12 +178,53 @@ def test_a_miss_is_explained_by_what_differs(view, criteria, reason):
     assert why_not(message, **criteria) == [reason]
 
 
-def test_a_body_that_is_not_json_says_so(view):
-    assert why_not(view(b"plain"), json={}) == ["body 'plain' is not JSON"]
+@pytest.mark.parametrize("keyword", ["json", "json_contains"])
+def test_a_body_that_is_not_json_says_so(view, keyword):
+    assert why_not(view(b"plain"), **{keyword: {}}) == ["body 'plain' is not JSON"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_match"),
+    [
+        ({"id": 8}, True),
+        ({}, True),
+        ({"customer": {"name": "Ada"}}, True),
+        ({"lines": [{"sku": "a"}, {"sku": "b"}]}, True),
+        ({"id": ANY}, True),
+        ({"customer": ANY}, True),
+        ({"id": 9}, False),
+        ({"customer": {"name": "Bob"}}, False),
+        ({"customer": {"city": "Rome"}}, False),
+        ({"lines": [{"sku": "a"}]}, False),
+        ({"lines": [{"sku": "b"}, {"sku": "a"}]}, False),
+        ([], False),
+    ],
+)
+def test_json_contains_ignores_further_keys_at_every_level(view, expected, is_match):
+    body = b'{"id": 8, "customer": {"name": "Ada", "vip": true}, "lines": [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}]}'
+
+    assert matches(view(body), json_contains=expected) is is_match
+    assert (why_not(view(body), json_contains=expected) == []) is is_match
+
+
+def test_json_contains_of_a_list_looks_into_its_items(view):
+    assert matches(view(b'[{"id": 1, "total": 2}]'), json_contains=[{"id": 1}])
+    assert not matches(view(b'{"id": 1}'), json_contains=[{"id": 1}])
+
+
+def test_many_differences_are_cut(view):
+    body = b'{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}'
+
+    assert why_not(view(body), json={}) == [
+        "JSON also has 'a', 'b', 'c' and 2 more (json_contains= ignores further keys)"
+    ]
+    assert why_not(view(body), json={"a": 2, "b": 3, "c": 4, "d": 5, "e": 5}) == [
+        "JSON['a'] is 1 instead of 2; JSON['b'] is 2 instead of 3; JSON['c'] is 3 instead of 4 (and 1 more)"
+    ]
 
 
 def test_only_the_criteria_that_miss_are_explained(view):
-    assert why_not(view(routing_key="b"), exchange="orders", routing_key="a") == ["routing_key 'b' does not match 'a'"]
+    assert why_not(view(routing_key="b"), exchange="orders", routing_key="a") == ["routing key 'b' instead of 'a'"]
 
 
 def test_a_match_has_nothing_to_explain(view):
@@ -222,6 +269,10 @@ def test_a_function_is_refused_with_what_to_pass_instead(value):
         ({"routing_key": b"a"}, "routing_key=b'a' never matches, because it is not text"),
         ({"message_id": 5}, "message_id=5 never matches, because it is not text"),
         ({"body": {"id": 7}}, "body={'id': 7} never matches, because it is not bytes or text"),
+        (
+            {"json_contains": "id"},
+            "json_contains='id' never matches, because it is not an object or a list; json= compares a whole value",
+        ),
         ({"redelivered": "yes"}, "redelivered='yes' never matches, because it is not True or False"),
     ],
 )

@@ -1,34 +1,172 @@
-"""The last events as text."""
+"""The report of a broker: the state that matters, and the last events that matter."""
 
 from __future__ import annotations
 
-from leveret.observe.report import tail_lines
+import pytest
+
+from leveret.observe.report import report_text
+from leveret.observe.story import Story
 from leveret.trace import events
 
-AT = 1_700_000_000_000_000
+
+@pytest.fixture
+def story(world):
+    """Return a function that returns the lines of what has happened in the world."""
+    return lambda about=(): Story(world.recorder.raw()).lines(about)
 
 
-def test_an_event_takes_one_line():
-    raw = (events.CHAN_OPEN, AT, "/", 3, 1)
+def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
+    shop, worker = world.client("shop"), world.client("worker")
+    worker.consume("orders.work", "ctag1")
+    world.publish("orders", "order.created", b'{"id": 7}', by=shop)
+    world.elapse(1.5)
+    worker.ack(1)
+    del world.node.connections[1]
 
-    assert tail_lines([raw], 20) == ["22:13:20.000000 a client (connection 3, channel 1): chan_open"]
+    assert report_text(world.node, world.recorder, "state of the broker").splitlines() == [
+        "state of the broker",
+        "set-up: c1 shop (closed), c2 worker; 1 exchange, 1 queue, 1 binding, 1 consumer",
+        "queues: orders.work 0 ready, consumed by c2/ch1",
+        "events, seconds since the test began:",
+        "  0.000 c1/ch1 published #1 ('orders', 'order.created', '{\"id\": 7}') to 'orders.work'",
+        "  0.000 c2/ch1 got #1 from 'orders.work'",
+        "  1.500 c2/ch1 acked #1 of 'orders.work'",
+    ]
 
 
-def test_long_arguments_are_wrapped():
-    arguments = {f"x-argument-{number}": "a value of some length" for number in range(8)}
-    raw = (events.QUEUE_DECLARE, AT, "/", 3, 1, "orders", arguments)
+def test_times_count_from_the_beginning_of_the_test(world, story):
+    world.elapse(100)
+    world.begin_test("test_it")
+    world.elapse(0.25)
+    world.publish("orders", "order.created")
 
-    first, *more = tail_lines([raw], 20)
-
-    assert first.startswith("22:13:20.000000 a client (connection 3, channel 1): queue_declare queue='orders'")
-    assert all(line.startswith("    ") and len(line) <= 160 for line in more)
-    assert "'x-argument-7': 'a value of some length'" in more[-1]
+    assert story() == ["0.250 the test published #1 ('orders', 'order.created', '') to 'orders.work'"]
 
 
-def test_very_long_arguments_are_cut():
-    raw = (events.QUEUE_DECLARE, AT, "/", 3, 1, "orders", {"x-argument": "word " * 1000})
+def test_events_of_earlier_tests_are_left_out(world, story):
+    world.publish("orders", "order.created")
+    world.begin_test("test_it")
 
-    lines = tail_lines([raw], 20)
+    assert story() == []
 
-    assert len(lines) == 9
-    assert lines[-1] == "    ..."
+
+def test_a_dead_letter_is_told_in_one_line_with_who_rejected_it(world, story):
+    world.exchange("graves", "fanout")
+    world.queue("dead", exchange="graves")
+    world.queue("doomed", exchange="orders", routing_key="order.doomed", x_dead_letter_exchange="graves")
+    worker = world.client("worker")
+    worker.consume("doomed", "ctag1")
+    world.publish("orders", "order.doomed", b"1")
+    worker.reject(1)
+
+    assert story()[1:] == [
+        "0.000 c1/ch1 got #1 from 'doomed'",
+        "0.000 c1/ch1 dead-lettered #1 from 'doomed' (rejected) to 'dead'",
+    ]
+
+
+def test_a_requeue_names_who_requeued_and_the_redelivery(world, story):
+    worker = world.client("worker")
+    worker.consume("orders.work", "ctag1")
+    world.publish("orders", "order.created", b"1")
+    worker.requeue(1)
+
+    assert story()[2:] == [
+        "0.000 c1/ch1 requeued #1 to 'orders.work' (nacked)",
+        "0.000 c1/ch1 got #1 from 'orders.work' again",
+    ]
+
+
+def test_a_returned_message_takes_one_line(world, story):
+    world.exchange("empty")
+    world.publish("empty", "order.created", by=world.client(), mandatory=True)
+
+    assert story() == [
+        "0.000 c1/ch1 published #1 ('empty', 'order.created', '')",
+        "0.000 c1/ch1 got #1 returned: no route",
+    ]
+
+
+def test_the_last_events_are_chosen(world, story):
+    for number in range(1, 31):
+        world.publish("orders", "order.created", str(number).encode())
+
+    assert [line.split()[4] for line in story()] == [f"#{number}" for number in range(21, 31)]
+    assert Story(world.recorder.raw()).title(has_dropped=False).startswith("last 10 of 30 events, ")
+    assert Story(world.recorder.raw()).title(has_dropped=True).startswith("last 10 of 30+ events, ")
+
+
+def test_the_life_of_the_message_of_the_failure_comes_first(world, story):
+    worker = world.client("worker")
+    world.publish("orders", "order.created", b"1")
+    worker.get("orders.work")
+    worker.ack(1)
+    for number in range(2, 31):
+        world.publish("orders", "order.created", str(number).encode())
+
+    lines = story([1])
+
+    assert lines[:3] == [
+        "0.000 the test published #1 to 'orders.work'",
+        "0.000 c1/ch1 got #1 from 'orders.work'",
+        "0.000 c1/ch1 acked #1 of 'orders.work'",
+    ]
+    assert [line.split()[4] for line in lines[3:]] == [f"#{number}" for number in range(24, 31)]
+
+
+def test_what_the_failure_has_said_is_left_out(world, story):
+    world.publish("orders", "order.created", b"1")
+
+    assert story([1]) == []
+
+
+def test_a_loop_takes_two_lines(world, story):
+    worker = world.client("worker")
+    world.publish("orders", "order.created", b"1")
+    for tag in range(1, 21):
+        worker.get("orders.work")
+        worker.requeue(tag)
+
+    assert story([1]) == [
+        "0.000 the test published #1 to 'orders.work'",
+        "0.000 c1/ch1 got #1 from 'orders.work'",
+        "0.000 c1/ch1 requeued #1 to 'orders.work' (nacked) (and both 19 more times)",
+    ]
+
+
+def test_a_binding_counts_as_an_event_once_a_message_was_published(world, story):
+    bind = (events.BIND, world.node.now, "/", 1, 1, "orders", "queue", "billing", "order.*.paid", {})
+    world.recorder.tap(bind)
+    world.publish("orders", "order.created")
+    world.recorder.tap(bind)
+
+    assert story()[1:] == ["0.000 c1/ch1 bound 'billing' to 'orders' by 'order.*.paid'"]
+
+
+def test_a_lost_connection_and_a_fault_are_events(world, story):
+    world.recorder.tap((events.FAULT, world.node.now, "/", 3, 1, "basic.ack", "reset_peer"))
+    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 3, None, "connection lost"))
+    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 4, None, None))
+
+    assert story() == ["0.000 c3/ch1 met the fault reset_peer on basic.ack", "0.000 c3 closed: connection lost"]
+
+
+def test_a_long_line_is_cut(world, story):
+    world.publish("orders", "order." + "x" * 200)
+
+    (line,) = story()
+
+    assert len(line) == 160
+    assert line.endswith("...")
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_every_kind_of_event_can_be_told(world, story, kind):
+    world.publish("orders", "order.created")
+    message = world.recorder.raw()[-1][events.POSITIONS[events.ENQUEUED]["message"]]
+    values = {"message": message, "conn": 1, "chan": 1, "reason": "a reason", "count": 1}
+    fields = [values.get(name, name) for name in events.FIELDS[kind]]
+
+    world.recorder.tap((kind, world.node.now, *fields))
+
+    assert all(line.startswith("0.000 ") for line in story())

@@ -1,6 +1,6 @@
-"""The reason why a broker is not idle, and its state as a table."""
+"""The reason why a broker is not idle, and its queues as lines."""
 
-from leveret.observe.state import describe, why_not_idle
+from leveret.observe.state import queue_lines, why_not_idle
 from leveret.observe.wording import span_text
 
 
@@ -62,8 +62,9 @@ def test_messages_of_different_holders_are_counted_separately(world):
     ]
 
 
-def test_the_state_is_a_table_of_queues_connections_and_holders(world):
+def test_a_queue_is_a_line_with_its_holders_and_consumers(world):
     world.queue("audit", exchange="orders")
+    world.queue("idle")
     client = world.client("pika")
     client.consume("orders.work", "ctag1", prefetch_count=1)
     world.publish("orders", "a")
@@ -71,21 +72,30 @@ def test_the_state_is_a_table_of_queues_connections_and_holders(world):
 
     world.elapse(200)
 
-    assert describe(world.node).splitlines() == [
-        "queue        ready  unacked  consumers",
-        "orders.work  1      1        ctag1 of pika",
-        "audit        2      0        -",
-        "connections:",
-        "  1: pika from 127.0.0.1:40001, 1 channel",
-        "held:",
-        "  1 unacked on orders.work held by ctag1 of pika for 3 min 20 s",
+    assert queue_lines(world.node) == [
+        "orders.work 1 ready, 1 unacked held by ctag1 of pika for 3 min 20 s, consumed by c1/ch1",
+        "audit 2 ready, no consumers",
+        "empty: idle",
     ]
 
 
-def test_the_state_of_an_empty_broker_has_no_queues_and_connections(world):
+def test_the_queues_that_matter_come_first(world):
+    for number in range(7):
+        world.queue(f"q{number}", exchange="orders")
+    for name in ("idle", "quiet", "still", "dead"):
+        world.queue(name)
+    world.publish("orders", "a")
+
+    lines = queue_lines(world.node, first=["dead", "q6"])
+
+    assert [line.split()[0] for line in lines[:6]] == ["q6", "orders.work", "q0", "q1", "q2", "q3"]
+    assert lines[6:] == ["2 more: q4, q5", "empty: dead, idle, quiet, 1 more"]
+
+
+def test_a_broker_without_queues_has_no_lines(world):
     world.vhost.delete_queue("orders.work")
 
-    assert describe(world.node) == "queues: none\nconnections: none"
+    assert queue_lines(world.node) == []
 
 
 def test_spans_have_fitting_units():

@@ -48,7 +48,7 @@ def test_workers_of_xdist_have_their_own_brokers_options_and_reports(run_apart):
     )
 
     result.assert_outcomes(passed=4, failed=1)
-    result.stdout.fnmatch_lines(["*- leveret -*", "<Broker * as RabbitMQ 4.0>, seed=0"])
+    result.stdout.fnmatch_lines(["*- leveret: state of the broker on port *, RabbitMQ 4.0 -*"])
 
 
 @pytest.mark.parametrize(("mode", "marker"), [("auto", ""), ("strict", "@pytest.mark.asyncio")])
@@ -142,7 +142,7 @@ def test_a_test_stopped_by_pytest_timeout_shows_its_broker(run_apart):
 
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["*Timeout*", "*- leveret -*", "  1 unacked on orders held by a basic.get of lazy worker for *"]
+        ["*Timeout*", "*- leveret: *", "queues: orders 0 ready, 1 unacked held by a basic.get of lazy worker for *"]
     )
 
 

@@ -6,6 +6,12 @@ import pytest
 
 BOTH = "--leveret-rabbitmq=4.0,4.3"
 
+
+@pytest.fixture(autouse=True)
+def _without_pages(monkeypatch):
+    monkeypatch.setenv("LEVERET_PAGES", "off")
+
+
 DECLARING = """
     from client import connect
 

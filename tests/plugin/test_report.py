@@ -14,7 +14,7 @@ DENIED = """
 """
 
 
-def test_a_failed_test_shows_queues_seed_and_the_last_events_with_their_clients(run):
+def test_a_failed_test_shows_seed_set_up_queues_and_the_events_with_their_clients(run):
     result = run("""
         from client import connect
 
@@ -28,17 +28,13 @@ def test_a_failed_test_shows_queues_seed_and_the_last_events_with_their_clients(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*- leveret -*",
-            "<Broker amqp://* as RabbitMQ 4.3>, seed=0",
-            "queue * ready * unacked *",
-            "orders * 1 * 0 * -",
-            "last of * events:",
-            "*test_start test='*::test_it'",
-            "*the test called declare_queue at *.py:4 in test_it",
-            "*the test called publish at *.py:5 in test_it",
-            "*the test: published message=#1 ('', 'orders', 'hello')",
-            "*order worker (connection 1): conn_open *",
-            "*order worker (connection 1, channel 1): got queue='orders' *",
+            "*- leveret: state of the broker on port *, RabbitMQ 4.3 -*",
+            "set-up: c1 order worker (closed); 1 queue",
+            "queues: orders 1 ready, no consumers",
+            "events, seconds since the test began:",
+            "  0.* the test (*.py:5) published #1 ('', 'orders', 'hello') to 'orders'",
+            "  0.* c1/ch1 got #1 from 'orders'",
+            "  0.* requeued #1 to 'orders' (channel_closed)",
         ]
     )
 
@@ -52,7 +48,7 @@ def test_only_the_tail_of_a_long_trace_is_shown(run):
             assert False
     """)
 
-    result.stdout.fnmatch_lines(["last of * events:", "*('', 'orders', '29')*"])
+    result.stdout.fnmatch_lines(["last 10 of 30 events, seconds since the test began:", "*('', 'orders', '29')*"])
     result.stdout.no_fnmatch_line("*('', 'orders', '3')*")
 
 
@@ -60,13 +56,13 @@ def test_a_test_that_passes_shows_nothing(run):
     result = run("def test_it(leveret): leveret.declare_queue('orders')", "-rA")
 
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*- leveret -*")
+    result.stdout.no_fnmatch_line("*- leveret: *")
 
 
 def test_a_failed_test_without_a_broker_shows_nothing(run):
     result = run("def test_it(): assert False")
 
-    result.stdout.no_fnmatch_line("*- leveret -*")
+    result.stdout.no_fnmatch_line("*- leveret: *")
 
 
 def test_a_failing_fixture_shows_the_broker_it_used(run):
@@ -83,10 +79,10 @@ def test_a_failing_fixture_shows_the_broker_it_used(run):
     """)
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*- leveret -*", "orders * 0 * 0 * -"])
+    result.stdout.fnmatch_lines(["*- leveret: *", "queues: empty: orders"])
 
 
-def test_an_error_that_shows_the_broker_is_not_followed_by_a_section(run):
+def test_the_report_of_an_error_is_the_only_section(run):
     # Omit the summary, which repeats the errors if CI is set.
     result = run(
         """
@@ -97,8 +93,45 @@ def test_an_error_that_shows_the_broker_is_not_followed_by_a_section(run):
     )
 
     result.assert_outcomes(failed=1)
-    assert str(result.stdout).count("connections: none") == 1
-    result.stdout.no_fnmatch_line("*- leveret -*")
+    assert str(result.stdout).count("state of the broker on port") == 1
+    result.stdout.fnmatch_lines(
+        ["E*'orders' has no consumers after 0 s; queue 'orders' was not declared", "*- leveret: *"]
+    )
+
+
+def test_the_report_of_an_error_shows_the_moment_of_the_error(run):
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", "x")
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                channel.basic_get("orders")
+                leveret.assert_acked("orders")
+    """)
+
+    result.stdout.fnmatch_lines(
+        ["*- leveret: *", "queues: orders 0 ready, 1 unacked held by a basic.get of worker for *"]
+    )
+
+
+def test_the_report_of_a_unittest_is_a_section(run):
+    result = run("""
+        import unittest
+        from leveret import Broker
+
+        class Test(unittest.TestCase):
+            def test_it(self):
+                broker = self.enterContext(Broker())
+                broker.declare_queue("orders")
+                broker.assert_acked("orders")
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*AssertionError: assert_acked('orders')*", "*- leveret: state of the broker on*"])
+    assert str(result.stdout).count("state of the broker on port") == 1
 
 
 def test_an_error_that_shows_one_of_two_brokers_is_followed_by_both(run):
@@ -108,7 +141,7 @@ def test_an_error_that_shows_one_of_two_brokers_is_followed_by_both(run):
     """)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*- leveret -*", "*- leveret -*"])
+    result.stdout.fnmatch_lines(["*- leveret: *", "*- leveret: *"])
 
 
 def test_every_broker_of_a_test_is_shown(run):
@@ -120,29 +153,26 @@ def test_every_broker_of_a_test_is_shown(run):
 
     result.stdout.fnmatch_lines(
         [
-            "*<Broker * as RabbitMQ 4.3>, seed=0",
-            "*<Broker * as RabbitMQ 4.0>, seed=7",
-            "*<Broker * as RabbitMQ 4.3>, seed=0",
+            "*state of the broker on port *, RabbitMQ 4.3 -*",
+            "*state of the broker on port *, RabbitMQ 4.0, seed 7 -*",
+            "*state of the broker on port *, RabbitMQ 4.3 -*",
         ]
     )
 
 
-def test_the_trace_of_the_session_names_its_tests(run):
+def test_the_events_of_the_session_are_those_of_the_test(run):
     result = run("""
         def test_first(leveret_session):
-            pass
+            leveret_session.declare_queue("orders")
+            leveret_session.publish("", "orders", "of the first")
 
         def test_second(leveret_session):
+            leveret_session.publish("", "orders", "of the second")
             assert False
     """)
 
-    result.stdout.fnmatch_lines(
-        [
-            "*test_start test='*::test_first'",
-            "*test_end test='*::test_first' outcome='passed' duration=*",
-            "*test_start test='*::test_second'",
-        ]
-    )
+    result.stdout.fnmatch_lines(["  0.* the test (*) published #2 ('', 'orders', 'of the second') to 'orders'"])
+    result.stdout.no_fnmatch_line("*of the first*")
 
 
 def test_a_report_without_a_trace_says_why(run):
@@ -157,8 +187,7 @@ def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
     result.stdout.fnmatch_lines(
         [
             "errors sent to clients:",
-            "  order worker (connection 1, channel 1) got 541 INTERNAL_ERROR - Feature "
-            "`transient_nonexcl_queues` is deprecated.",
+            "  order worker (c1/ch1) got 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.",
             "    during the call at *.py:4 in declare, called from *.py:8 in test_it",
             "*declare the queue with durable=True (or exclusive=True)*",
             '*permit={"transient_nonexcl_queues"}*@pytest.mark.leveret(permit={"transient_nonexcl_queues"})*'
@@ -208,7 +237,7 @@ def test_the_line_of_a_coroutine_that_awaited_the_refused_call_is_found(run):
     result.stdout.fnmatch_lines(
         [
             "errors sent to clients:",
-            "  aiormq (connection 1, channel 1) got 541 *",
+            "  aiormq (c1/ch1) got 541 *",
             "    during the call at *.py:7 in declare",
         ]
     )
@@ -232,7 +261,7 @@ def test_a_refused_client_is_named_by_the_line_that_opened_its_connection(run):
 
     result.stdout.fnmatch_lines(
         [
-            "  order worker (connection 1, channel 1) got 406 PRECONDITION_FAILED - unknown delivery tag 17",
+            "  order worker (c1/ch1) got 406 PRECONDITION_FAILED - unknown delivery tag 17",
             "    on the connection opened at *client.py:6 in connect, called from *.py:6 in test_it",
         ]
     )
@@ -248,7 +277,7 @@ def test_a_wrong_password_is_reported(run):
 
     result.stdout.fnmatch_lines(
         [
-            "  worker (connection 1) got 403 ACCESS_REFUSED - Login was refused *",
+            "  worker (c1) got 403 ACCESS_REFUSED - Login was refused *",
             "    during the call at *client.py:6 in connect*",
         ]
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import random
+import sys
 from dataclasses import dataclass, field
 
 from pamqp.commands import Basic, Channel
@@ -228,8 +229,8 @@ class Conversations:
                     connection.connection_lost()
 
 
-def main() -> None:
-    """Run many cases."""
+def main() -> int:
+    """Run many cases; return 1 as the exit code if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.properties.faulty_streams")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
@@ -247,7 +248,8 @@ def main() -> None:
         for peer in conversations.peers:
             octet_count += len(peer.connection.to_client.received) + len(peer.connection.to_broker.received)
     print(f"{options.cases} cases, {failed} failed, {octet_count:,} bytes received, faults: {dict(kinds)}")
+    return int(failed > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

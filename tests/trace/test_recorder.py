@@ -1,9 +1,11 @@
 """The recorder: the events that it keeps, and how it notices dropped events."""
 
 import gc
+import threading
 
 import pytest
 
+from leveret import Broker
 from leveret.trace import events
 from leveret.trace.recorder import Recorder
 
@@ -239,3 +241,72 @@ def test_a_ring_filled_exactly_has_dropped_no_event():
 
     assert not recorder.has_dropped
     assert len(recorder.events()) == MANY
+
+
+READERS = {
+    "len": len,
+    "list": list,
+    "has_dropped": lambda recorder: recorder.has_dropped,
+    "path": lambda recorder: recorder.path,
+    "query": lambda recorder: recorder.query("published"),
+    "tail": lambda recorder: recorder.tail(1),
+    "raw_after": lambda recorder: recorder.raw_after(None),
+    "clear": lambda recorder: recorder.clear(),
+}
+
+
+class Lock:
+    """A lock that says whether it is held."""
+
+    depth = 0
+
+    def __enter__(self):
+        self.depth += 1
+
+    def __exit__(self, *error):
+        self.depth -= 1
+
+
+class WriterUnderLock:
+    """A writer that only works while the lock is held."""
+
+    path = "trace"
+
+    def __init__(self, lock):
+        self.lock, self.pending, self.hand_on, self.call_count = lock, [], None, 0
+        self.tap = self.pending.append
+
+    def write(self):
+        assert self.lock.depth
+        self.call_count += 1
+        self.hand_on(self.pending)
+        self.pending.clear()
+
+    def open(self):
+        self.write()
+        return self
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_holds_the_lock_while_the_writer_writes(name):
+    lock = Lock()
+    recorder = Recorder(writer=WriterUnderLock(lock), lock=lock)
+    recorder.tap(closed(1))
+
+    READERS[name](recorder)
+
+    assert recorder.writer.call_count
+    assert not lock.depth
+
+
+def test_the_lock_of_a_broker_s_events_is_the_broker_s(tmp_path):
+    with Broker(trace_dir=tmp_path) as broker:
+        reading = threading.Thread(target=lambda: len(broker._engine.recorder))
+        with broker._engine.lock:
+            reading.start()
+            broker.publish("", "q", b"1")
+            waited = reading.is_alive()
+        reading.join()
+        broker.allow("unroutable")
+
+    assert waited

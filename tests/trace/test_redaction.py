@@ -33,6 +33,20 @@ def test_values_with_secret_names_are_redacted(name):
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("headers={'token': 'a', 'n': 1}", "headers={'token': (redacted), 'n': 1}"),
+        ("header 'token' 'a b' instead of 'c', then", "header 'token' (redacted) instead of (redacted), then"),
+        ("JSON 'pass' 1 instead of 2", "JSON 'pass' (redacted) instead of (redacted)"),
+        (r"""{"api_key": "a\"b"}""", """{"api_key": (redacted)}"""),
+        ("queue 'tokens' is empty; 'passengers': 3", "queue 'tokens' is empty; 'passengers': 3"),
+    ],
+)
+def test_values_behind_secret_names_are_redacted_in_a_text(text, shown):
+    assert Redaction().text(text) == shown
+
+
+@pytest.mark.parametrize(
     "name", ["customer", "x-retries", "key", "traceparent", "author", "passenger", "compass-id", "byPassed"]
 )
 def test_other_values_are_shown(name):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret import Broker
@@ -315,6 +315,7 @@ def content() -> bytes:
     return (header_line({"run": "r", "worker": "main"}) + LINES).encode()
 
 
+@settings(deadline=None)
 @given(cut=st.integers(0, 400))
 def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "r.main.jsonl"
@@ -334,6 +335,7 @@ def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut)
     assert reader.is_cut == (not kept.endswith(b"\n"))
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factory, data):
     packed = gzip.compress(content, mtime=0)

@@ -8,7 +8,7 @@ and refuses to begin on the thread of a running event loop, where that client ma
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.report import Report
+    from leveret.page.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
@@ -53,6 +55,9 @@ _UNNOTICED_S: Final = 0.1
 
 _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.items() if kind.follows_requeue)
 
+# The engines of this process that run, for the failure of a test that has mixed up its brokers.
+_running: Final[list[Engine]] = []
+
 
 class Engine:
     """One broker without its public face."""
@@ -65,6 +70,7 @@ class Engine:
         permit: frozenset[str],
         record: RecordLevel,
         trace: TraceOptions | None = None,
+        redact: Iterable[str] | str = (),
         users: Mapping[str, str],
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,
@@ -74,11 +80,13 @@ class Engine:
         """Create a broker that is not running yet.
 
         `users` are added, by name and password, with every right on "/". With `tls` the broker opens a second port.
+        `redact` names more headers whose values no page shows.
         """
         self.compat = compat
         self.seed = seed
         self.permit = permit
         self.users = dict(users)
+        self._redact = redact
         self.plugins = plugins
         self.tls = tls
         self.settings = settings
@@ -93,7 +101,12 @@ class Engine:
         self.wall = HoldableClock(_REAL)
         writer = None if trace is None else self._new_writer(trace)
         self.recorder = Recorder(
-            record, writer=writer, pack=Message.packed, unpack=Message.of, require_known=self._require_known
+            record,
+            writer=writer,
+            pack=Message.packed,
+            unpack=Message.of,
+            require_known=self._require_known,
+            lock=self.lock,
         )
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
@@ -175,13 +188,33 @@ class Engine:
         """Return what faults hold back, a sentence each."""
         return [] if self._faults is None else self._faults.kept_back()
 
-    def faults_text(self) -> str:
+    def _faults_text(self) -> str:
         """Return what a report says about faults, below everything else."""
         return "" if self._faults is None else self._faults.report()
 
+    def reading(self, test: str | None) -> Reading:
+        """Return what happened since a test began, for a page; since the last one began if `test` is None.
+
+        The caller has passed the barrier if what clients sent last matters.
+        """
+        from leveret.page.live import reading_of
+
+        with self.lock:
+            return reading_of(
+                self.node,
+                self.recorder,
+                test=test,
+                title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
+                seed=self.seed,
+                moves=self.clock.moves,
+                redact=self._redact,
+                rules=self.fault_rules(),
+                judge=self.judge,
+            )
+
     def _new_writer(self, trace: TraceOptions) -> Writer:
         # Imported late: a broker without a trace file needs nothing that compresses or calls git.
-        from leveret.engine.version import __version__
+        from leveret.trace.version import __version__
         from leveret.trace.writer import Writer
 
         facts = {"broker": f"leveret {__version__}", "profile": self.compat.version, "seed": self.seed}
@@ -210,6 +243,7 @@ class Engine:
         self._open_trace()
         self._is_stopped = False
         self._open([(host, port) for port in ports], self.loop.start)
+        _running.append(self)
         return self._addresses
 
     def _open_trace(self) -> None:
@@ -248,6 +282,8 @@ class Engine:
     def stop(self) -> None:
         """Close the port and every connection. The state can still be inspected."""
         self._is_stopped = self._is_stopped or self.loop.is_running
+        if self in _running:
+            _running.remove(self)
         # A client's exception on a thread left behind may surface in another test than its own.
         suffix = "" if self.owner is None else f": the end of {self.owner}"
         self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + suffix))
@@ -458,13 +494,20 @@ class Engine:
 
     def wait_idle(self, timeout: float) -> None:
         """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left."""
+        __tracebackhide__ = True
         reasons = self.wait_while(self._why_not_idle, timeout)
         if reasons:
             from leveret.observe.redelivery import loops
 
             with self.lock:
                 reasons += loops(self.node)
-            raise WaitTimeoutError(f"not idle after {timeout:g} s: {'; '.join(reasons)}\n{self.report()}")
+            raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
+
+    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with the state of the broker as a note."""
+        error = WaitTimeoutError(text)
+        error.add_note(self.report(queues=queues))
+        return error
 
     def _why_not_idle(self) -> list[str]:
         from leveret.observe.state import why_not_idle
@@ -479,20 +522,32 @@ class Engine:
             if transport.outbox_bytes
         ]
 
-    def describe(self) -> str:
-        """Return the state of the broker in words."""
-        from leveret.observe.state import describe
+    @property
+    def name(self) -> str:
+        """The broker in a sentence, with the port that no other broker of the test has."""
+        return f"the broker on port {self._addresses[0][1]}" if self._addresses else "the broker without a port"
+
+    def others(self) -> list[Engine]:
+        """Return the other brokers that run in this process."""
+        return [one for one in list(_running) if one is not self and one.is_readable]
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the broker runs in this process and records what happens."""
+        return self.loop.is_running and not self.loop.is_abandoned and self.recorder.is_on
+
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> Report:
+        """Return what helps if something did not happen: state, refusals, last events, faults, seed.
+
+        What is about these messages, by number, and about these queues comes first.
+        """
+        from leveret.observe.report import Report, report_text
 
         with self.lock:
-            return describe(self.node)
-
-    def report(self, title: str | None = None) -> str:
-        """Return everything that helps if something did not happen: state, refusals, last events, faults, seed."""
-        from leveret.observe.report import report_text
-
-        with self.lock:
-            title = f"{title or f'RabbitMQ {self.compat.version}'}, seed={self.seed}"
-            return report_text(self.node, self.recorder, title) + self.faults_text()
+            seed = f", seed {self.seed}" if self.seed else ""
+            title = f"state of {self.name}, RabbitMQ {self.compat.version}{seed}"
+            text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
+            return Report.of(text + self._faults_text(), self.name)
 
 
 def refusal(error: AmqpError) -> RefusedError:

@@ -6,16 +6,18 @@ failed test. It raises nothing about a broker that has stopped or belongs to ano
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.judge import Verdict
-from leveret.observe.report import report_text
 from leveret.observe.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
+    from leveret.observe.report import Report
+    from leveret.page.reading import Reading
     from leveret.trace.trace_file import TraceFile
 
 
@@ -31,7 +33,6 @@ class Harness:
     def __init__(self, broker: HasEngine) -> None:
         """Look after that broker."""
         self._engine = broker._engine
-        self._name = repr(broker)
 
     def begin_test(self, node_id: str) -> None:
         """Record that a test begins."""
@@ -44,9 +45,9 @@ class Harness:
         """
         self._engine.owner = node_id
 
-    def end_test(self, node_id: str, outcome: str, duration: float) -> None:
-        """Record how a test ended, after `duration` seconds."""
-        self._tap(events.TEST_END, node_id, outcome, round(duration, 6))
+    def end_test(self, node_id: str, outcome: str, duration: float, error: str | None = None) -> None:
+        """Record how a test ended, after `duration` seconds, and the text of what it failed with."""
+        self._tap(events.TEST_END, node_id, outcome, round(duration, 6), error)
 
     @property
     def trace_file(self) -> TraceFile | None:
@@ -95,6 +96,12 @@ class Harness:
             is_idle = not (why_not_idle(self._engine.node) or self._engine.kept_back())
             return recorder.is_on and not recorder.has_dropped and is_idle
 
+    def reading(self, node_id: str) -> Reading | None:
+        """Return what happened since that test began, for its page; None if nothing was recorded."""
+        if not self._is_ours or not self._engine.recorder.is_on:
+            return None
+        return self._engine.reading(node_id)
+
     def take_internal_errors(self) -> list[BaseException]:
         """Return leveret's own errors, those of the test's responders, and of endless time, since the last call."""
         if not self._is_ours:
@@ -125,7 +132,9 @@ class Harness:
     def report(self) -> str:
         """Return the state of the broker, its refusals, and the last events."""
         if not self._is_ours:
-            return f"{self._name}, started by process {self._engine.loop.process}"
-        with self._engine.lock:
-            title = f"{self._name}, seed={self._engine.seed}"
-            return report_text(self._engine.node, self._engine.recorder, title) + self._engine.faults_text()
+            return f"{self._engine.name}, started by process {self._engine.loop.process}"
+        return self._engine.report()
+
+    def is_shown_by(self, reports: Iterable[Report]) -> bool:
+        """Return whether one of these reports is about this broker."""
+        return any(report.broker == self._engine.name for report in reports)

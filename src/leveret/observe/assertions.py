@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from leveret.core.model.node import Node
-    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import (
         AssertionOptions,
         DeadLetterReason,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         RequeueReason,
     )
     from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
 
 
 class Assertions:
@@ -258,7 +258,9 @@ class Assertions:
         with source.lock:
             view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
         if view.ready or view.unacked:
-            raise AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
+            error = AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
+            error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))
+            raise error
 
     def _assert(
         self,

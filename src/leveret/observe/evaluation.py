@@ -5,11 +5,11 @@ It reads the trace and the model under the broker's lock and changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-from leveret.errors import EventsMissingError, unknown, unknown_keyword
+from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import require_known
@@ -17,37 +17,8 @@ from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
-    from leveret.core.model.node import Node
     from leveret.observe.keywords import AssertionOptions
-    from leveret.trace.recorder import Recorder
-
-
-class Source(Protocol):
-    """What assertions need of a broker."""
-
-    @property
-    def recorder(self) -> Recorder:
-        """The recorder of the trace."""
-
-    @property
-    def node(self) -> Node:
-        """The node, which holds the state."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """The lock to hold while reading either."""
-
-    def sync(self) -> None:
-        """Handle what has arrived and do the work that is due. Call it without the lock."""
-
-    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
-        """Pass the barrier, then wait until the predicate is true, for at most `timeout` seconds; return whether it is.
-
-        It holds the lock to call the predicate, first now and then after each event. Call it without the lock.
-        """
-
-    def wait_idle(self, timeout: float) -> None:
-        """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""
+    from leveret.observe.source import Source
 
 
 # What people write for keywords that all assertions take.
@@ -142,28 +113,43 @@ class _Evaluation:
         # A wait that timed out needs the barrier again: time has passed, even if no event came.
         if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
-        with source.lock:
-            self._catch_up()
-            return self._conclude(timeout)
+        try:
+            found = self._found(timeout)
+        except NotDeclaredError as missing:
+            raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
+        if found is not None:
+            return found
+        # Imported here because only a failing test needs it.
+        from leveret.observe.failures import explain
 
-    def _conclude(self, timeout: float | None) -> list[MessageView]:
+        failure = explain(source, self._search, timeout)
+        error = AssertionError(failure.text)
+        error.add_note(source.report(failure.messages, failure.queues))
+        raise error
+
+    def _found(self, timeout: float | None) -> list[MessageView] | None:
+        """Return the messages found, None if they are not what the question asks for."""
         __tracebackhide__ = True
         question, search = self._question, self._search
-        found, times = search.found(), question.times
-        if times is None and found:
-            return [search.view(found[0])]
-        if times is None or len(found) <= times:
-            self._require_complete_trace()
-        if not found:
-            self._require_known_names(timeout)
-        if len(found) == times:
-            return [search.view(occurrence) for occurrence in found]
-        # Imported here because only a failing test needs them.
-        from leveret.observe.failures import failure_text
-        from leveret.observe.history import Histories
+        with self._source.lock:
+            self._catch_up()
+            found, times = search.found(), question.times
+            if times is None and found:
+                return [search.view(found[0])]
+            if times is None or len(found) <= times:
+                self._require_complete_trace()
+            if not found:
+                self._require_known_names(self._source, timeout)
+            return [search.view(occurrence) for occurrence in found] if len(found) == times else None
 
-        histories = Histories(self._source.recorder.raw(), self._source.node)
-        raise AssertionError(failure_text(search, histories, timeout))
+    def _known_elsewhere(self) -> str:
+        """Return which other brokers of the test have the names that this one lacks, if any."""
+        knowing = []
+        for other in self._source.others():
+            with other.lock, suppress(NotDeclaredError):
+                self._require_known_names(other, None)
+                knowing.append(other.name)
+        return f"; {' and '.join(knowing)} has it, and this is {self._source.name}" if knowing else ""
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
@@ -183,10 +169,9 @@ class _Evaluation:
                 "has dropped older ones; call broker.events.clear() before the part of the test that counts"
             )
 
-    def _require_known_names(self, timeout: float | None) -> None:
+    def _require_known_names(self, source: Source, timeout: float | None) -> None:
         __tracebackhide__ = True
-        question, node = self._question, self._source.node
-        trace = self._source.recorder.raw()
+        question, node, trace = self._question, source.node, source.recorder.raw()
         if question.place is not None:
             require_known(node, trace, question.vhost, question.happening.place, question.place, timeout=timeout)
         if question.to is not None:

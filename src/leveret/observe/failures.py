@@ -1,38 +1,86 @@
 """The text of a failing assertion.
 
-It says what the assertion expects and how often that happened, what happened to the matching messages instead, and
-which other messages come closest. Each line holds one fact. The closest message comes first, with the fields that
-differ.
+It says what the assertion expects and how often that happened. Then it names the nearest messages among everything that
+happened, on every broker of the test: what differs, and what became of them. It never has more than twelve lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.observe.history import Histories, MessageHistory
-from leveret.observe.message_view import MessageView
+from leveret.observe.history import Histories
+from leveret.observe.nearest import Nearest, NearMiss
+from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
-from leveret.observe.views import QueueView
-from leveret.observe.wording import span_text
+from leveret.observe.state import holder_text
+from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
+from leveret.trace.events import named
 
-# How many messages the text describes in detail, and how many it lists.
-_SHOWN: Final = 3
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
+    from leveret.observe.views import QueueView
+
+LINES_MAX: Final = 12
+# How many surplus messages the text lists, and how many that were found if more are missing.
 _LISTED: Final = 10
+_FOUND: Final = 3
+# How much further off than the nearest a message may be to be described too.
+_NEARLY_AS_NEAR: Final = 0.35
 
 
-def failure_text(search: Search, histories: Histories, timeout: float | None) -> str:
-    """Return why the trace does not hold what this search asks for."""
-    question, found = search.question, search.found()
-    lines = [f"{question.call}: {_expectation(question, len(found), timeout)}"]
-    if len(found) > (question.times or 0):
-        return "\n".join([*lines, *_seen(search, found, histories)])
-    lines += _history_lines(question, histories)
-    lines += _near_misses(search, histories)
-    lines += _seen(search, found, histories)
-    lines += _seen_earlier(search)
-    return "\n".join(lines)
+class Failure(NamedTuple):
+    """Why an assertion fails, and the messages and queues that its report should show first."""
+
+    text: str
+    messages: tuple[int, ...]
+    queues: tuple[str, ...]
+
+
+def explain(source: Source, search: Search, timeout: float | None) -> Failure:
+    """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
+    question = search.question
+    with source.lock:
+        found, histories = search.found(), Histories(source.recorder.raw(), source.node)
+        title = f"{question.call}: {_expectation(question, len(found), timeout)}"
+        if len(found) > (question.times or 0):
+            return _surplus(title, question, found, histories)
+        near = Nearest(question, histories, source.node).found()
+        seen = _seen(found, histories, most=_FOUND)
+        others_count = len(histories.recent) - len({one.event.message.id for one in found})
+        bound = _bound_text(source.node, question)
+    near = sorted(near + _elsewhere(source, question), key=lambda one: one.distance)
+    earlier = _seen_earlier(search)
+    # All but the title and the count of the rest.
+    room = LINES_MAX - 2 - len(seen) - len(earlier)
+    lines = _near_lines(near, others_count, room=room, timeout=timeout)
+    if not near:
+        lines = [f"No {'other ' if found else ''}message was published{bound}."]
+    intended = (
+        *(one.message_id for one in near[:1] if one.broker is None),
+        *(one.event.message.id for one in found[:_FOUND]),
+    )
+    return Failure("\n".join([title, *seen, *lines, *earlier]), intended, _queues(question))
+
+
+def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
+    """Return the failure of an assertion that found more than it expects."""
+    text = "\n".join([title, *_seen(found, histories, most=_LISTED)])
+    return Failure(text, tuple(one.event.message.id for one in found), _queues(question))
+
+
+def _queues(question: Question) -> tuple[str, ...]:
+    return tuple(name for name in (question.place, question.to) if name is not None)
+
+
+def _bound_text(node: Node, question: Question) -> str:
+    if question.happening.place != "queue" or question.place is None:
+        return ""
+    ways = ways_to(node, question.vhost, question.place)
+    return f"; {ways}" if ways else ""
 
 
 def not_empty_text(call: str, queue: QueueView, timeout: float | None) -> str:
@@ -56,49 +104,44 @@ def _within(timeout: float | None) -> str:
     return "" if timeout is None else f" within {span_text(round(timeout * 1_000_000))}"
 
 
-def _history_lines(question: Question, histories: Histories) -> list[str]:
-    """Return what happened to the matching messages; empty for a publish, which has no history before it."""
-    if question.happening.name == "published":
-        return []
-    is_of_exchange = question.happening.place == "exchange"
-    is_of_answer = any(kind in events.ANSWERS for kind in question.happening.kinds)
-    matching = histories.matching(question.matcher, question.vhost, first=question.place)
-    if is_of_exchange and question.place is not None:
-        matching = [history for history in matching if history.message.exchange == question.place]
-    if not matching:
-        return ["No matching message was published."]
-    lines = [f"What happened to the matching messages{_cut(matching)}:"]
-    for history in matching[:_SHOWN]:
-        lines.append(f"  {_message_text(history, histories)}")
-        lines += [f"    {histories.describe_answer(history)}"] if is_of_answer else []
-        lines += [f"    {line}" for line in histories.describe(history, first=question.place)]
-    return lines
+def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
+    """Return what the other brokers of the test have seen."""
+    found: list[NearMiss] = []
+    for other in source.others():
+        with other.lock:
+            raw_events = other.recorder.raw()
+            marks = [raw[0] for raw in raw_events if raw[0] in (events.TEST_START, events.TEST_END)]
+            if marks[-1:] == [events.TEST_END]:
+                # A broker of the whole run, which this test does not use.
+                continue
+            near = Nearest(question, Histories(raw_events, other.node), other.node).found(with_matches=True)
+            found += [one.on(other.name, source.name) for one in near]
+    return found
 
 
-def _message_text(history: MessageHistory, histories: Histories) -> str:
-    by = f" published by {histories.who(history.published)}" if history.published is not None else ""
-    return f"{MessageView(history.message)!r}{by}"
+def _near_lines(near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None) -> list[str]:
+    """Return the near misses as text: the nearest, and those that are nearly as near."""
+    lines: list[str] = []
+    shown = 0
+    for one in near:
+        further = one.lines("nearest" if not shown else "next")
+        if one.distance > near[0].distance + _NEARLY_AS_NEAR or len(lines) + len(further) > room:
+            break
+        if one.is_early and timeout is None:
+            further[-1] += "; to wait for it, pass timeout="
+        lines += further
+        shown += 1
+    rest = count - shown
+    return lines + (
+        [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
+        if shown and rest > 0
+        else []
+    )
 
 
-def _near_misses(search: Search, histories: Histories) -> list[str]:
-    words = search.question.happening.words
-    others = search.near_misses()
-    if not others:
-        return [f"No {'other ' if search.found() else ''}message was {words}."]
-    lines = [f"Closest messages that were {words} but do not match{_cut(others)}:"]
-    for occurrence in others[:_SHOWN]:
-        lines.append(f"  {_occurrence_text(occurrence, histories)}")
-        lines += [f"    {difference}" for difference in search.why_not(occurrence)]
-    return lines
-
-
-def _seen(search: Search, found: Sequence[Occurrence], histories: Histories) -> list[str]:
-    if not found:
-        return []
-    lines = [
-        f"  {number}. {_occurrence_text(occurrence, histories)}" for number, occurrence in enumerate(found[:_LISTED], 1)
-    ]
-    return ["Seen:", *lines, *([f"  ... and {len(found) - _LISTED} more"] if len(found) > _LISTED else [])]
+def _seen(found: Sequence[Occurrence], histories: Histories, *, most: int) -> list[str]:
+    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:most], 1)]
+    return lines + ([f"  ... and {len(found) - most} more"] if len(found) > most else [])
 
 
 def _seen_earlier(search: Search) -> list[str]:
@@ -106,23 +149,28 @@ def _seen_earlier(search: Search) -> list[str]:
     earlier = search.found_earlier()
     if not earlier:
         return []
-    lines = [f"  {count} {f'in {test}' if test else 'before the first test'}" for test, count in earlier.items()]
-    more = [f"  ... and in {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    return ["Seen before this test began, so not counted:", *lines[-_LISTED:], *more]
+    counts = [f"{count} {f'in {test}' if test else 'before the first test'}" for test, count in earlier.items()]
+    more = f"... and in {len(counts) - _FOUND} more, " if len(counts) > _FOUND else ""
+    return [f"before this test began, so not counted: {more}{', '.join(counts[-_FOUND:])}"]
 
 
 def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
+    """Return where and by whom it happened, and what became of the message."""
+    history = histories.of(occurrence.event.message.id)
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
-    if "conn" not in occurrence.event.fields():
-        return f"{occurrence.message!r}{where}"
-    word = "to" if occurrence.event.kind in (events.RETURNED, *events.ANSWERS) else "by"
-    return f"{occurrence.message!r}{where} {word} {histories.who(occurrence.event)}"
+    by = ""
+    kind = occurrence.event.kind
+    if "conn" in occurrence.event.fields() and kind not in (events.PUBLISHED, events.RETURNED, *events.ANSWERS):
+        by = f" by {histories.who(occurrence.event)}"
+    answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
+    return f"{histories.named(history)}{where}{by}{answer}; it {histories.became(history, first=occurrence.place)[0]}"
+
+
+def _view_text(view: MessageView) -> str:
+    held = "" if view.connection is None else f" held by {holder_text(view.consumer_tag, view.connection)}"
+    return f"{named(view.source)}{held}"
 
 
 def _listed(what: str, messages: Sequence[MessageView]) -> list[str]:
-    lines = [f"  {what}: {message!r}" for message in messages[:_SHOWN]]
-    return lines + ([f"  ... and {len(messages) - _SHOWN} more {what}"] if len(messages) > _SHOWN else [])
-
-
-def _cut(items: Sequence[object]) -> str:
-    return f" ({_SHOWN} of {len(items)})" if len(items) > _SHOWN else ""
+    lines = [f"  {what}: {_view_text(message)}" for message in messages[:_FOUND]]
+    return lines + ([f"  ... and {len(messages) - _FOUND} more {what}"] if len(messages) > _FOUND else [])

@@ -1,7 +1,7 @@
 """What the objects that a test holds have in common: they answer a mistake of the test with what is valid.
 
 An unknown attribute raises with the closest known name, or with all of them if they are few. A call with a wrong
-argument raises before it does anything.
+argument raises before it does anything. The last frame of what a call raises on purpose is the test's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # What leveret reports to the caller. The way to any other exception may be of interest.
-_REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError, AssertionError)
+_REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError)
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
 # The flag of a coroutine function, as `inspect` has it.
@@ -36,10 +36,10 @@ def checked(act: Callable[P, T]) -> Callable[P, T]:
     @wraps(act)
     def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
         try:
+            _check(act, known, arguments, options)
             return act(*arguments, **options)
-        except _REPORTED as error:
+        except Exception as error:
             _leave_out_frames(error)
             raise
 
@@ -52,10 +52,10 @@ def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
     @wraps(act)
     async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
-        _check(act, known, arguments, options)
         try:
+            _check(act, known, arguments, options)
             return await act(*arguments, **options)
-        except _REPORTED as error:
+        except Exception as error:
             _leave_out_frames(error)
             raise
 
@@ -80,12 +80,19 @@ def _check(
 
 
 def _leave_out_frames(error: Exception) -> None:
-    """Let an error that leveret raised look as if the call itself had raised it, so that the test's line comes last."""
+    """Let an error that leveret raised on purpose end at the test's own line, whatever prints it.
+
+    It is on purpose if the error is one of leveret's own, or if the function that raised it hides its frame. The frames
+    of an error inside leveret stay. The bare `raise` that follows adds no frame for the checked call.
+    """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    is_ours = last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
-    if is_ours:
+    if last is None:
+        return
+    is_ours = str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
+    is_on_purpose = isinstance(error, _REPORTED) or "__tracebackhide__" in last.tb_frame.f_code.co_varnames
+    if is_ours and is_on_purpose:
         error.__traceback__ = None
 
 

@@ -1,37 +1,55 @@
 """The history of the messages in a trace, for the text of a failing assertion.
 
 `Histories` reads the raw events once and follows every copy of every message. Dead-lettering keeps the number of the
-message. The last event of each copy says what happened to it.
+message. What happened before the current test began is kept apart: it explains, but it does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.matching import Matcher
-from leveret.observe.message_view import MessageView
+from leveret.observe.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.searching import NO_ACK, reason_of
 from leveret.observe.state import connections
-from leveret.observe.wording import count_text, span_text
+from leveret.observe.wording import client_place_text, count_text, span_text
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, named
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
     from leveret.trace.events import RawEvent
 
+# How many copies of a message the text describes.
+_COPIES: Final = 3
+# A shorter time says only how fast the machine is.
+_NOTABLE_US: Final = 100_000
+_REQUEUED: Final = {
+    "nacked": "nacked with requeue",
+    "rejected": "rejected with requeue",
+    "recovered": "requeued by basic.recover",
+    "channel_closed": "requeued because its channel closed",
+    "consumer_timeout": "requeued because its consumer held it too long",
+}
+
 
 @dataclass(slots=True)
 class CopyHistory:
-    """The history of a copy: its queue, and its last events."""
+    """The history of a copy: its queue, and its events."""
 
     queue: str
-    last: Event
-    last_delivery: Event | None = None
-    delivery_count: int = 0
+    # The message as it is in this queue: dead-lettering changes its exchange, its key and its headers.
+    message: Message
+    events: list[Event] = field(default_factory=list)
+    # Those of the current test.
+    recent: list[Event] = field(default_factory=list)
+
+    @property
+    def deliveries(self) -> list[Event]:
+        """The deliveries of the copy, oldest first."""
+        return [event for event in self.events if event.kind in events.DELIVERIES]
 
 
 @dataclass(slots=True)
@@ -40,18 +58,23 @@ class MessageHistory:
 
     message: Message
     vhost: str
-    published: Event | None
-    copies: dict[int, CopyHistory]
-    # The event that returned or dropped it, if it reached no queue.
-    unrouted: Event | None = None
-    # The confirm or nack sent to its publisher, in confirm mode.
-    answer: Event | None = None
+    copies: dict[int, CopyHistory] = field(default_factory=dict)
+    # The publish, and what happened to the message outside any queue: returned, dropped, confirmed or nacked.
+    published: Event | None = None
+    events: list[Event] = field(default_factory=list)
+    # Whether anything happened to it in the current test, and those of its own events that are of this test.
+    is_recent: bool = False
+    recent: list[Event] = field(default_factory=list)
+
+    def of_kind(self, *kinds: str) -> Event | None:
+        """Return the first of its own events of these kinds, None if there is none."""
+        return next((event for event in self.events if event.kind in kinds), None)
 
 
 class Histories:
     """The histories of all messages in a trace."""
 
-    def __init__(self, raw_events: Iterable[RawEvent], node: Node) -> None:
+    def __init__(self, raw_events: Sequence[RawEvent], node: Node) -> None:
         self._node: Final = node
         self._by_message: Final[dict[int, MessageHistory]] = {}
         self._clients: Final[dict[int, str]] = {}
@@ -60,55 +83,61 @@ class Histories:
         # The line of the test's latest call to the broker, and the lines at which it published, by message.
         self._caller: str | None = None
         self._lines: Final[dict[int, str | None]] = {}
-        for raw in raw_events:
+        began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+        for at, raw in enumerate(raw_events):
             if raw[0] in events.ABOUT_MESSAGES:
-                self._add(Event(raw))
+                self._add(Event(raw), is_recent=at >= began)
             elif raw[0] == events.CONN_OPEN:
                 opened = Event(raw)
                 self._clients[opened.conn or 0] = opened.client
             elif raw[0] == events.CALLED:
                 self._caller = Event(raw).caller
 
-    def matching(self, matcher: Matcher, vhost: str, *, first: str | None) -> list[MessageHistory]:
-        """Return the messages whose content matches, those with a copy in the queue `first` before the others."""
-        content = [criterion for criterion in matcher.criteria if criterion.name != "redelivered"]
-        matching = [
-            history
-            for history in self._by_message.values()
-            if history.vhost == vhost and all(criterion.matches(MessageView(history.message)) for criterion in content)
-        ]
-        return sorted(
-            matching, key=lambda history: all(copy_history.queue != first for copy_history in history.copies.values())
-        )
+    @property
+    def recent(self) -> list[MessageHistory]:
+        """The messages to which something happened in the current test, in the order of their numbers."""
+        return [history for history in self._by_message.values() if history.is_recent]
 
-    def describe(self, history: MessageHistory, *, first: str | None) -> list[str]:
-        """Return what happened to a message: a line for each copy, those in the queue `first` before the others."""
-        if history.unrouted is not None and not history.copies:
-            verb = "was returned" if history.unrouted.kind == events.RETURNED else "was dropped"
-            return [f"{verb} ({history.unrouted.reason}): it reached no queue"]
-        if not history.copies:
-            return ["it reached no queue"]
+    def of(self, message_id: int) -> MessageHistory:
+        """Return the history of a message that is in the trace."""
+        return self._by_message[message_id]
+
+    def arrivals(self, copy: int | None) -> list[str]:
+        """Return the queues in which the dead letter of a copy arrived."""
+        return [] if copy is None else self._arrivals.get(copy, [])
+
+    def named(self, history: MessageHistory) -> str:
+        """Return a message with its number, where it was published to, and by whom."""
+        text = named(history.message)
+        return text if history.published is None else f"{text} from {self.who(history.published)}"
+
+    def became(self, history: MessageHistory, *, first: str | None) -> list[str]:
+        """Return what became of a message: a clause for each copy, those in the queue `first` before the others."""
         copies = sorted(history.copies.items(), key=lambda item: item[1].queue != first)
-        return [f"in {copy_history.queue!r}: {self._end_text(copy, copy_history)}" for copy, copy_history in copies]
+        if not copies:
+            return [self._unrouted_text(history)]
+        clauses = [self._end_text(copy, copy_history) for copy, copy_history in copies[:_COPIES]]
+        more = len(copies) - _COPIES
+        return clauses + ([f"is in {count_text(more, 'more queue')}"] if more > 0 else [])
 
     def describe_answer(self, history: MessageHistory) -> str:
-        """Return how the broker answered the publisher of a message."""
-        published, answer = history.published, history.answer
+        """Return how the broker answered the publisher of a message, as a clause."""
+        published, answer = history.published, history.of_kind(*events.ANSWERS)
         if answer is not None:
-            return "confirmed" if answer.kind == events.CONFIRMED else "nacked by the broker"
+            return "was confirmed" if answer.kind == events.CONFIRMED else "was nacked by the broker"
         if published is not None and published.conn is None:
-            return "not confirmed: the test published it itself"
+            return "was not confirmed: the test published it itself"
         if published is not None and published.tag is None:
-            return "not confirmed: its channel is not in confirm mode"
-        return "neither confirmed nor nacked"
+            return "was not confirmed: its channel is not in confirm mode"
+        return "was neither confirmed nor nacked"
 
     def who(self, event: Event) -> str:
         """Return who caused an event: a client's connection and channel, or the test and its line."""
         number = cast("int | None", event.get("conn"))
         if number is None:
             line = self._lines.get(event.message.id) if event.kind in events.ABOUT_MESSAGES else None
-            return "the test" if line is None else f"the test at {line}"
-        return f"{self.client(number)} (connection {number}, channel {event.get('chan')})"
+            return "the test" if line is None else f"the test at {line.partition(', called from')[0]}"
+        return client_place_text(self.client(number), number, cast("int | None", event.get("chan")))
 
     def client(self, number: int | None) -> str:
         """Return the client's name for a connection, open or closed; None is the test itself."""
@@ -119,64 +148,92 @@ class Histories:
                 return connection.client_name
         return self._clients.get(number) or f"connection {number}"
 
-    def _add(self, event: Event) -> None:
+    def _add(self, event: Event, *, is_recent: bool) -> None:
         message = cast("Message", event.message)
         history = self._by_message.get(message.id)
         if history is None:
-            history = self._by_message[message.id] = MessageHistory(message, event.vhost, None, {})
+            history = self._by_message[message.id] = MessageHistory(message, event.vhost)
+        history.is_recent = history.is_recent or is_recent
         copy = cast("int | None", event.get("copy"))
         if copy is None:
-            if event.kind == events.PUBLISHED:
-                history.published = event
-                if event.conn is None:
-                    self._lines[history.message.id] = self._caller
-            elif event.kind in (events.RETURNED, events.DROPPED):
-                # A returned message is dropped as well. Keep the return, because it says more.
-                history.unrouted = history.unrouted or event
-            elif event.kind in events.ANSWERS:
-                history.answer = event
+            self._add_own(history, event, is_recent=is_recent)
             return
         copy_history = history.copies.get(copy)
         if copy_history is None:
-            copy_history = history.copies[copy] = CopyHistory(cast("str", event.queue), event)
-        if event.kind in events.DELIVERIES:
-            copy_history.last_delivery = event
-            copy_history.delivery_count += 1
-        elif event.kind == events.ENQUEUED and event.src_copy is not None:
+            copy_history = history.copies[copy] = CopyHistory(cast("str", event.queue), message)
+        if event.kind == events.ENQUEUED and event.src_copy is not None:
             self._arrivals.setdefault(event.src_copy, []).append(copy_history.queue)
-        copy_history.last = event
+        copy_history.events.append(event)
+        if is_recent:
+            copy_history.recent.append(event)
+
+    def _add_own(self, history: MessageHistory, event: Event, *, is_recent: bool) -> None:
+        if event.kind == events.PUBLISHED:
+            history.published = event
+            if event.conn is None:
+                self._lines[history.message.id] = self._caller
+        history.events.append(event)
+        if is_recent:
+            history.recent.append(event)
+
+    def _unrouted_text(self, history: MessageHistory) -> str:
+        # A returned message is dropped as well. The return says more.
+        end = history.of_kind(events.RETURNED) or history.of_kind(events.DROPPED)
+        if end is None:
+            return "reached no queue"
+        if end.kind == events.DROPPED and end.reason != events.NO_ROUTE:
+            return f"was dropped ({end.reason}) and reached no queue"
+        verb = "returned" if end.kind == events.RETURNED else "dropped"
+        return f"was {verb}, no route: {why_unrouted(self._node, history.vhost, history.message)}"
 
     def _end_text(self, copy: int, copy_history: CopyHistory) -> str:
-        event = copy_history.last
-        by = f" by {self._holder(copy_history)}" if copy_history.last_delivery is not None else ""
+        event, place = copy_history.events[-1], f"{copy_history.queue!r}"
+        deliveries = copy_history.deliveries
+        by = f" by {self._holder(deliveries[-1])}" if deliveries else ""
         match event.kind:
             case events.ENQUEUED:
-                return f"still ready after {self._age(event)}, never delivered"
+                return f"is still ready{self._since(event)} in {place}, {self._untaken(event)}"
             case events.REQUEUED:
-                return (
-                    f"ready again ({event.reason}) after {count_text(copy_history.delivery_count, 'delivery attempt')}"
-                )
+                how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
+                often = f" after {count_text(len(deliveries), 'delivery attempt')}"
+                return f"was {how} and is ready again in {place}{often}"
             case kind if kind in events.DELIVERIES:
-                return f"unacked for {self._age(event)}, held{by}"
+                return f"is unacked{self._since(event)} in {place}, held{by}"
             case events.ACKED if event.reason == NO_ACK:
-                return f"delivered with no_ack{by}, so no client acknowledged it"
+                return f"was delivered from {place} with no_ack{by}, so no client acknowledged it"
             case events.EXPIRED:
-                return "expired"
+                return f"expired in {place}{self._lost(event)}"
             case events.DROPPED:
-                return f"dropped ({reason_of(event)}){by}"
+                return f"was dropped from {place} ({reason_of(event)}){by}{self._lost(event)}"
             case events.PURGED:
-                return "deleted with its queue" if event.reason == "queue_deleted" else "purged"
+                return f"was deleted with {place}" if event.reason == "queue_deleted" else f"was purged from {place}"
             case events.DEAD_LETTERED:
-                arrived = ", ".join(map(repr, self._arrivals.get(copy, ()))) or "no queue"
-                return f"dead-lettered ({event.reason}) to exchange {event.exchange!r}, which routed it to {arrived}"
+                return f"was dead-lettered from {place} ({event.reason}){by} {self._arrival_text(copy, event)}"
             case kind:
-                return f"{kind}{by}"
+                return f"was {kind} in {place}{by}"
 
-    def _holder(self, copy_history: CopyHistory) -> str:
-        assert copy_history.last_delivery is not None
-        tag = copy_history.last_delivery.get("consumer")
+    def _arrival_text(self, copy: int, event: Event) -> str:
+        arrived = self.arrivals(copy)
+        if not arrived:
+            return f"to exchange {event.exchange!r}, which led to no queue"
+        return f"to {', '.join(map(repr, arrived))}"
+
+    def _untaken(self, event: Event) -> str:
+        vhost = self._node.vhosts.get(event.vhost)
+        queue = None if vhost is None else vhost.queues.get(str(event.queue))
+        is_missing = queue is not None and not len(queue.consumers)
+        return "which has no consumers" if is_missing else "never delivered"
+
+    def _lost(self, event: Event) -> str:
+        why = why_not_dead_lettered(self._node, event.vhost, str(event.queue))
+        return f" ({why})" if why else ""
+
+    def _holder(self, delivery: Event) -> str:
+        tag = delivery.get("consumer")
         what = "a basic.get" if tag is None else str(tag)
-        return f"{what} of {self.client(copy_history.last_delivery.conn)}"
+        return f"{what} of {self.client(delivery.conn)}"
 
-    def _age(self, event: Event) -> str:
-        return span_text(self._node.now - event.at)
+    def _since(self, event: Event) -> str:
+        """Return for how long it has been so, if that is long enough to matter."""
+        age_us = self._node.now - event.at
+        return f" for {span_text(age_us)}" if age_us >= _NOTABLE_US else ""

@@ -63,6 +63,7 @@ class MessageCriteria(TypedDict, total=False):
     routing_key: object
     body: object
     json: object
+    json_contains: object
     headers: object
     redelivered: object
     content_type: object

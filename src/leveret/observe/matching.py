@@ -1,9 +1,10 @@
 """The matcher: it selects messages by the keywords that every assertion, wait and fault shares.
 
 The keywords are `exchange=`, `routing_key=` (a topic pattern if it holds `*` or `#`), `body=` (bytes or text), `json=`,
-`headers=` (the message may have others too), `redelivered=`, and every basic property by its name. The `__eq__` of the
-expected value decides, so `unittest.mock.ANY` and similar objects work everywhere. A compiled regular expression
-matches if it is found anywhere in the value.
+`json_contains=` (the JSON may have further keys, also in nested objects), `headers=` (the message may have others too),
+`redelivered=`, and every basic property by its name. The `__eq__` of the expected value decides, so
+`unittest.mock.ANY` and similar objects work everywhere. A compiled regular expression matches if it is found anywhere
+in the value.
 
 A criterion explains why a message does not match and how far off it is, so that a failure can show the closest
 messages. It depends on views of messages and nothing else.
@@ -21,7 +22,9 @@ from typing import Final, NamedTuple
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected
+from leveret.observe.calls import shown
 from leveret.observe.message_view import MessageView
+from leveret.observe.wording import count_text
 from leveret.trace.events import preview
 
 _MISSING: Final = object()
@@ -29,6 +32,11 @@ _MISSING: Final = object()
 _NOT_COMPARABLE: Final = (FunctionType, BuiltinFunctionType, MethodType, type)
 # Texts longer than this are compared by their beginning only.
 _SIMILARITY_LIMIT: Final = 200
+# How many differences of a JSON value, and how many keys of one difference, the text names.
+_LISTED: Final = 3
+# How far off a JSON value is at most, and what a further key counts beside one that is missing or different.
+_LARGEST: Final = 0.95
+_SURPLUS: Final = 0.25
 
 
 class Criterion(NamedTuple):
@@ -43,7 +51,7 @@ class Criterion(NamedTuple):
 
     def why_not(self, message: MessageView) -> str:
         """Return what a message has instead, if it does not match."""
-        return f"{self.name} {getattr(message, self.name)!r} is not {self.expected!r}"
+        return instead_text(self.name.replace("_", " "), getattr(message, self.name), self.expected)
 
     def distance(self, message: MessageView) -> float:
         """Return how far off a message is that does not match: near 0 for a typo, 1 for something else."""
@@ -64,7 +72,7 @@ class RoutingKeyCriterion(Criterion):
 
     def why_not(self, message: MessageView) -> str:
         """Return the message's key beside the expected one."""
-        return f"routing_key {message.routing_key!r} does not match {self.expected!r}"
+        return instead_text("routing key", message.routing_key, self.expected)
 
 
 class BodyCriterion(Criterion):
@@ -84,8 +92,8 @@ class BodyCriterion(Criterion):
     def why_not(self, message: MessageView) -> str:
         """Return the two bodies side by side."""
         expected = self.expected.encode() if isinstance(self.expected, str) else self.expected
-        shown = preview(expected) if isinstance(expected, bytes) else repr(expected)
-        return f"body {preview(message.body)} is not {shown}"
+        asked = preview(expected) if isinstance(expected, bytes) else shown(expected)
+        return f"body {preview(message.body)} instead of {asked}"
 
     def distance(self, message: MessageView) -> float:
         """Return how far off the body is."""
@@ -108,16 +116,41 @@ class JsonCriterion(Criterion):
         found = _parse(message.body)
         if found is _MISSING:
             return f"body {preview(message.body)} is not JSON"
-        differences = list(_differences("json", self.expected, found))
-        more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
-        return "; ".join(differences[:3]) + more
+        differences = list(self.differences(found))
+        # The way out is only right if nothing else differs.
+        if all(difference.is_surplus for difference in differences):
+            differences[-1] = Difference(f"{differences[-1].text} (json_contains= ignores further keys)")
+        more = f" (and {len(differences) - _LISTED} more)" if len(differences) > _LISTED else ""
+        return "; ".join(difference.text for difference in differences[:_LISTED]) + more
 
     def distance(self, message: MessageView) -> float:
-        """Return the share of the value that differs."""
+        """Return the share of the value that differs; further keys count for less. Any JSON is nearer than none."""
         found = _parse(message.body)
         if found is _MISSING:
             return 1.0
-        return min(1.0, sum(1 for _ in _differences("json", self.expected, found)) / (_leaf_count(self.expected) + 1))
+        differences = list(self.differences(found))
+        surplus = sum(difference.weight for difference in differences if difference.is_surplus)
+        differing = sum(difference.weight for difference in differences)
+        return min(_LARGEST, differing / (_leaf_count(self.expected) + surplus))
+
+    def differences(self, found: object) -> Iterable[Difference]:
+        """Yield each place where the JSON of a message differs from what is expected."""
+        return _differences("JSON", self.expected, found, is_exact=True)
+
+
+class JsonContainsCriterion(JsonCriterion):
+    """A part of the body as JSON: objects may have further keys, at every level. Lists have the expected length."""
+
+    __slots__ = ()
+
+    def matches(self, message: MessageView) -> bool:
+        """Return whether the body is JSON and has every expected key with an equal value."""
+        found = _parse(message.body)
+        return found is not _MISSING and not any(True for _ in self.differences(found))
+
+    def differences(self, found: object) -> Iterable[Difference]:
+        """Yield each place where the JSON of a message lacks something, or has something else."""
+        return _differences("JSON", self.expected, found, is_exact=False)
 
 
 class HeadersCriterion(Criterion):
@@ -134,7 +167,7 @@ class HeadersCriterion(Criterion):
     def why_not(self, message: MessageView) -> str:
         """Return the headers that are missing or different."""
         if not isinstance(self.expected, Mapping):
-            return f"headers {message.headers!r} are not {self.expected!r}"
+            return instead_text("headers", message.headers, self.expected)
         return "; ".join(self._mismatches(self.expected, message))
 
     def distance(self, message: MessageView) -> float:
@@ -150,7 +183,7 @@ class HeadersCriterion(Criterion):
             if name not in headers:
                 yield f"header {name!r} is missing"
             elif not is_equal(value, headers[name]):
-                yield f"header {name!r} is {headers[name]!r}, not {value!r}"
+                yield instead_text(f"header {name!r}", headers[name], value)
 
 
 _CRITERIA: Final[dict[str, type[Criterion]]] = {
@@ -158,6 +191,7 @@ _CRITERIA: Final[dict[str, type[Criterion]]] = {
     "routing_key": RoutingKeyCriterion,
     "body": BodyCriterion,
     "json": JsonCriterion,
+    "json_contains": JsonContainsCriterion,
     "headers": HeadersCriterion,
     "redelivered": Criterion,
     **{name: Criterion for name in PROPERTY_NAMES if name != "headers"},
@@ -169,6 +203,7 @@ _PLAIN: Final = (str, bytes, bytearray, int, float, list, tuple, dict, set)
 _KINDS: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
     **dict.fromkeys(("exchange", "routing_key", *PROPERTY_NAMES), (str, "text")),
     "body": ((str, bytes, bytearray), "bytes or text"),
+    "json_contains": ((dict, list), "an object or a list; json= compares a whole value"),
     "headers": (Mapping, "a mapping of names to values"),
     "redelivered": (bool, "True or False"),
     "delivery_mode": (int, "a number"),
@@ -230,6 +265,11 @@ def is_equal(expected: object, actual: object) -> bool:
     return bool(expected == actual)
 
 
+def instead_text(name: str, actual: object, expected: object) -> str:
+    """Return what a message has beside what was expected: "routing key 'a' instead of 'b'"."""
+    return f"{name} {shown(actual)} instead of {shown(expected)}"
+
+
 def value_distance(expected: object, actual: object) -> float:
     """Return how far apart two different values are: just above 0 for similar texts, 1 for anything else."""
     if isinstance(expected, str) and isinstance(actual, str):
@@ -253,24 +293,44 @@ def _parse(body: bytes) -> object:
         return _MISSING
 
 
-def _differences(path: str, expected: object, found: object) -> Iterable[str]:
-    """Yield a sentence for each place where two JSON values differ."""
+class Difference(NamedTuple):
+    """A place where two JSON values differ: the sentence that says so, and how many values it stands for."""
+
+    text: str
+    weight: float = 1
+    # Whether the message only has more than expected.
+    is_surplus: bool = False
+
+
+def _differences(path: str, expected: object, found: object, *, is_exact: bool) -> Iterable[Difference]:
+    """Yield each place where two JSON values differ. If it is not exact, the found objects may have further keys."""
     if expected == found:
         return
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for name in {**expected, **found}:
-            place = f"{path}[{name!r}]"
-            if name not in found:
-                yield f"{place} is missing"
-            elif name not in expected:
-                yield f"{place} is {found[name]!r}, but was not expected"
-            else:
-                yield from _differences(place, expected[name], found[name])
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
-            yield from _differences(f"{path}[{index}]", one, other)
+    if isinstance(expected, Mapping) and isinstance(found, dict):
+        missing = [name for name in expected if name not in found]
+        surplus = [name for name in found if name not in expected] if is_exact else []
+        if missing:
+            yield Difference(f"{path} has no {_names(missing)}", len(missing))
+        for name, value in expected.items():
+            if name in found:
+                yield from _differences(f"{path}[{name!r}]", value, found[name], is_exact=is_exact)
+        if surplus:
+            yield Difference(f"{path} also has {_names(surplus)}", len(surplus) * _SURPLUS, is_surplus=True)
+    elif isinstance(expected, list) and isinstance(found, list):
+        for index, (one, other) in enumerate(zip(expected, found, strict=False)):
+            yield from _differences(f"{path}[{index}]", one, other, is_exact=is_exact)
+        if len(expected) != len(found):
+            count = abs(len(expected) - len(found))
+            yield Difference(f"{path} has {count_text(len(found), 'item')} instead of {len(expected)}", count)
     else:
-        yield f"{path} is {found!r}, not {expected!r}"
+        yield Difference(f"{path} is {shown(found)} instead of {shown(expected)}")
+
+
+def _names(names: Sequence[object]) -> str:
+    texts = [shown(name) for name in names[:_LISTED]]
+    if len(names) > _LISTED:
+        texts.append(f"{len(names) - _LISTED} more")
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def _leaf_count(value: object) -> int:

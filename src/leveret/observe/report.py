@@ -1,8 +1,8 @@
-"""The report of a failed test: the state of the broker, the errors it sent to clients, and the last events.
+"""The report of a failed test: what fits a screen of a broker's state, the errors it sent, and its last events.
 
-A wait that times out shows it too. The names of clients come from the recorded events, because a client that matters
-has often disconnected by then. RabbitMQ's text about a denied feature names a line of rabbitmq.conf; a test has no such
-file, so the report names what the test can do.
+An error of an assertion or a wait carries it as a note, with the state at that moment. The names of clients come from
+the recorded events, because a client that matters has often disconnected by then. RabbitMQ's text about a denied
+feature names a line of rabbitmq.conf; a test has no such file, so the report names what the test can do.
 """
 
 from __future__ import annotations
@@ -11,38 +11,83 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.advice import advice
-from leveret.observe.state import describe
+from leveret.observe.state import connections, queue_lines
+from leveret.observe.story import Story, clients_of
+from leveret.observe.wording import client_place_text
 from leveret.trace import events
-from leveret.trace.events import Event, clock_text, printable
+from leveret.trace.events import Event, printable
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
+_LISTED: Final = 5
+_WIDTH: Final = 120
 
-_TAIL: Final = 20
+
+class Report(str):
+    """The text of a report, which knows the broker that it is about."""
+
+    __slots__ = ("broker",)
+
+    # The broker in a sentence: "the broker on port 5672".
+    broker: str
+
+    @classmethod
+    def of(cls, text: str, broker: str) -> Report:
+        """Return a text as the report on a broker."""
+        report = cls(text)
+        report.broker = broker
+        return report
 
 
-def report_text(node: Node, recorder: Recorder, title: str) -> str:
-    """Return the whole report under a title."""
+def reports_of(error: BaseException) -> list[Report]:
+    """Return the reports that an error carries as notes."""
+    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, Report)]
+
+
+def take_reports(error: BaseException) -> list[Report]:
+    """Remove the reports from the notes of an error, and return them."""
+    taken = reports_of(error)
+    if taken:
+        error.__notes__ = [note for note in error.__notes__ if not isinstance(note, Report)]
+    return taken
+
+
+def report_text(
+    node: Node, recorder: Recorder, title: str, *, messages: Sequence[int] = (), queues: Sequence[str] = ()
+) -> str:
+    """Return the whole report under a title. What is about the given messages and queues comes first.
+
+    The error beside the report has described these messages, so the report only names their numbers.
+    """
     raw_events = recorder.raw()
-    parts = [title, describe(node)]
+    story = Story(raw_events)
+    parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
+    parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
-    return printable("\n".join([*parts, _tail(recorder, raw_events)]))
+    if recorder.is_on:
+        lines = story.lines(messages)
+        parts += _section(story.title(has_dropped=recorder.has_dropped), lines)
+        parts += [] if lines or messages else ["events: none"]
+    else:
+        parts.append("no events recorded: the broker has record='off'; use record='recent'")
+    return printable("\n".join(parts))
 
 
-def is_shown_by(error: BaseException) -> bool:
-    """Return whether the text of an error already shows the state of a broker, as that of a timeout does."""
-    return "\nconnections:" in str(error)
+def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
+    """Return what to know about connections that are closed or blocked."""
+    open_now = {connection.number: connection for connection in connections(node)}
+    closed = {number: " (closed)" for number in clients_of(raw_events) if number not in open_now}
+    return closed | {number: " (blocked by an alarm)" for number, one in open_now.items() if one.is_blocked}
 
 
-def _tail(recorder: Recorder, raw_events: list[tuple[object, ...]]) -> str:
-    if not recorder.is_on:
-        return "no events recorded: the broker has record='off'; use record='recent'"
-    count = f"{len(raw_events)}+" if recorder.has_dropped else f"{len(raw_events)}"
-    return _section(f"last of {count} events:", tail_lines(raw_events, _TAIL))[0] if raw_events else "no events"
+def _queues(lines: list[str]) -> list[str]:
+    """Return the queues in one line if they fit."""
+    line = f"queues: {'; '.join(lines) or 'none'}"
+    return _section("queues:", lines) if len(line) > _WIDTH else [line]
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
@@ -53,18 +98,6 @@ def _traceback(error: BaseException) -> list[str]:
     from traceback import format_exception
 
     return "".join(format_exception(error)).splitlines()
-
-
-_LISTED: Final = 5
-# The most characters in a line, and the most lines for an event.
-_WIDTH: Final = 160
-_LINES: Final = 8
-
-
-def tail_lines(raw_events: Sequence[RawEvent], count: int) -> list[str]:
-    """Return the last `count` events as text, oldest first: a line each, or several if the arguments are long."""
-    clients = _clients(raw_events)
-    return [line for raw in raw_events[-count:] for line in _event_lines(Event(raw), clients)]
 
 
 def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
@@ -78,7 +111,7 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
 
 def _refusal(refusal: Event) -> list[str]:
     summary = refusal.text.partition("\n")[0]
-    lines = [f"{_who(refusal, {})} got {refusal.code} {summary}"]
+    lines = [f"{_who(refusal)} got {refusal.code} {summary}"]
     lines += [f"  because {refusal.cause}"] if refusal.cause is not None else []
     if refusal.caller is not None:
         return [*lines, f"  during the call at {refusal.caller}"]
@@ -87,37 +120,8 @@ def _refusal(refusal: Event) -> list[str]:
     return lines
 
 
-def _event_lines(event: Event, clients: dict[int, str]) -> list[str]:
-    line = f"{clock_text(event.at)} {_event_text(event, clients)}"
-    return [line] if len(line) <= _WIDTH else _wrapped(line)
-
-
-def _event_text(event: Event, clients: dict[int, str]) -> str:
-    if event.kind == events.CALLED:
-        return f"the test called {event.call} at {event.caller or 'an unknown line'}"
-    if "conn" not in event.fields():
-        return f"{event.kind} {event.details()}"
-    details = event.details(without=("conn", "chan", "client", "caller", "opener", "cause"))
-    return f"{_who(event, clients)}: {event.kind} {details}".rstrip()
-
-
-def _wrapped(line: str) -> list[str]:
-    # Imported here because most reports have no long line.
-    from textwrap import wrap
-
-    lines = wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    return lines if len(lines) <= _LINES else [*lines[:_LINES], "    ..."]
-
-
-def _who(event: Event, clients: dict[int, str]) -> str:
-    """Return who caused an event: a client and the channel it used, or the test."""
-    if event.conn is None:
+def _who(refusal: Event) -> str:
+    if refusal.conn is None:
         return "the test"
-    name = cast("str | None", event.get("client")) or clients.get(event.conn, "a client")
-    place = f"{event.conn}" if event.chan is None else f"{event.conn}, channel {event.chan}"
-    return f"{name} (connection {place})"
-
-
-def _clients(raw_events: Sequence[RawEvent]) -> dict[int, str]:
-    opened = (Event(raw) for raw in raw_events if raw[0] == events.CONN_OPEN)
-    return {event.conn: event.client for event in opened if event.conn is not None}
+    name = cast("str | None", refusal.client) or "a client"
+    return client_place_text(name, refusal.conn, refusal.chan)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
-from leveret.observe.matching import Matcher, is_equal, value_distance
+from leveret.observe.matching import Matcher, is_equal
 from leveret.observe.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -110,7 +110,7 @@ def reason_of(event: Event) -> object:
 
 
 class Search:
-    """All events of the kind a question asks for, divided into those that match and those that do not."""
+    """All events of the kind a question asks for, and which of them match."""
 
     __slots__ = ("_by_copy", "_deliveries", "_earlier", "_occurrences", "_test", "last_seen", "question")
 
@@ -158,30 +158,12 @@ class Search:
             counts[test] = counts.get(test, 0) + sum(map(self._is_found, occurrences))
         return {test: count for test, count in counts.items() if count}
 
-    def near_misses(self) -> list[Occurrence]:
-        """Return the occurrences that do not match, closest first."""
-        others = [one for one in self._occurrences if not one.is_void and not self._is_found(one)]
-        return sorted(others, key=self._distance)
-
     def view(self, occurrence: Occurrence) -> MessageView:
         """Return the message that the test gets: for a dead letter, the message as it arrived."""
         arrivals, to = occurrence.arrivals, self.question.to
         if not arrivals:
             return occurrence.message
         return MessageView(arrivals[to] if to in arrivals else next(iter(arrivals.values())))
-
-    def why_not(self, occurrence: Occurrence) -> list[str]:
-        """Return a sentence for each difference from the question."""
-        question = self.question
-        differences = []
-        if not self._is_at_place(occurrence):
-            differences.append(f"{occurrence.place_kind} {occurrence.place!r} is not {question.place!r}")
-        if not self._has_reason(occurrence):
-            differences.append(f"reason {occurrence.reason!r} is not {question.reason!r}")
-        if self._is_elsewhere(occurrence):
-            arrived = ", ".join(map(repr, occurrence.arrivals)) or "no queue"
-            differences.append(f"it arrived in {arrived}, not in {question.to!r}")
-        return differences + question.matcher.why_not(occurrence.message)
 
     def _begin(self, test: str) -> None:
         self._earlier.append((self._test, self._occurrences))
@@ -237,9 +219,3 @@ class Search:
 
     def _is_elsewhere(self, occurrence: Occurrence) -> bool:
         return self.question.to is not None and self.question.to not in occurrence.arrivals
-
-    def _distance(self, occurrence: Occurrence) -> float:
-        distance = self.question.matcher.distance(occurrence.message)
-        if not self._is_at_place(occurrence):
-            distance += value_distance(self.question.place, occurrence.place)
-        return distance + (not self._has_reason(occurrence)) + self._is_elsewhere(occurrence)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.wording import count_text, span_text
+from leveret.observe.wording import count_text, place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 # The holder of messages of a queue: connection and channel number, consumer tag (None: basic.get), vhost and queue.
 _Group = tuple[int, int, str | None, str, str]
 
-_SHOWN: Final = 50
+# How many queues are described, and how many queues or consumers are only named.
+_SHOWN: Final = 6
+_NAMED: Final = 3
 
 
 def why_not_idle(node: Node) -> list[str]:
@@ -42,50 +44,41 @@ def why_not_idle(node: Node) -> list[str]:
     return reasons
 
 
-def describe(node: Node) -> str:
-    """Return the broker's state as text: its queues, its connections, and who holds which messages for how long."""
-    parts = [_queue_table(node), _connection_list(node)]
-    held = [_held_text(group, node) for group in _groups(all_holdings(node))]
-    if held:
-        parts.append("\n".join(["held:", *(f"  {line}" for line in held)]))
-    return "\n".join(parts)
-
-
-def _queue_table(node: Node) -> str:
+def queue_lines(node: Node, *, first: Sequence[str] = ()) -> list[str]:
+    """Return a line for each queue with messages or consumers, the queues `first` before the others, and the rest."""
     queues = list(_queues(node))
-    if not queues:
-        return "queues: none"
-    rows = [("queue", "ready", "unacked", "consumers")]
-    rows += [
-        (_queue_text(queue), str(len(queue.ready)), str(len(queue.unacked)), _consumers_text(queue, node))
-        for queue in queues[:_SHOWN]
-    ]
-    more = f"\n... and {len(queues) - _SHOWN} more queues" if len(queues) > _SHOWN else ""
-    return _table(rows) + more
-
-
-def _consumers_text(queue: StoredQueue, node: Node) -> str:
-    shown = [_consumer_text(consumer, node) for consumer in queue.consumers[:3]]
-    more = [f"{len(queue.consumers) - 3} more"] if len(queue.consumers) > 3 else []
-    return ", ".join(shown + more) or "-"
-
-
-def _consumer_text(consumer: Consumer, node: Node) -> str:
-    waiting = "" if consumer.is_active else " (waiting)"
-    return f"{consumer.tag} of {connection_name(node, consumer.connection_number)}{waiting}"
-
-
-def _connection_list(node: Node) -> str:
+    used = sorted(filter(_is_used, queues), key=lambda queue: queue.name not in first)
+    empty = sorted((queue for queue in queues if not _is_used(queue)), key=lambda queue: queue.name not in first)
+    held = _groups(all_holdings(node))
     lines = [
-        f"  {connection.number}: {client_text(connection)} from {connection.peer[0]}:{connection.peer[1]}, "
-        f"{count_text(len(connection.channels), 'channel')}{_state_text(connection.is_blocked)}"
-        for connection in connections(node)
+        _queue_line(queue, [group for group in held if group[0].delivery.queue is queue], node)
+        for queue in used[:_SHOWN]
     ]
-    return "\n".join(["connections:", *lines]) if lines else "connections: none"
+    if len(used) > _SHOWN:
+        lines.append(f"{len(used) - _SHOWN} more: {_names(used[_SHOWN:])}")
+    return lines + ([f"empty: {_names(empty)}"] if empty else [])
 
 
-def _state_text(is_blocked: bool) -> str:
-    return ", blocked by an alarm" if is_blocked else ""
+def _names(queues: Sequence[StoredQueue]) -> str:
+    more = [f"{len(queues) - _NAMED} more"] if len(queues) > _NAMED else []
+    return ", ".join([*map(_queue_text, queues[:_NAMED]), *more])
+
+
+def _is_used(queue: StoredQueue) -> bool:
+    return bool(queue.ready or queue.unacked or len(queue.consumers))
+
+
+def _queue_line(queue: StoredQueue, held: Sequence[Sequence[Holding]], node: Node) -> str:
+    holders = [f"{len(group)} unacked {_holder_text(group, node)}" for group in held]
+    consumers = [_consumer_text(consumer) for consumer in queue.consumers[:_NAMED]]
+    more = [f"{len(queue.consumers) - _NAMED} more"] if len(queue.consumers) > _NAMED else []
+    taken = f"consumed by {', '.join(consumers + more)}" if consumers else "no consumers"
+    return f"{_queue_text(queue)} {', '.join([f'{len(queue.ready)} ready', *holders, taken])}"
+
+
+def _consumer_text(consumer: Consumer) -> str:
+    waiting = "" if consumer.is_active else " (waiting)"
+    return f"{place_text(consumer.connection_number, consumer.channel_number)}{waiting}"
 
 
 def _groups(held: Iterable[Holding]) -> list[list[Holding]]:
@@ -101,12 +94,15 @@ def _groups(held: Iterable[Holding]) -> list[list[Holding]]:
 
 
 def _held_text(group: Sequence[Holding], node: Node) -> str:
+    return f"{len(group)} unacked on {_queue_text(group[0].delivery.queue)} {_holder_text(group, node)}"
+
+
+def _holder_text(group: Sequence[Holding], node: Node) -> str:
     first = min(group, key=lambda holding: holding.delivery.delivered_at)
     delivery = first.delivery
     tag = None if delivery.consumer is None else delivery.consumer.tag
     age = span_text(node.now - delivery.delivered_at)
-    holder = holder_text(tag, client_text(first.connection))
-    return f"{len(group)} unacked on {_queue_text(delivery.queue)} held by {holder} for {age}"
+    return f"held by {holder_text(tag, client_text(first.connection))} for {age}"
 
 
 def _queues(node: Node) -> Iterable[StoredQueue]:
@@ -116,13 +112,6 @@ def _queues(node: Node) -> Iterable[StoredQueue]:
 
 def _queue_text(queue: StoredQueue) -> str:
     return queue.name if queue.vhost.name == "/" else f"{queue.name} in vhost {queue.vhost.name}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
 
 
 class Holding(NamedTuple):

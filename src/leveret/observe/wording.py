@@ -1,4 +1,4 @@
-"""Texts of numbers and spans of time, and the pattern of generated values."""
+"""Texts of numbers, spans of time and places of clients, and the pattern of generated values."""
 
 from __future__ import annotations
 
@@ -26,3 +26,18 @@ MADE_UP: Final = re.compile(
 def count_text(count: int, noun: str) -> str:
     """Return a number of things as text: "1 consumer", "2 consumers"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def place_text(connection: int, channel: int | None = None) -> str:
+    """Return a connection, or a channel of it, as every report writes it: "c1", "c1/ch1".
+
+    The connections of peers that the test plays itself have negative numbers.
+    """
+    if connection < 0:
+        return "the test"
+    return f"c{connection}" if channel is None else f"c{connection}/ch{channel}"
+
+
+def client_place_text(name: str, connection: int, channel: int | None = None) -> str:
+    """Return the name of a client with its place: "shop (c1/ch1)"."""
+    return f"{name} ({place_text(connection, channel)})"

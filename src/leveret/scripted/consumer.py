@@ -18,7 +18,7 @@ from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, Basic
 from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
-from leveret.errors import BrokerError, WaitTimeoutError
+from leveret.errors import BrokerError
 from leveret.observe.hinting import Hinting
 from leveret.observe.message_view import MessageView
 from leveret.observe.names import find_vhost
@@ -156,9 +156,14 @@ class ScriptedConsumer(Hinting):
                 return self._last
         if self._has_ended():
             raise BrokerError(f"{self.tag} on {self.queue!r} gets no more messages: {self._end_reason()}")
-        raise WaitTimeoutError(
-            f"{self.tag} on {self.queue!r} got no message within {timeout:g} s\n{self._engine.report()}"
-        )
+        raise self._engine.timed_out(self._missing_text(timeout), queues=[self.queue])
+
+    def _missing_text(self, timeout: float) -> str:
+        from leveret.observe.routes import ways_to
+
+        with self._engine.lock:
+            ways = ways_to(self._engine.node, self._channel.vhost.name, self.queue)
+        return f"{self.tag} on {self.queue!r} got no message within {timeout:g} s{f'; {ways}' if ways else ''}"
 
     def ack(self, message: Delivered | None = None, *, multiple: bool = False) -> None:
         """Acknowledge a message, by default the last one that `next` returned, and with `multiple` all before it."""

@@ -7,6 +7,7 @@ wanted a fixed date. A broker uses `HoldableClock`, which runs with the real one
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -89,6 +90,10 @@ class ManualClock:
         self.jump(self._now + span_us)
 
 
+# How many of its latest moves a clock remembers.
+_MOVES_MAX: Final = 10_000
+
+
 class HoldableClock:
     """A clock that runs with `source` until it is held, and then stands still except for `jump`.
 
@@ -96,6 +101,8 @@ class HoldableClock:
     """
 
     def __init__(self, source: ClockSource) -> None:
+        # The latest moves, oldest first: its own time and that of its source, whenever it was held, moved or released.
+        self.moves: Final[deque[tuple[int, int]]] = deque(maxlen=_MOVES_MAX)
         self._source = source
         # How far this clock is ahead of its source while it runs.
         self._offset_us = 0
@@ -115,24 +122,33 @@ class HoldableClock:
         """Stop the clock. Does nothing if it is held already."""
         if self._held is None:
             self._held = ManualClock(self.now())
+            self._note_move()
 
     def release(self) -> None:
         """Let the clock run on from where it is. Does nothing if it runs."""
         if self._held is not None:
             self._offset_us = self._held.now() - self._source.now()
             self._held = None
+            self._note_move()
 
     def skip(self, span_us: int) -> None:
         """Move the clock on by `span_us` microseconds, without holding or releasing it."""
         if span_us < 0:
             raise ValueError(f"a clock does not go backwards by {-span_us} microseconds")
+        self._note_move()
         if self._held is None:
             self._offset_us += span_us
         else:
             self._held.advance(span_us)
+        self._note_move()
 
     def jump(self, to: int) -> None:
         """Hold the clock and move it to the instant `to`. Raises ValueError if that is in the past."""
         self.hold()
         assert self._held is not None
+        self._note_move()
         self._held.jump(to)
+        self._note_move()
+
+    def _note_move(self) -> None:
+        self.moves.append((self.now(), self._source.now()))

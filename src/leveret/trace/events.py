@@ -11,7 +11,7 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 # Every kind, for type checkers, in the order of the table.
@@ -185,8 +185,9 @@ TABLE: Final[dict[str, Kind]] = {
         follows_requeue=True,
     ),
     PURGED: Kind("copy", (*_COPY, "reason"), ("purged", "queue_deleted"), is_end=True),
-    # peer is "host:port"; client is the client's own name for the connection, or its product.
-    CONN_OPEN: Kind("conversation", (*_WHERE, "peer", "user", "client")),
+    # peer is "host:port"; client is the client's own name for the connection, or its product. opener is the line of the
+    # user's code that was waiting for a client at that time, or None if it could not be found.
+    CONN_OPEN: Kind("conversation", (*_WHERE, "peer", "user", "client", "opener")),
     # reason: None for an orderly close by the client, else the reply text sent or "connection lost".
     CONN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     CHAN_OPEN: Kind("conversation", _WHERE),
@@ -213,7 +214,8 @@ TABLE: Final[dict[str, Kind]] = {
     # The test called a method of the broker; the events that it caused follow. caller is the line of the call.
     CALLED: Kind("test", ("call", "caller"), is_explanation=True),
     TEST_START: Kind("test", ("test",)),
-    TEST_END: Kind("test", ("test", "outcome", "duration")),
+    # error is the text of what the test failed with, or None.
+    TEST_END: Kind("test", ("test", "outcome", "duration", "error")),
     # A fault fired, on a method or event with the name `on`; the events that it caused follow.
     FAULT: Kind("test", (*_WHERE, "on", "fault")),
 }
@@ -339,6 +341,7 @@ class Event:
     test: str
     outcome: str
     duration: float
+    error: str | None
     on: str
     fault: str
 
@@ -403,13 +406,22 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def named(message: TracedMessage) -> str:
+    """Return a message as every report names it: by its number, its exchange, its routing key and its content."""
+    return f"#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+
+
 def content(message: TracedMessage) -> str:
     """Return what a message says in a few characters: the task that a header names, if any, and its body."""
     headers = message.properties.headers
-    named = next((name for name in _TASK_HEADERS if headers is not None and name in headers), None)
-    if named is None or not isinstance(headers, PlainValue):
+    if headers is None or not any(name in headers for name in _TASK_HEADERS) or not isinstance(headers, PlainValue):
         return preview(message.body)
-    return f"task {cast('dict[str, object]', headers.to_python())[named]!r} {preview(message.body)}"
+    return f"task {task_of(cast('dict[str, object]', headers.to_python()))!r} {preview(message.body)}"
+
+
+def task_of(headers: Mapping[str, object]) -> object:
+    """Return the task that headers name, as those of Celery and taskiq do; None if they name none."""
+    return next((headers[name] for name in _TASK_HEADERS if name in headers), None)
 
 
 def preview(body: bytes, limit: int = _PREVIEW_LENGTH) -> str:
@@ -437,5 +449,4 @@ def _show(name: str, value: object) -> str:
         # A field table would show its wire types, which do not help in a report.
         plain = value.to_python() if isinstance(value, PlainValue) else value
         return f"{name}={plain!r}"
-    message = Event((PUBLISHED, 0, "/", None, None, value, None)).message
-    return f"message=#{message.id} ({message.exchange!r}, {message.routing_key!r}, {content(message)})"
+    return f"message={named(Event((PUBLISHED, 0, '/', None, None, value, None)).message)}"

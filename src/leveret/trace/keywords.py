@@ -47,5 +47,6 @@ class EventFields(TypedDict, total=False):
     test: object
     outcome: object
     duration: object
+    error: object
     on: object
     fault: object

@@ -8,13 +8,15 @@ collector does not need to visit plain data. Reading them turns that data into m
 A sentinel marks the start of the ring: once it is gone, an event has been dropped. Likewise a reader's position is the
 last tuple that it saw; such a tuple is never packed.
 
-The recorder takes no lock: its caller holds the broker's.
+A test reads while the loop's thread records and writes, so every reader takes the broker's lock. Only `tap`, `turned`,
+`take_back` and `begin_anew` do not, because their callers hold it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast, get_args
 
@@ -51,6 +53,7 @@ class Recorder:
         "_fresh",
         "_handed_out",
         "_kept",
+        "_lock",
         "_pack",
         "_require_known",
         "_unpack",
@@ -69,9 +72,11 @@ class Recorder:
         pack: Packer | None = None,
         unpack: Unpacker | None = None,
         require_known: RequireKnown | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         """Prepare to record. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
 
+        `lock` is the broker's, which is reentrant.
         `require_known` raises for a virtual host, a queue or an exchange that has never existed.
 
         Raises ValueError if the level is unknown or `size` is below 1.
@@ -82,6 +87,7 @@ class Recorder:
             raise ValueError(f"trace size {size} is below 1; give a positive number, or level 'off' to keep no events")
         self.level: Final = level
         self.size: Final = size
+        self._lock: Final = nullcontext() if lock is None else lock
         self._pack: Final = pack
         self._require_known: Final = require_known
         self._unpack: Final = unpack
@@ -141,25 +147,29 @@ class Recorder:
 
         The path changes when the file is compressed, which happens when the process or the run ends.
         """
-        return None if self.writer is None else self.writer.open().path
+        with self._lock:
+            return None if self.writer is None else self.writer.open().path
 
     @property
     def has_dropped(self) -> bool:
         """Whether newer events have pushed out older ones since the beginning or the last `clear`."""
-        self._catch_up()
-        return self._kept[0] is not _BEGINNING or len(self._kept) + len(self._fresh) > self.size + 1
+        with self._lock:
+            self._catch_up()
+            return self._kept[0] is not _BEGINNING or len(self._kept) + len(self._fresh) > self.size + 1
 
     def __len__(self) -> int:
-        self._catch_up()
-        return min(len(self._kept) - 1 + len(self._fresh), self.size)
+        with self._lock:
+            self._catch_up()
+            return min(len(self._kept) - 1 + len(self._fresh), self.size)
 
     def clear(self) -> None:
         """Forget all events. From now on the record is complete again."""
-        self._catch_up()
-        self._fresh.clear()
-        self._handed_out.clear()
-        self._kept.clear()
-        self._kept.append(_BEGINNING)
+        with self._lock:
+            self._catch_up()
+            self._fresh.clear()
+            self._handed_out.clear()
+            self._kept.clear()
+            self._kept.append(_BEGINNING)
 
     def begin_anew(self) -> None:
         """Forget all events, because the broker was reset and counts from 1 again."""
@@ -173,14 +183,16 @@ class Recorder:
 
     def raw(self) -> list[RawEvent]:
         """Return the recorded tuples, oldest first."""
-        return self._newest(len(self))
+        with self._lock:
+            return self._newest(len(self))
 
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
         """Return the tuples recorded after `last_seen`, oldest first; all if it is None or was dropped."""
-        count = len(self)
-        newest_first = chain(reversed(self._fresh), reversed(self._kept))
-        seen = takewhile(lambda raw: raw is not last_seen, islice(newest_first, count))
-        return self._newest(sum(1 for _ in seen))
+        with self._lock:
+            count = len(self)
+            newest_first = chain(reversed(self._fresh), reversed(self._kept))
+            seen = takewhile(lambda raw: raw is not last_seen, islice(newest_first, count))
+            return self._newest(sum(1 for _ in seen))
 
     def _newest(self, count: int) -> list[RawEvent]:
         """Return the last `count` tuples, oldest first, with their messages unpacked."""

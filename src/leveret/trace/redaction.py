@@ -25,6 +25,10 @@ ALWAYS: Final = (
 # These hide a value only as a whole word, because "passenger" and "compass" hold them too.
 WHOLE: Final = ("pass",)
 _SEPARATORS: Final = re.compile(r"[\W_]+")
+# A value as Python writes it, after the name it belongs to: `'token': 'x'`, `header 'token' 'x' instead of 'y'`.
+_VALUE: Final = r"""(?:b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|[^\s,;)}\]'"]+)"""
+_NAMED: Final = re.compile(rf"""(?P<quote>['"])(?P<name>[^'"\n]+)(?P=quote)(?P<gap>: ?| (?=b?['"]|\d)){_VALUE}""")
+_INSTEAD: Final = re.compile(rf"({re.escape(REDACTED)} instead of ){_VALUE}")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -58,6 +62,14 @@ class Redaction:
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
         """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""
         return {name: REDACTED if self.hides(name) else self._value(value) for name, value in table.items()}
+
+    def text(self, text: str) -> str:
+        """Return a text, such as a failed assertion's, with `REDACTED` in place of values that follow a hidden name."""
+        return _INSTEAD.sub(rf"\1{REDACTED}", _NAMED.sub(self._named, text))
+
+    def _named(self, found: re.Match[str]) -> str:
+        quote, name, gap = found["quote"], found["name"], found["gap"]
+        return f"{quote}{name}{quote}{gap}{REDACTED}" if self.hides(name) else found[0]
 
     def _value(self, value: object) -> object:
         if isinstance(value, Mapping):

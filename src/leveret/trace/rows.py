@@ -28,6 +28,12 @@ HASH_BYTES: Final = 8
 NODE_SPAN: Final = 1_000_000_000
 
 
+# Kinds whose row says by which broker of the file it is, unless that is the first. The numbers of messages say it too.
+_NAMING_BROKERS: Final = frozenset(
+    name for name, kind in events.TABLE.items() if kind.category in ("conversation", "test")
+)
+
+
 class Numbering:
     """A mapping from the numbers of one broker to numbers that are unique in a file.
 
@@ -35,9 +41,10 @@ class Numbering:
     with the broker's ordinal: message 7 of the third broker is 2000000007. A connection gets the file's next number.
     """
 
-    __slots__ = ("_connections", "_next_connection", "base")
+    __slots__ = ("_connections", "_next_connection", "base", "ordinal")
 
     def __init__(self, ordinal: int, next_connection: Callable[[], int]) -> None:
+        self.ordinal: Final = ordinal
         # The number to add to those of messages and copies.
         self.base: Final = ordinal * NODE_SPAN
         self._next_connection = next_connection
@@ -65,8 +72,18 @@ class Rows:
 
     def row(self, raw: RawEvent, seq: int, wall: int, test: str | None) -> Row:
         """Return the row of one event."""
+        row, attrs = self.columns_and_attrs(raw)
+        row["wall"], row["seq"], row["test"] = wall, seq, test
+        if self.numbering.ordinal and row["kind"] in _NAMING_BROKERS:
+            attrs["broker"] = self.numbering.ordinal
+        if attrs:
+            row["attrs"] = attrs_text(attrs)
+        return {name: value for name, value in row.items() if value is not None}
+
+    def columns_and_attrs(self, raw: RawEvent) -> tuple[Row, dict[str, object]]:
+        """Return what one event says by itself: its columns, and the values that have no column."""
         kind = cast("str", raw[0])
-        row: Row = {"kind": kind, "ts": raw[1], "wall": wall, "seq": seq}
+        row: Row = {"kind": kind, "ts": raw[1]}
         attrs: dict[str, object] = {}
         for name, value in zip(FIELDS[kind], raw[2:], strict=True):
             if name == "message":
@@ -78,10 +95,7 @@ class Rows:
         self._number(row)
         if attrs.get("destination_kind") == "queue":
             row["queue"] = attrs["destination"]
-        if attrs:
-            row["attrs"] = attrs_text(attrs)
-        row["test"] = test
-        return {name: value for name, value in row.items() if value is not None}
+        return row, attrs
 
     def _number(self, row: Row) -> None:
         for name in ("copy", "src_copy"):

@@ -417,7 +417,7 @@ class Connection:
         self.node.connections[self.number] = self
         peer = f"{self.peer[0]}:{self.peer[1]}"
         self.opener = self._waiting_line()
-        self._tap(events.CONN_OPEN, peer, self.user, self.client_name)
+        self._tap(events.CONN_OPEN, peer, self.user, self.client_name, self.opener)
 
     def closed_by_peer(self) -> None:
         """End the conversation, which the client has closed. The client closes the socket, or a time limit does."""

@@ -6,8 +6,6 @@ asserts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -21,9 +19,9 @@ if TYPE_CHECKING:
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
-    from leveret.observe.evaluation import Source
     from leveret.observe.keywords import AssertionOptions, Places
     from leveret.observe.message_view import MessageView
+    from leveret.observe.source import Source
     from leveret.observe.views import ConsumerView
 
 
@@ -97,12 +95,13 @@ class CheckedAssertions(Assertions):
             return matching[0]
         asked = [f"{name}={value!r}" for name, value in (("code", code), ("text", text), ("client", client)) if value]
         seen = [f"  {refusal_text(event)}" for event in others] or ["  none"]
-        with self._reporting(timeout):
-            raise AssertionError(
-                "\n".join(
-                    [f"assert_refused({', '.join(asked)}): expected at least 1 refusal, saw none; all refusals:", *seen]
-                )
+        error = AssertionError(
+            "\n".join(
+                [f"assert_refused({', '.join(asked)}): expected at least 1 refusal, saw none; all refusals:", *seen]
             )
+        )
+        error.add_note(source.report())
+        raise error
 
     def wait_idle(self, timeout: float = 5) -> None:
         """Wait until the broker is idle: no consumer holds a message, none can take one, and nothing is due.
@@ -119,6 +118,7 @@ class CheckedAssertions(Assertions):
         `timeout` is in seconds. Raises WaitTimeoutError with the state of the broker.
         """
         __tracebackhide__ = True
+        from leveret.observe.routes import consumers_text
         from leveret.observe.views import ConsumerView
 
         source = self._source
@@ -132,31 +132,11 @@ class CheckedAssertions(Assertions):
 
         if source.wait_until(look, timeout):
             return found[0]
-        raise WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s\n{self._report()}")
-
-    def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
-        """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
-        __tracebackhide__ = True
-        with self._reporting(timeout):
-            super().assert_empty(queue, timeout=timeout, vhost=vhost)
-
-    @contextmanager
-    def _reporting(self, timeout: float | None) -> Iterator[None]:
-        """Add the state of the broker to the error if the assertion has waited."""
-        __tracebackhide__ = True
-        try:
-            yield
-        except AssertionError as error:
-            if timeout is None:
-                raise
-            raise AssertionError(f"{error}\n{self._report()}") from None
-
-    def _report(self) -> str:
-        from leveret.observe.report import report_text
-
-        source = self._source
         with source.lock:
-            return report_text(source.node, source.recorder, "the broker:")
+            why = consumers_text(source.node, vhost, queue)
+        error = WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s{why}")
+        error.add_note(source.report(queues=[queue]))
+        raise error
 
     def _assert(
         self,
@@ -169,8 +149,7 @@ class CheckedAssertions(Assertions):
         reason: object = None,
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
-        with self._reporting(options.get("timeout")):
-            found = super()._assert(call, place, options, times=times, to=to, reason=reason)
+        found = super()._assert(call, place, options, times=times, to=to, reason=reason)
         if call == "assert_dropped":
             views = found if isinstance(found, list) else [found]
             self._judge.knows_messages(view.source.id for view in views)

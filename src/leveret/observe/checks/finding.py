@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leveret.observe.wording import client_place_text
+
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.trace.events import Event
@@ -84,5 +86,5 @@ def _fits(name: str, expected: object, actual: object) -> bool:
 
 def refusal_text(event: Event) -> str:
     """Return which client got a refusal, and the first line of its text."""
-    channel = "" if event.chan is None else f", channel {event.chan}"
-    return f"{event.client} (connection {event.conn}{channel}): {event.text.partition(chr(10))[0]}"
+    where = event.client if event.conn is None else client_place_text(event.client, event.conn, event.chan)
+    return f"{where}: {event.text.partition(chr(10))[0]}"

@@ -22,7 +22,8 @@ from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_f
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
-    from leveret.observe.evaluation import Source
+    from leveret.observe.checks.table import CheckLevel
+    from leveret.observe.source import Source
     from leveret.trace.events import RawEvent
 
 
@@ -138,6 +139,22 @@ class Judge:
             self._read()
             self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
 
+    def found_so_far(self) -> dict[str, list[Finding]]:
+        """Return the findings that were not reported yet, by check. They stay so. The caller holds the lock."""
+        self.read_on()
+        return self._groups()
+
+    def _groups(self) -> dict[str, list[Finding]]:
+        groups: dict[str, list[Finding]] = {}
+        for finding in self._found:
+            if not self._is_known(finding):
+                groups.setdefault(finding.check, []).append(finding)
+        return groups
+
+    def level_of(self, check_name: str) -> CheckLevel:
+        """Return the level of a check."""
+        return self._levels.of(check_name)
+
     def refuse_unused(self, fault: Planned) -> None:
         """Report a fault that never happened when its `with` block ends, unless it is allowed."""
         __tracebackhide__ = True
@@ -151,12 +168,9 @@ class Judge:
     def verdict(self) -> Verdict:
         """Return the findings that were not reported yet, and count them as reported."""
         self._note(self._unused_faults.left())
-        found, self._found = self._found, []
         verdict = Verdict()
-        groups: dict[str, list[Finding]] = {}
-        for finding in found:
-            if not self._is_known(finding):
-                groups.setdefault(finding.check, []).append(finding)
+        groups = self._groups()
+        self._found = []
         with self._source.lock:
             publishers = Publishers(self._source.recorder.raw() if groups else ())
         for name in CHECKS:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.state import client_text, connections, holder_text, unsettled
-from leveret.observe.wording import span_text
+from leveret.observe.wording import client_place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
 
@@ -85,7 +85,7 @@ class Leftovers:
 def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
     for connection in connections(node):
         client, vhost, number = client_text(connection), connection.vhost_name, connection.number
-        place = f"{client} (connection {number})"
+        place = client_place_text(client, number)
         opener = "" if connection.opener is None else f", opened at {connection.opener}"
         yield (
             ("connection_not_closed", number, None, None),
@@ -94,7 +94,12 @@ def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
         for channel in connection.channels.values():
             yield (
                 ("channel_not_closed", number, channel.number, None),
-                Finding("channel_not_closed", vhost, f"channel {channel.number} of {place}{opener}", client=client),
+                Finding(
+                    "channel_not_closed",
+                    vhost,
+                    client_place_text(client, number, channel.number) + opener,
+                    client=client,
+                ),
             )
             yield from _held(node, connection, channel)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
-from leveret.observe.wording import count_text
+from leveret.observe.wording import client_place_text, count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
 
@@ -82,7 +82,7 @@ def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -
     if event.conn is None:
         return "the test" if caller is None else f"the test at {caller}"
     name = clients.get(event.conn, "a client")
-    return f"{name} (connection {event.conn}, channel {event.chan})"
+    return client_place_text(name, event.conn, event.chan)
 
 
 def _how_to_allow(finding: Finding) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.errors import nearest
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.redelivery import limit_text
 from leveret.observe.wording import count_text
@@ -52,7 +51,6 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 # The exchanges of Celery's events and control replies, to which it publishes even without a listener.
 _CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
-_SHOWN_KEYS: Final = 3
 # The number of a message, and the virtual host and queue in which it died.
 _Death = tuple[int, str, str | None]
 
@@ -203,7 +201,10 @@ class TraceChecks:
         if event.copy is None and event.reason == events.NO_ROUTE:
             message = cast("Message", event.message)
             if message.exchange not in _CELERY_EXCHANGES:
-                bound = self._bindings_text(event, message)
+                # Imported here because most tests lose nothing.
+                from leveret.observe.routes import why_unrouted
+
+                bound = why_unrouted(self._node, event.vhost, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
         elif event.reason == _CYCLE:
             self._cycle_closed(event)
@@ -269,31 +270,13 @@ class TraceChecks:
         return exchange is not None and exchange.can_delay
 
     def _why_not_dead_lettered(self, event: Event) -> str:
-        queue = self._queue(event)
-        if queue is None:
-            return ""
-        name = queue.settings.dead_letter_exchange
-        if name is None:
-            return "the queue has no dead-letter exchange"
-        return "" if name in queue.vhost.exchanges else f"its dead-letter exchange {name!r} does not exist"
+        from leveret.observe.routes import why_not_dead_lettered
+
+        return why_not_dead_lettered(self._node, event.vhost, cast("str", event.queue))
 
     def _queue(self, event: Event) -> StoredQueue | None:
         vhost = self._node.vhosts.get(event.vhost)
         return None if vhost is None else vhost.queues.get(cast("str", event.queue))
-
-    def _bindings_text(self, event: Event, message: Message) -> str:
-        """Return the keys that would have reached a queue, closest first."""
-        vhost = self._node.vhosts.get(event.vhost)
-        exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
-        if vhost is None or exchange is None:
-            return ""
-        is_default = exchange is vhost.default_exchange
-        keys = list(vhost.queues if is_default else {one.routing_key: None for one in exchange.bindings.values()})
-        if not keys:
-            return "the virtual host has no queues" if is_default else "the exchange has no bindings"
-        shown = list(dict.fromkeys([*nearest(message.routing_key, keys), *keys]))[:_SHOWN_KEYS]
-        names = ", ".join(map(repr, shown)) + (", ..." if len(keys) > _SHOWN_KEYS else "")
-        return f"existing queues: {names}" if is_default else f"binding keys of the exchange: {names}"
 
     def _client(self, number: int | None) -> str:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")

@@ -1,0 +1,260 @@
+"""The pages of a run: one for each failed test, an index of them, and the summary of a CI job.
+
+A page is written when a test fails, while its brokers still run. A test that passes costs nothing, unless you ask for
+the pages of all tests. Under pytest-xdist each worker writes its pages, and the controller writes the index.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+
+import pytest
+
+from pytest_leveret.brokers import brokers_of
+from pytest_leveret.options import Option, read_count, read_settings
+from pytest_leveret.recording import error_text
+
+if TYPE_CHECKING:
+    from leveret.page.index import Entry
+    from leveret.page.story import Story
+
+When = Literal["failed", "all", "off"]
+
+LIMIT: Final = 100
+_ATTRIBUTE: Final = "leveret_page"
+_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+# The name in pytest's cache, of the directory and of the list of what the last run wrote.
+_IN_CACHE: Final = "leveret-pages"
+_LAST_RUN: Final = "leveret/pages"
+_NAME_MAX: Final = 80
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
+
+
+def read_when(text: str) -> str:
+    """Return which tests get a page. Raises ValueError if the text is none of the words."""
+    if text not in get_args(When):
+        raise ValueError(f"{text!r} is unknown; expected {', '.join(get_args(When)[:-1])} or {get_args(When)[-1]}")
+    return text
+
+
+OPTIONS: Final = (
+    Option("pages", "WHEN", "which tests get a page on what happened: failed, all or off (default: failed)", read_when),
+    Option(
+        "pages_dir",
+        "DIR",
+        "where the pages are written (default: the directory leveret-pages in pytest's cache)",
+        os.path.abspath,
+        is_directory=True,
+    ),
+    Option("pages_limit", "NUMBER", f"the most pages that a run writes (default: {LIMIT})", read_count),
+)
+_PAGES: Final = pytest.StashKey["Pages"]()
+_PATH: Final = pytest.StashKey[str]()
+
+
+def prepare(config: pytest.Config) -> None:
+    """Read the options. Raises UsageError if one is invalid."""
+    settings = {word: setting.value for word, setting in read_settings(config, OPTIONS).items()}
+    pages = config.stash[_PAGES] = Pages(config, **settings)
+    if pages.when != "off":
+        config.pluginmanager.register(pages, "leveret-pages")
+
+
+def add_page(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Write the page of a test if it gets one, and add the way to it to the report."""
+    pages = item.config.stash[_PAGES]
+    is_wanted = report.failed or (pages.when == "all" and report.when == "call" and report.passed)
+    if pages.when == "off" or not is_wanted:
+        return
+    started = brokers_of(item)
+    if started:
+        pages.add(item, report, call)
+
+
+class Pages:
+    """The pages that this process writes, and on the controller the list of all."""
+
+    def __init__(
+        self, config: pytest.Config, pages: When = "failed", pages_dir: str | None = None, pages_limit: int = LIMIT
+    ) -> None:
+        self.when: Final = pages
+        self._config: Final = config
+        self._given: Final = pages_dir
+        self._limit: Final = pages_limit
+        self._written_count = 0
+        # What the reports of the run say: its pages, and the outcomes of tests that got none because of the limit.
+        self._entries: list[Entry] = []
+        self._left_out: list[str] = []
+        # Whether the run has a place for pages.
+        self._has_folder = True
+
+    @property
+    def _worker(self) -> dict[str, Any] | None:
+        """What xdist passes to this process if it is a worker, else None."""
+        return cast("dict[str, Any] | None", getattr(self._config, "workerinput", None))
+
+    def add(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        """Write a page, and add its path to the report; or why there is none."""
+        try:
+            line = self._write(item, report, call)
+        except Exception as error:
+            # An error here would end the whole run, and hide the failure that the page should explain.
+            line = f"page: leveret could not write it: {error!r}"
+        if line is not None and report.failed:
+            _append(report, line)
+
+    def _write(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str | None:
+        known = item.stash.get(_PATH, None)
+        if known is not None and report.when == "teardown":
+            # The test has failed already. That page was written before its brokers stopped.
+            return f"page: {Path(known).as_uri()}"
+        folder = self._folder()
+        if folder is None:
+            vars(report)[_ATTRIBUTE] = {"no_folder": True}
+            return None
+        from leveret.page.saving import save
+
+        story = _story(item, report, call)
+        if story is None:
+            return None
+        if not self._may_write(folder):
+            vars(report)[_ATTRIBUTE] = {"left_out": report.outcome}
+            return f"page: none, because --leveret-pages-limit={self._limit} was reached"
+        path = item.stash[_PATH] = save(story, os.path.join(folder, self._name(item.nodeid)))
+        error = story["test"].get("error", {}).get("text", "")
+        vars(report)[_ATTRIBUTE] = {
+            "path": path,
+            "test": item.nodeid,
+            "outcome": story["test"]["outcome"],
+            "error": error.strip().partition("\n")[0][:500],
+            "diagram": _diagram(story) if report.failed else "",
+        }
+        return f"page: {Path(path).as_uri()}"
+
+    def _folder(self) -> str | None:
+        if self._given is not None:
+            return self._given
+        cache = getattr(self._config, "cache", None)
+        return None if cache is None else str(cache.mkdir(_IN_CACHE))
+
+    def _name(self, node_id: str) -> str:
+        """Return a file name that no other test of the run has, on any worker."""
+        worker = "" if self._worker is None else str(self._worker["workerid"])
+        digest = blake2b(f"{worker} {node_id}".encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+        readable = _UNSAFE.sub("-", node_id.rpartition("/")[2].encode("ascii", "ignore").decode())
+        return f"{readable[:_NAME_MAX].strip('-.')}-{digest}.html"
+
+    def _may_write(self, folder: str) -> bool:
+        """Count one page more, and return whether the run may write it. The workers of a run share the count."""
+        if self._worker is None:
+            self._written_count += 1
+            return self._written_count <= self._limit
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(self._count_file(folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, b".")
+            # Where this process's byte ends: other workers may have appended since.
+            return os.lseek(descriptor, 0, os.SEEK_CUR) <= self._limit
+        finally:
+            os.close(descriptor)
+
+    def _count_file(self, folder: str) -> str:
+        run = self._config.getoption("testrunuid", None) if self._worker is None else self._worker["testrunuid"]
+        return os.path.join(folder, f".leveret-{run}")
+
+    def pytest_sessionstart(self) -> None:
+        """Delete the pages of the last run."""
+        cache = getattr(self._config, "cache", None)
+        if self._worker is not None or cache is None:
+            return
+        for path in cache.get(_LAST_RUN, None) or ():
+            if str(path).endswith(".html"):
+                Path(path).unlink(missing_ok=True)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the page of a test, which may come from a worker."""
+        attached = vars(report).get(_ATTRIBUTE)
+        if attached is None or self._worker is not None:
+            return
+        if "no_folder" in attached:
+            self._has_folder = False
+            return
+        if "left_out" in attached:
+            self._left_out.append(attached["left_out"])
+            return
+        from leveret.page.index import Entry
+
+        self._entries.append(Entry(**attached))
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the index, and the summary for a CI job that asks for one."""
+        if self._worker is not None or not self._entries:
+            return
+        from leveret.page.index import INDEX, index_of, summary_of
+        from leveret.page.saving import write
+
+        folder = os.path.dirname(self._entries[0].path)
+        for path in Path(folder).glob(".leveret-*"):
+            path.unlink(missing_ok=True)
+        index = write(index_of(self._entries, len(self._left_out)), os.path.join(folder, INDEX))
+        cache = getattr(self._config, "cache", None)
+        if cache is not None:
+            cache.set(_LAST_RUN, [index, *(entry.path for entry in self._entries)])
+        summary = os.environ.get(_SUMMARY)
+        if summary and any(entry.outcome != "passed" for entry in self._entries):
+            with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(summary_of(self._entries, self._left_out.count("failed")))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name the index, and say how many tests got no page."""
+        if self._entries:
+            from leveret.page.index import INDEX
+
+            index = Path(self._entries[0].path).with_name(INDEX)
+            count = len(self._entries)
+            terminalreporter.write_line(f"leveret: {count} page{'' if count == 1 else 's'}: {index.as_uri()}")
+        if not self._has_folder:
+            terminalreporter.write_line(
+                "leveret: no pages, because pytest's cache is off; use --leveret-pages-dir=DIR, or --leveret-pages=off"
+            )
+        if self._left_out:
+            count = len(self._left_out)
+            terminalreporter.write_line(
+                f"leveret: {count} test{' has' if count == 1 else 's have'} no page, because "
+                f"--leveret-pages-limit={self._limit} was reached"
+            )
+
+
+def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> Story | None:
+    """Return the story of a test, or None if its brokers recorded nothing."""
+    from leveret.engine.harness import Harness
+    from leveret.page.story import Test, story_of
+
+    readings = [Harness(broker).reading(item.nodeid) for broker in brokers_of(item)]
+    recorded = [reading for reading in readings if reading is not None]
+    if not recorded:
+        return None
+    outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
+    test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
+    return story_of(recorded, test, source="memory")
+
+
+def _diagram(story: Story) -> str:
+    if not os.environ.get(_SUMMARY):
+        return ""
+    from leveret.page.mermaid import mermaid_of
+
+    return mermaid_of(story)
+
+
+def _append(report: pytest.TestReport, line: str) -> None:
+    """Add a line to the section about the brokers, which comes last; or make one."""
+    title, text = report.sections[-1] if report.sections else ("", "")
+    if title == "leveret":
+        report.sections[-1] = (title, f"{text}\n{line}")
+    else:
+        report.sections.append(("leveret", line))

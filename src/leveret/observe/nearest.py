@@ -1,0 +1,228 @@
+"""The near misses of an assertion: the messages of a test that come closest to what the assertion asks for.
+
+Every message counts, whatever became of it: one that differs in a key, one in another queue, and one to which something
+else happened. A near miss says first what differs and then what became of the message. Fewer and smaller differences
+are nearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from leveret.observe.history import CopyHistory, Histories, MessageHistory
+from leveret.observe.matching import is_equal, value_distance
+from leveret.observe.message_view import MessageView
+from leveret.observe.routes import ways_to
+from leveret.observe.searching import NO_ACK, Question, reason_of
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+
+# What a difference costs at least, and what it costs more the further apart the values are.
+_DIFFERENT: Final = 0.2
+_FAR: Final = 0.8
+_ANOTHER_OUTCOME: Final = 0.3
+_ANOTHER_REASON: Final = 0.3
+_ANOTHER_VHOST: Final = 0.3
+# It is in another queue, and the outcome there differs too.
+_ALSO_ANOTHER_OUTCOME: Final = 0.2
+_NEVER_THERE: Final = 0.4
+_ANOTHER_BROKER: Final = 0.3
+_DESCRIBED: Final = 3
+
+
+class NearMiss(NamedTuple):
+    """A message that an assertion may be about."""
+
+    distance: float
+    message_id: int
+    # The message, what differs, and what became of it.
+    named: str
+    differs: str
+    became: str
+    # Whether the message may still do what the assertion asks for.
+    is_early: bool
+    # Another broker of the test, on which it happened.
+    broker: str | None = None
+
+    def lines(self, word: str) -> list[str]:
+        """Return the near miss as text; `word` introduces it: "nearest"."""
+        where = "" if self.broker is None else f", on {self.broker}"
+        return [f"{word}{where}: {self.named}", f"  differs: {self.differs}", f"  it {self.became}"]
+
+    def on(self, broker: str, own: str) -> NearMiss:
+        """Return the near miss as one of another broker than the assertion's own."""
+        further = f"; {self.differs}" if self.differs else ""
+        differs = f"it was on {broker}, and this assertion is about {own}{further}"
+        return self._replace(distance=self.distance + _ANOTHER_BROKER, differs=differs, broker=broker, is_early=False)
+
+
+class Difference(NamedTuple):
+    """Something in which a message differs from the question: its weight, and the sentence that says so.
+
+    The sentence may be a function that makes it, because only the nearest messages need theirs.
+    """
+
+    text: str | Callable[[], str]
+    distance: float
+
+    def __str__(self) -> str:
+        return self.text if isinstance(self.text, str) else self.text()
+
+
+class Nearest:
+    """The near misses of a question in one broker. The caller holds the broker's lock."""
+
+    def __init__(self, question: Question, histories: Histories, node: Node) -> None:
+        self._question: Final = question
+        self._histories: Final = histories
+        self._node: Final = node
+
+    def found(self, *, with_matches: bool = False) -> list[NearMiss]:
+        """Return the nearest messages, the nearest first; with matches if they are another broker's."""
+        compared = [(history, *self._closest(history)) for history in self._histories.recent]
+        near = [one for one in compared if one[1] or with_matches]
+        near.sort(key=lambda one: _distance(one[1]))
+        return [self._near_miss(*one) for one in near[:_DESCRIBED]]
+
+    def _near_miss(self, history: MessageHistory, differences: list[Difference], copy: int | None) -> NearMiss:
+        question, histories = self._question, self._histories
+        clauses = histories.became(history, first=question.place)
+        if any(kind in events.ANSWERS for kind in question.happening.kinds):
+            clauses.insert(0, histories.describe_answer(history))
+        became = "; it ".join(clauses)
+        if question.happening.place == "queue" and history.copies and not self._has_reached(history):
+            ways = ways_to(self._node, question.vhost, question.place or "")
+            became += f"; {ways}" if ways else ""
+        return NearMiss(
+            distance=_distance(differences),
+            message_id=history.message.id,
+            named=histories.named(history),
+            differs="; ".join(map(str, differences)),
+            became=became,
+            is_early=len(differences) == 1 and self._can_still_happen(history, copy),
+        )
+
+    def _has_reached(self, history: MessageHistory) -> bool:
+        return any(copy.queue == self._question.place for copy in history.copies.values())
+
+    def _can_still_happen(self, history: MessageHistory, copy: int | None) -> bool:
+        """Return whether the message waits for what the question asks for: its answer, or a consumer."""
+        kinds = self._question.happening.kinds
+        if copy is None:
+            published = history.published
+            is_awaited = published is not None and published.tag is not None
+            return is_awaited and not history.of_kind(*events.ANSWERS) and any(kind in events.ANSWERS for kind in kinds)
+        copy_history = history.copies[copy]
+        has_happened = any(True for _ in _that_count(copy_history.recent, kinds))
+        is_there = copy_history.queue == self._question.place or self._question.place is None
+        # A message that came back is likely to come back again.
+        is_over = copy_history.events[-1].kind in (events.REQUEUED, *events.ENDS)
+        return is_there and not has_happened and not is_over
+
+    def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
+        """Return the differences of a message, and its copy that differs least; None if none was compared."""
+        options: list[tuple[list[Difference], int | None]] = []
+        if self._question.happening.place != "queue" or not history.copies:
+            options.append((self._own_differences(history), None))
+        if self._question.happening.place != "exchange":
+            options += [(self._differences_of(history, copy), copy) for copy in history.copies]
+        return min(options, key=lambda option: _distance(option[0]))
+
+    def _own_differences(self, history: MessageHistory) -> list[Difference]:
+        """Return in what a message differs, apart from its copies."""
+        question = self._question
+        found = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
+        if question.happening.place == "queue":
+            return [*found, Difference(self._never_there(), _NEVER_THERE)]
+        happened = [event for event in history.recent if event.kind in question.happening.kinds]
+        found += _named_differences("exchange", question.place, history.message.exchange)
+        if not happened:
+            return [*found, Difference(f"it was not {question.happening.words}", _ANOTHER_OUTCOME)]
+        return [*found, *self._reasons(happened)]
+
+    def _differences_of(self, history: MessageHistory, copy: int) -> list[Difference]:
+        """Return in what a copy differs."""
+        question, copy_history = self._question, history.copies[copy]
+        happened = list(_that_count(copy_history.recent, question.happening.kinds))
+        found = [*self._vhost(history), *self._content(self._view(copy_history), bool(copy_history.deliveries))]
+        is_elsewhere = False
+        if question.happening.place != "either" or question.place != history.message.exchange:
+            elsewhere = _named_differences("queue", question.place, copy_history.queue)
+            is_elsewhere = bool(elsewhere)
+            found += elsewhere
+        if not happened:
+            weight = _ALSO_ANOTHER_OUTCOME if is_elsewhere else _ANOTHER_OUTCOME
+            return [*found, Difference(f"it was not {question.happening.words}", weight)]
+        return [*found, *self._reasons(happened), *self._targets(copy)]
+
+    def _vhost(self, history: MessageHistory) -> list[Difference]:
+        if history.vhost == self._question.vhost:
+            return []
+        return [Difference(f"virtual host {history.vhost!r} instead of {self._question.vhost!r}", _ANOTHER_VHOST)]
+
+    def _content(self, view: MessageView, is_delivered: bool) -> Iterator[Difference]:
+        for criterion in self._question.matcher.criteria:
+            # A message that was never delivered differs in its outcome already.
+            is_known = criterion.name != "redelivered" or is_delivered
+            if is_known and not criterion.matches(view):
+                yield Difference(partial(criterion.why_not, view), _DIFFERENT + _FAR * criterion.distance(view))
+
+    def _view(self, copy_history: CopyHistory) -> MessageView:
+        """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
+        message = copy_history.message
+        wanted = [one for one in self._question.matcher.criteria if one.name == "redelivered"]
+        views = [MessageView(message, redelivered=event.redelivered) for event in copy_history.deliveries]
+        return next(
+            (view for view in views if all(one.matches(view) for one in wanted)),
+            views[-1] if views else MessageView(message),
+        )
+
+    def _reasons(self, happened: Sequence[Event]) -> list[Difference]:
+        reason = self._question.reason
+        reasons = [reason_of(event) for event in happened]
+        if reason is None or any(is_equal(reason, one) for one in reasons):
+            return []
+        return [Difference(f"reason {reasons[-1]!r} instead of {_plain(reason)!r}", _ANOTHER_REASON)]
+
+    def _targets(self, copy: int) -> list[Difference]:
+        to, arrived = self._question.to, self._histories.arrivals(copy)
+        if to is None or to in arrived:
+            return []
+        where = ", ".join(map(repr, arrived)) or "no queue"
+        nearness = min((value_distance(to, one) for one in arrived), default=1.0)
+        return [Difference(f"it arrived in {where} instead of {to!r}", _DIFFERENT + _FAR * nearness)]
+
+    def _never_there(self) -> str:
+        place = self._question.place
+        return f"it reached no queue instead of {place!r}" if place is not None else "it reached no queue"
+
+
+def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[Event]:
+    """Yield the events that count for a question, as the search counts them."""
+    known = list(happened)
+    is_dead_lettered = any(event.kind == events.DEAD_LETTERED for event in known)
+    for event in known:
+        is_automatic = event.kind == events.ACKED and event.reason == NO_ACK
+        is_void = event.kind == events.EXPIRED and is_dead_lettered
+        if event.kind in kinds and not is_automatic and not is_void:
+            yield event
+
+
+def _named_differences(what: str, expected: str | None, actual: str) -> list[Difference]:
+    if expected is None or expected == actual:
+        return []
+    distance = _DIFFERENT + _FAR * value_distance(expected, actual)
+    return [Difference(f"{what} {actual!r} instead of {expected!r}", distance)]
+
+
+def _distance(differences: Iterable[Difference]) -> float:
+    return sum(difference.distance for difference in differences)
+
+
+def _plain(reason: object) -> object:
+    return cast("object", getattr(reason, "pattern", reason))

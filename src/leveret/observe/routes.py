@@ -1,0 +1,112 @@
+"""The ways of messages as text: why a message reached no queue, and what leads to a queue.
+
+It compares a routing key with the bindings as they are now, and says so if a binding came too late. It reads the model
+and changes nothing; the caller holds the broker's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from leveret.errors import nearest
+
+if TYPE_CHECKING:
+    from leveret.core.model.binding import Binding
+    from leveret.core.model.exchanges.exchange import Exchange
+    from leveret.core.model.message import Message
+    from leveret.core.model.node import Node
+    from leveret.core.model.vhost import VirtualHost
+
+_LISTED: Final = 3
+# The types whose `route` only reads. Others choose at random or remember messages.
+_READING: Final = ("direct", "fanout", "topic", "headers")
+
+
+def why_unrouted(node: Node, vhost_name: str, message: Message) -> str:
+    """Return why no binding took a message: its key beside those that would have, the most similar first."""
+    vhost = node.vhosts.get(vhost_name)
+    exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+    if vhost is None or exchange is None:
+        return f"exchange {message.exchange!r} does not exist any more"
+    if exchange is vhost.default_exchange:
+        return _no_queue_text(vhost, message)
+    bindings = list(exchange.bindings.values())
+    if not bindings:
+        return f"{exchange.name!r} has no bindings"
+    if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
+        return _later_text(exchange, [(one.name, one.is_queue) for one in destinations])
+    what = "its headers match" if exchange.type_name == "headers" else f"{message.routing_key!r} matches"
+    return f"{what} no binding of {exchange.name!r} ({_listed(_nearest_first(message.routing_key, bindings))})"
+
+
+def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
+    """Return what is bound to a queue; empty if the queue does not exist."""
+    vhost = node.vhosts.get(vhost_name)
+    queue = None if vhost is None else vhost.queues.get(queue_name)
+    if vhost is None or queue is None:
+        return ""
+    ways = [f"{one.source_name!r} by {_key_text(one)}" for one in vhost.incoming.get(queue, {}).values()]
+    if not ways:
+        return f"{queue_name!r} has no bindings, so only the default exchange leads to it"
+    return f"{queue_name!r} is bound to {_cut(ways)}"
+
+
+def consumers_text(node: Node, vhost_name: str, queue_name: str) -> str:
+    """Return why a queue has no consumers: it does not exist, or clients consume from others."""
+    vhost = node.vhosts.get(vhost_name)
+    if vhost is None:
+        return f"; virtual host {vhost_name!r} does not exist"
+    known = "" if queue_name in vhost.queues else f"; queue {queue_name!r} was not declared"
+    consumed = [name for name, queue in vhost.queues.items() if len(queue.consumers)]
+    others = list(dict.fromkeys([*nearest(queue_name, consumed), *consumed]))
+    return known + (f"; clients consume from {_cut([repr(name) for name in others])}" if others else "")
+
+
+def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> str:
+    """Return why a queue has nowhere to send its dead letters; empty if it has, or does not exist."""
+    vhost = node.vhosts.get(vhost_name)
+    queue = None if vhost is None else vhost.queues.get(queue_name)
+    if vhost is None or queue is None:
+        return ""
+    name = queue.settings.dead_letter_exchange
+    if name is None:
+        return "the queue has no dead-letter exchange"
+    return "" if name in vhost.exchanges else f"its dead-letter exchange {name!r} does not exist"
+
+
+def _no_queue_text(vhost: VirtualHost, message: Message) -> str:
+    key, names = message.routing_key, list(vhost.queues)
+    if key in names:
+        return f"queue {key!r} was declared later"
+    if not names:
+        return f"there is no queue {key!r}, nor any other"
+    known = list(dict.fromkeys([*nearest(key, names), *names]))
+    return f"there is no queue {key!r} (existing: {_cut([repr(name) for name in known])})"
+
+
+def _later_text(exchange: Exchange, destinations: list[tuple[str, bool]]) -> str:
+    queues = [repr(name) for name, is_queue in destinations if is_queue]
+    if queues:
+        return f"{exchange.name!r} had no such binding yet; now it leads to {_cut(queues)}"
+    return f"{exchange.name!r} leads to exchange {_cut([repr(name) for name, _ in destinations])}, which has no queue"
+
+
+def _nearest_first(key: str, bindings: list[Binding]) -> Iterable[Binding]:
+    order = nearest(key, dict.fromkeys(binding.routing_key for binding in bindings))
+    ranks = {one: rank for rank, one in enumerate(order)}
+    return sorted(bindings, key=lambda binding: ranks.get(binding.routing_key, len(ranks)))
+
+
+def _listed(bindings: Iterable[Binding]) -> str:
+    return _cut([f"{_key_text(binding)} to {binding.destination_name!r}" for binding in bindings])
+
+
+def _key_text(binding: Binding) -> str:
+    arguments = binding.arguments.to_python()
+    return f"{binding.routing_key!r} {arguments!r}" if arguments else repr(binding.routing_key)
+
+
+def _cut(texts: list[str]) -> str:
+    more = [f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
+    return ", ".join(texts[:_LISTED] + more)

@@ -1,0 +1,286 @@
+"""The events of a test that matter, as lines: what happened to its messages, and what went wrong around them.
+
+Connections, channels, declarations and the like are set-up. They are counted in a single line, which is also the legend
+of the short names of clients: c1 is the first connection, c1/ch2 its second channel. Times are seconds since the test
+began, by the broker's clock. A message is described where it is first named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from leveret.observe.searching import NO_ACK, reason_of
+from leveret.observe.wording import count_text, place_text
+from leveret.trace import events
+from leveret.trace.events import Event, named
+
+if TYPE_CHECKING:
+    from leveret.trace.events import RawEvent
+
+# How many events are shown, and how many of them at most are those of the messages that the failure is about.
+_SHOWN: Final = 10
+_ABOUT: Final = 7
+# How many events of a message the text of a failure says in its own words.
+_DESCRIBED: Final = 2
+_NAMED: Final = 6
+# The most characters in a line.
+_WIDTH: Final = 160
+
+# What a test sets up, and in which order the counts are named.
+_SET_UP: Final = {
+    events.CONN_OPEN: "connection",
+    events.EXCHANGE_DECLARE: "exchange",
+    events.QUEUE_DECLARE: "queue",
+    events.BIND: "binding",
+    events.CONSUME: "consumer",
+}
+# Kinds that never get a line: they are set-up, follow from another event, or say how the test is run.
+_UNTOLD: Final = frozenset(
+    {
+        *(events.CONN_OPEN, events.CHAN_OPEN, events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.QOS),
+        *(events.CONFIRMED, events.ENQUEUED, events.NACKED, events.REJECTED),
+        *(events.CALLED, events.TEST_START, events.TEST_END),
+    }
+)
+# Kinds that matter only with a reason: without one a client did it in good order.
+_WITH_REASON: Final = frozenset({events.CONN_CLOSE, events.CHAN_CLOSE, events.CANCEL})
+# Kinds that belong to the set-up until the first message is published.
+_LATE: Final = frozenset({events.BIND, events.CONSUME})
+# Reasons of a queue that was deleted with its connection.
+_WITH_CONNECTION: Final = ("exclusive", "auto_delete")
+_CALLER: Final = re.compile(r"([^/\\]+:\d+) in ")
+
+
+class Told(NamedTuple):
+    """An event that matters, with what other events say about it."""
+
+    event: Event
+    # The test's line, if the test did it.
+    caller: str | None
+    # The connection and channel that settled the copy, if that led to this event.
+    settler: tuple[int | None, int | None] | None
+    # The queues that the message went to.
+    queues: tuple[str, ...]
+    # How often this event and the one before it happened again, one after the other.
+    repeats: int = 0
+
+    @property
+    def sign(self) -> tuple[object, ...]:
+        """What the event has in common with others that differ only in their time."""
+        event = self.event
+        return (
+            event.kind,
+            _message_id(event),
+            *(event.get(name) for name in ("conn", "queue", "reason")),
+        )
+
+
+class Story:
+    """The events of the current test, or of all that is recorded if no test has begun."""
+
+    def __init__(self, raw_events: Sequence[RawEvent]) -> None:
+        began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+        self._raw: Final = raw_events[began:]
+        self._began_at: Final = Event(raw_events[began]).at if raw_events else 0
+        self._clients: Final = clients_of(raw_events)
+        self._told: Final = _folded(list(_told(self._raw)))
+
+    def set_up(self, closed: Mapping[int, str]) -> str:
+        """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
+        counts = {noun: sum(raw[0] == kind for raw in self._raw) for kind, noun in _SET_UP.items()}
+        named = [f"{place_text(number)} {name}{closed.get(number, '')}" for number, name in self._clients.items()]
+        more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
+        parts = [count_text(count, noun) for noun, count in counts.items() if count and noun != "connection"]
+        clients = [", ".join(named[:_NAMED] + more)] if named else []
+        return "; ".join(filter(None, [*clients, ", ".join(parts)])) or "none"
+
+    def title(self, *, has_dropped: bool) -> str:
+        """Return the title of the lines."""
+        count = len(self._told)
+        which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
+        return f"{which}, seconds since the test began:"
+
+    def lines(self, about: Sequence[int] = ()) -> list[str]:
+        """Return the last events that matter, oldest first; those of the messages `about` are chosen first.
+
+        The caller has described these messages. If that says everything about one, its events are left out.
+        """
+        ids = [_message_id(told.event) for told in self._told]
+        own = [at for at, one in enumerate(ids) if one in about and ids.count(one) > _DESCRIBED][-_ABOUT:]
+        others = [at for at, one in enumerate(ids) if one not in about]
+        chosen = sorted(own + others[len(others) - min(len(others), _SHOWN - len(own)) :])
+        known = dict.fromkeys(about)
+        return [self._line(self._told[at], known) for at in chosen]
+
+    def _line(self, told: Told, known: dict[int, None]) -> str:
+        event = told.event
+        seconds = (event.at - self._began_at) / 1_000_000
+        line = f"{seconds:.3f} {_who(told)}{_phrase(told, _named(event, known))}"
+        line += f" (and both {count_text(told.repeats, 'more time')})" if told.repeats else ""
+        return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+
+
+def clients_of(raw_events: Sequence[RawEvent]) -> dict[int, str]:
+    """Return the names of the clients that have connected, by the number of the connection."""
+    opened = (Event(raw) for raw in raw_events if raw[0] == events.CONN_OPEN)
+    return {event.conn: event.client for event in opened if event.conn is not None}
+
+
+def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
+    """Yield the events that matter, each with what the others say about it."""
+    enqueued, letters = _destinations(raw_events)
+    dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] == events.DEAD_LETTERED}
+    settlers: dict[int | None, tuple[int | None, int | None]] = {}
+    returned: dict[int, None] = {}
+    refused: dict[tuple[int | None, int | None], None] = {}
+    caller: str | None = None
+    has_published = False
+    for raw in raw_events:
+        event = Event(raw)
+        kind = event.kind
+        if kind == events.CALLED:
+            caller = event.caller
+        elif kind in (events.NACKED, events.REJECTED):
+            settlers[event.copy] = (event.conn, event.chan)
+        elif kind == events.RETURNED:
+            returned[event.message.id] = None
+        elif kind == events.REFUSED:
+            refused[event.conn, event.chan] = None
+        has_published = has_published or kind == events.PUBLISHED
+        if not _is_told(event, has_published=has_published):
+            continue
+        if kind == events.EXPIRED and event.copy in dead_lettered:
+            continue
+        if kind == events.DROPPED and event.copy is None and event.message.id in returned:
+            continue
+        if kind in (events.CHAN_CLOSE, events.CONN_CLOSE) and (event.conn, event.get("chan")) in refused:
+            continue
+        queues: tuple[str, ...] = ()
+        if kind == events.PUBLISHED:
+            queues = tuple(enqueued.get(event.message.id, ()))
+        elif kind == events.DEAD_LETTERED:
+            queues = tuple(letters.get(event.copy, ()))
+        yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), queues)
+
+
+def _folded(told: list[Told]) -> list[Told]:
+    """Return the events with every pair that comes again and again, such as delivery and requeue, once."""
+    folded: list[Told] = []
+    signs, last = [one.sign for one in told], list[tuple[object, ...]]()
+    at = 0
+    while at < len(told):
+        if len(last) == 2 and last == signs[at : at + 2]:
+            folded[-1] = folded[-1]._replace(repeats=folded[-1].repeats + 1)
+            at += 2
+        else:
+            folded.append(told[at])
+            last = [*last[-1:], signs[at]]
+            at += 1
+    return folded
+
+
+def _is_told(event: Event, *, has_published: bool) -> bool:
+    kind = event.kind
+    if kind in _UNTOLD or (kind in _LATE and not has_published):
+        return False
+    if kind in _WITH_REASON:
+        return event.reason is not None
+    if kind == events.ACKED:
+        return event.reason != NO_ACK
+    return kind != events.QUEUE_DELETE or event.reason not in _WITH_CONNECTION
+
+
+def _destinations(raw_events: Sequence[RawEvent]) -> tuple[dict[int, list[str]], dict[int | None, list[str]]]:
+    """Return the queues that messages were published to, by message, and dead-lettered to, by the copy that died."""
+    published: dict[int, list[str]] = {}
+    letters: dict[int | None, list[str]] = {}
+    for event in (Event(raw) for raw in raw_events if raw[0] == events.ENQUEUED):
+        known = (
+            published.setdefault(event.message.id, [])
+            if event.src_copy is None
+            else letters.setdefault(event.src_copy, [])
+        )
+        known.append(str(event.queue))
+    return published, letters
+
+
+def _message_id(event: Event) -> int | None:
+    return event.message.id if event.kind in events.ABOUT_MESSAGES else None
+
+
+def _named(event: Event, known: dict[int, None]) -> str:
+    """Return the message of an event: its number, and where it is first named what it is."""
+    if event.kind not in events.ABOUT_MESSAGES:
+        return ""
+    message = event.message
+    if message.id in known:
+        return f"#{message.id}"
+    known[message.id] = None
+    return named(message)
+
+
+def _who(told: Told) -> str:
+    event = told.event
+    number, channel = cast("int | None", event.get("conn")), cast("int | None", event.get("chan"))
+    if told.settler is not None and "conn" not in event.fields():
+        number, channel = told.settler
+    elif "conn" not in event.fields():
+        return ""
+    if number is not None:
+        return f"{place_text(number, channel)} "
+    line = None if told.caller is None else _CALLER.search(told.caller)
+    return "the test " if line is None else f"the test ({line[1]}) "
+
+
+def _phrase(told: Told, message: str) -> str:
+    """Return what happened, after who did it."""
+    event = told.event
+    where = repr(event.get("queue"))
+    match event.kind:
+        case events.PUBLISHED:
+            return f"published {message}{_to(told.queues)}"
+        case events.RETURNED:
+            return f"got {message} returned: no route"
+        case events.NACKED_CONFIRM:
+            return f"got a nack for its publish of {message}"
+        case events.DELIVERED | events.GOT:
+            return f"got {message} from {where}{' again' if event.redelivered else ''}"
+        case events.ACKED:
+            return f"acked {message} of {where}"
+        case events.REQUEUED:
+            return f"requeued {message} to {where} ({event.reason})"
+        case events.EXPIRED:
+            return f"expired: {message} in {where}"
+        case events.DROPPED:
+            place = "" if event.queue is None else f" from {where}"
+            return f"dropped {message}{place} ({reason_of(event)})"
+        case events.DEAD_LETTERED:
+            way = _to(told.queues) or f" to exchange {event.exchange!r}, which led to no queue"
+            return f"dead-lettered {message} from {where} ({event.reason}){way}"
+        case events.PURGED:
+            return f"{'deleted queue' if event.reason == 'queue_deleted' else 'purged'} {where} with {message}"
+        case events.FAULT:
+            return f"met the fault {event.fault} on {event.on}"
+        case events.REFUSED:
+            return f"was refused with {event.code}"
+        case events.CONN_CLOSE | events.CHAN_CLOSE:
+            return f"closed: {str(event.reason).partition(chr(10))[0]}"
+        case events.BIND | events.UNBIND:
+            verb = "bound" if event.kind == events.BIND else "unbound"
+            return f"{verb} {event.destination!r} to {event.exchange!r} by {event.routing_key!r}"
+        case events.CONSUME:
+            return f"began to consume {where}"
+        case events.CANCEL:
+            return f"lost its consumer of {where}: {event.reason}"
+        case events.EXCHANGE_DELETE:
+            return f"deleted exchange {event.exchange!r}"
+        case events.QUEUE_DELETE:
+            return f"deleted queue {where}" + ("" if event.reason is None else f" ({event.reason})")
+        case kind:
+            return f"{kind} {event.details(without=('conn', 'chan', 'message'))} {message}".strip()
+
+
+def _to(queues: Sequence[str]) -> str:
+    return f" to {', '.join(map(repr, queues))}" if queues else ""

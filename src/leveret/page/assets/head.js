@@ -1,0 +1,143 @@
+// The head of the page: the test, how it ended and why, and the brokers it used.
+
+/** Return the head. */
+function pageHead() {
+  const { test } = story;
+  const [file, ...names] = (test.id || "What happened on the broker").split("::");
+  const isBad = test.outcome !== "passed" && test.outcome !== "skipped";
+  const outcome = test.phase && test.phase !== "call" ? `${test.outcome} in ${test.phase}` : test.outcome;
+  return el(
+    "header",
+    { class: "head" },
+    div(
+      "title",
+      el("h1", {}, names.length ? span("file", `${file}::`) : "", names.length ? names.join("::") : file),
+      outcome && span(`outcome ${isBad ? "bad" : "good"}`, outcome),
+      span("spring"),
+      clockButton(),
+      themeButton(),
+      button("Help", () => showHelp(), { title: "Keys and legend (?)" }),
+    ),
+    el("p", { class: "line" }, ...between(testFacts(), " · ")),
+    test.error && region("Failure", "failure", el("pre", {}, ...linked(test.error.text))),
+    ...story.brokers.map(brokerPart),
+    cutPart(),
+  );
+}
+
+/** @returns {string[]} */
+function testFacts() {
+  const { test } = story;
+  return [
+    test.seconds === undefined ? "" : `${spanText(test.seconds * 1e6)} real time`,
+    test.broker_seconds === undefined ? "" : `${spanText(test.broker_seconds * 1e6)} broker time`,
+    counted(story.messages.length, "message"),
+    counted(story.events.length, "event"),
+    story.source && story.source !== "memory"
+      ? `recorded from ${story.source === "trace file" ? "a trace file" : story.source}`
+      : "",
+    story.leveret ? `leveret ${story.leveret}` : "",
+    story.python ? `Python ${story.python}` : "",
+  ].filter(Boolean);
+}
+
+/**
+ * @param {Child[]} items
+ * @param {string} separator
+ * @returns {Child[]}
+ */
+function between(items, separator) {
+  return items.flatMap((item, index) => (index ? [separator, item] : [item]));
+}
+
+/** @param {BrokerFacts} broker */
+function brokerPart(broker) {
+  const notes = [...(broker.checks ?? []).map(checkNote), ...(broker.faults ?? []).map(faultNote)];
+  const dropped = broker.dropped_events ?? 0;
+  if (dropped)
+    notes.push(
+      el("li", {}, `${counted(dropped, "earlier event")} had left the recorder's memory before the page was written.`),
+    );
+  const words = [
+    el("strong", {}, broker.title),
+    broker.rabbitmq ? `as RabbitMQ ${broker.rabbitmq}` : "",
+    broker.seed === undefined || broker.seed === null ? "" : `seed ${broker.seed}`,
+    broker.clock === "held" ? "clock moved by the test" : "",
+  ].filter(Boolean);
+  return el(
+    "section",
+    { class: "broker", "aria-label": broker.title },
+    el("p", { class: "line" }, ...between(words, " · ")),
+    notes.length > 0 && el("ul", { class: "notes" }, ...notes),
+  );
+}
+
+/** @param {Check} check */
+function checkNote(check) {
+  const tone = check.level === "error" ? "bad" : "warn";
+  const [first, ...rest] = check.text.split("\n");
+  const line = span(
+    "",
+    markIcon(MARKS.refused, tone),
+    span(`word ${tone}`, check.name),
+    " ",
+    ...linked(first.replace(`${check.name}: `, "")),
+    ...(check.messages ?? []).slice(0, 5).flatMap((number) => [" ", chipLink(number)]),
+  );
+  return el(
+    "li",
+    {},
+    line,
+    rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n")))),
+  );
+}
+
+/** @param {Fault} fault */
+function faultNote(fault) {
+  const fired = fault.fired ?? 0;
+  const [first] = fault.events ?? [];
+  const times = fired > 1 ? `fired ${fired} times` : fired ? "fired once" : "never fired";
+  return el(
+    "li",
+    {},
+    span(
+      "",
+      markIcon(MARKS.fault, fired ? "warn" : "bad"),
+      span(`word ${fired ? "warn" : "bad"}`, "fault"),
+      ` ${fault.text}: `,
+      fired && first !== undefined ? el("a", { href: `#event-${first}` }, times) : el("strong", {}, times),
+    ),
+  );
+}
+
+function cutPart() {
+  const { events, bodies } = story.cut;
+  const parts = [
+    events ? counted(events, "event") : "",
+    bodies ? `the bodies of ${counted(bodies, "message")}` : "",
+  ].filter(Boolean);
+  return parts.length > 0 && el("p", { class: "line" }, `Left out to keep the page small: ${parts.join(" and ")}.`);
+}
+
+function clockButton() {
+  const words = () => (state.clock === "real" ? "Real time" : "Broker time");
+  const choice = button(words(), () => toggleClock(), { title: "Which clock the times follow (c)" });
+  listeners.push((changed) => {
+    if (changed.has("clock")) choice.textContent = words();
+  });
+  return choice;
+}
+
+function themeButton() {
+  const root = document.documentElement;
+  const isDark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const choice = button("Dark", () => show(isDark() ? "light" : "dark"), { id: "theme" });
+  /** @param {string | null} theme */
+  function show(theme) {
+    if (theme) root.dataset.theme = theme;
+    choice.setAttribute("aria-pressed", String(isDark()));
+  }
+  show(null);
+  return choice;
+}

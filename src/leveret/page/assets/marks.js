@@ -1,0 +1,153 @@
+// How each kind of event looks: its icon, its line and its words. Also the chip that stands for a message.
+
+/** Strokes around the centre of a circle with a radius of 7. @type {Record<string, string>} */
+const STROKES = {
+  check: "M-3.2.2-1 2.5 3.3-2.3",
+  cross: "M-2.5-2.5 2.5 2.5M2.5-2.5-2.5 2.5",
+  back: "M3.2 2.8C3.2-.6 1-1-2.8-1M-.5-3.4-3-1-.5 1.4",
+  loop: "M2.7-1.9A3.3 3.3 0 1 0 3.2.9M3.1-4V-1.5H.6",
+  hourglass: "M-2.5-3.5H2.5L-2.5 3.5H2.5L-2.5-3.5",
+  dead: "M0-3.8V3.8M-2.5-1.4H2.5",
+  bin: "M-3.2-2H3.2M-2.2-2-1.7 3.4H1.7L2.2-2M-1-2V-3.6H1V-2",
+  bolt: "M1-4-2.4.6H.2L-1 4 2.4-.8H-.2Z",
+  lost: "M-4 2.2-1.2 0-4-2.2M4 2.2 1.2 0 4-2.2",
+  stop: "M-3 0H3",
+  right: "M-3.2 0H3M.4-2.6 3.1 0 .4 2.6",
+  dot: "",
+};
+
+/**
+ * How a kind is drawn. icon: at the end of its line, or on its lane if it has none. tone: unless the event has its own.
+ * line: "solid" for a message on its way, "answer" for what is said about one, "faint" for set-up.
+ * @typedef {{icon: string, line: string, word: string, tone?: string, isHollow?: boolean, at?: string}} Mark
+ */
+
+/** @type {Record<string, Mark>} */
+const MARKS = {
+  published: { icon: "right", line: "solid", word: "published" },
+  enqueued: { icon: "right", line: "solid", word: "enqueued" },
+  delivered: { icon: "right", line: "solid", word: "delivered" },
+  got: { icon: "right", line: "solid", word: "fetched" },
+  confirmed: { icon: "check", line: "answer", word: "confirmed", tone: "good", isHollow: true },
+  nacked_confirm: { icon: "cross", line: "answer", word: "publish refused", tone: "bad", isHollow: true },
+  returned: { icon: "back", line: "answer", word: "returned", tone: "bad" },
+  acked: { icon: "check", line: "answer", word: "acked", tone: "good" },
+  nacked: { icon: "cross", line: "answer", word: "nacked", tone: "warn" },
+  rejected: { icon: "cross", line: "answer", word: "rejected", tone: "warn" },
+  requeued: { icon: "loop", line: "answer", word: "requeued", tone: "warn" },
+  expired: { icon: "hourglass", line: "answer", word: "expired", tone: "bad" },
+  dropped: { icon: "cross", line: "answer", word: "dropped", tone: "bad" },
+  dead_lettered: { icon: "dead", line: "solid", word: "dead-lettered", tone: "bad", at: "start" },
+  purged: { icon: "bin", line: "answer", word: "purged", tone: "warn" },
+  fault: { icon: "bolt", line: "faint", word: "fault", tone: "warn" },
+  refused: { icon: "stop", line: "faint", word: "refused", tone: "bad" },
+  conn_close: { icon: "lost", line: "faint", word: "connection closed" },
+};
+
+/** What a kind of set-up adds. @type {Record<string, string>} */
+const NOUNS = {
+  conn_open: "connection",
+  chan_open: "channel",
+  exchange_declare: "exchange",
+  queue_declare: "queue",
+  bind: "binding",
+  consume: "consumer",
+  qos: "prefetch setting",
+};
+
+/** What the legend shows, in order. */
+const LEGEND = [
+  "confirmed",
+  "returned",
+  "redelivered",
+  "acked",
+  "rejected",
+  "requeued",
+  "expired",
+  "dead_lettered",
+  "dropped",
+  "fault",
+  "refused",
+  "conn_close",
+];
+
+/** @type {Mark} */
+const PLAIN = { icon: "dot", line: "faint", word: "" };
+/** @type {Mark} */
+const REDELIVERED = { icon: "loop", line: "solid", word: "redelivered", tone: "warn", at: "start" };
+
+/** @param {StoryEvent} event */
+function markOf(event) {
+  if ((event.kind === "delivered" || event.kind === "got") && event.tone === "warn") return REDELIVERED;
+  return MARKS[event.kind] ?? PLAIN;
+}
+
+/** @param {StoryEvent} event */
+function toneOf(event) {
+  return event.tone ?? markOf(event).tone ?? "plain";
+}
+
+/**
+ * Return the words for a kind: "queue declare", "dead-lettered".
+ * @param {string} kind
+ */
+function kindWord(kind) {
+  return MARKS[kind]?.word ?? kind.replaceAll("_", " ");
+}
+
+/**
+ * Return a mark as a group around a point of a drawing.
+ * @param {Mark} mark
+ * @param {string} tone
+ * @param {number} x
+ * @param {number} y
+ */
+function markGroup(mark, tone, x, y) {
+  return svg(
+    "g",
+    { class: `mark ${tone}${mark.isHollow ? " hollow" : ""}`, transform: `translate(${x} ${y})` },
+    svg("circle", { r: mark.icon === "dot" ? 3.5 : 7 }),
+    svg("path", { d: STROKES[mark.icon] }),
+  );
+}
+
+/**
+ * Return a mark as an icon in text; the words beside it say the same.
+ * @param {Mark} mark
+ * @param {string} tone
+ */
+function markIcon(mark, tone) {
+  return svg("svg", { class: "icon", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, markGroup(mark, tone, 0, 0));
+}
+
+/** @param {StoryEvent} event */
+function eventIcon(event) {
+  return markIcon(markOf(event), toneOf(event));
+}
+
+/** @param {number | undefined} number */
+function colourClass(number) {
+  const message = number === undefined ? undefined : messageOf.get(number);
+  return message ? `m${(message.colour ?? message.number) % 12}` : "m-none";
+}
+
+/**
+ * Return "#3" in the message's colour.
+ * @param {number} number
+ */
+function chip(number) {
+  return span(`chip ${colourClass(number)}`, messageName(number));
+}
+
+/**
+ * Return "#3" in the message's colour, as a link that opens the message.
+ * @param {number} number
+ */
+function chipLink(number) {
+  const label = messageOf.get(number)?.label;
+  return el(
+    "a",
+    { class: `chip ${colourClass(number)}`, href: `#message-${number}`, title: label },
+    messageName(number),
+  );
+}

@@ -1,0 +1,201 @@
+// The queues: what each holds over time, its settings and its bindings.
+
+/** Return the panel with a card for each queue. */
+function queuesPanel() {
+  const list = div("cards");
+  const focus = region("Queues", "scroller", list);
+  let isDrawn = false;
+  const draw = () => {
+    isDrawn = true;
+    const axis = timeAxis(story.queues.flatMap((queue) => queue.series ?? []));
+    refill(list, ...story.queues.map((queue) => queueCard(queue, axis)));
+    if (!story.queues.length) list.append(el("p", { class: "empty" }, "The test declared no queue."));
+  };
+  listeners.push((changed) => {
+    const isSeen = state.view === "queues" || state.isPrinting;
+    if (isSeen && (!isDrawn || changed.has("clock"))) draw();
+    else if (changed.has("clock")) isDrawn = false;
+  });
+  return { panel: panelOf("queues", focus), focus };
+}
+
+/**
+ * @param {Queue} queue
+ * @param {Axis} axis
+ */
+function queueCard(queue, axis) {
+  const about = [
+    queue.type ?? "classic",
+    queue.durable ? "durable" : "not durable",
+    queue.deleted ? "deleted" : "",
+    queue.vhost && queue.vhost !== "/" ? `virtual host ${queue.vhost}` : "",
+    hasManyBrokers ? brokerTitle(laneOf.get(queue.lane)?.broker ?? "") : "",
+  ].filter(Boolean);
+  const bindings = queue.bindings ?? [];
+  return el(
+    "article",
+    { class: "card", id: `queue-${queue.lane}`, "aria-label": `Queue ${queue.name}` },
+    el("h2", {}, queue.name, " ", el("small", {}, about.join(" · "))),
+    chart(queue.series ?? [], axis),
+    button("Show its events", () => change({ view: "events", filter: { ...noFilter(), queue: queue.lane } }), {
+      class: "screen",
+    }),
+    settings("Arguments", queue.arguments),
+    queue.policy && settings(`Policy ${queue.policy}`, queue.policy_keys),
+    bindings.length > 0 &&
+      plainTable(
+        `Bindings of ${queue.name}`,
+        ["Exchange", "Binding key", "Messages"],
+        bindings.map((binding) => [
+          binding.exchange || "(default)",
+          span(
+            "",
+            el("code", {}, binding.key),
+            Object.keys(binding.arguments ?? {}).length > 0 && ` ${JSON.stringify(binding.arguments)}`,
+          ),
+          binding.count ?? 0,
+        ]),
+      ),
+  );
+}
+
+/**
+ * @param {string} title
+ * @param {Record<string, unknown> | undefined} values
+ */
+function settings(title, values) {
+  const pairs = Object.entries(values ?? {});
+  if (!pairs.length) return null;
+  return div(
+    "settings",
+    el("h3", {}, title),
+    facts(pairs.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])),
+  );
+}
+
+/**
+ * Where each real instant stands on the axis that all charts share, from 0 to 1. Long pauses are shortened; breaks are
+ * the leaps of the broker's clock.
+ * @typedef {{at: Map<number, number>, breaks: {x: number, text: string}[]}} Axis
+ */
+
+/**
+ * @param {Point[]} points
+ * @returns {Axis}
+ */
+function timeAxis(points) {
+  /** @type {Map<number, number>} */
+  const brokerTimes = new Map();
+  for (const [t, wall] of points) brokerTimes.set(wall, t);
+  const instants = [...brokerTimes].sort(([a], [b]) => a - b);
+  const at = new Map();
+  /** @type {Axis["breaks"]} */
+  const breaks = [];
+  let x = 0;
+  instants.forEach(([wall, t], index) => {
+    if (index) {
+      const [wallBefore, tBefore] = instants[index - 1];
+      const leap = t - tBefore - (wall - wallBefore);
+      x += 1 + Math.log1p(Math.max(0, wall - wallBefore) / 1000);
+      if (leap > 1e5) {
+        breaks.push({ x: x + 1.5, text: spanText(t - tBefore) });
+        x += 3;
+      }
+    }
+    at.set(wall, x);
+  });
+  const length = x + 1;
+  for (const [wall, place] of at) at.set(wall, place / length);
+  return { at, breaks: breaks.map((each) => ({ ...each, x: each.x / length })) };
+}
+
+const SERIES = /** @type {const} */ ([
+  [2, "ready"],
+  [3, "unacked"],
+  [4, "consumers"],
+]);
+
+/**
+ * Return a chart of steps, its key, and its numbers as a table.
+ * @param {Point[]} points
+ * @param {Axis} axis
+ */
+function chart(points, axis) {
+  if (!points.length) return el("p", { class: "note" }, "Nothing changed in it.");
+  const most = Math.max(1, ...points.map((point) => Math.max(point[2], point[3], point[4])));
+  const height = 60;
+  const xOf = (/** @type {Point} */ point) => (axis.at.get(point[1]) ?? 0) * 1000;
+  const yOf = (/** @type {number} */ value) => height - (value / most) * (height - 4);
+  const steps = (/** @type {2 | 3 | 4} */ column) =>
+    `M${xOf(points[0])} ${yOf(points[0][column])}` +
+    points.map((point) => `H${xOf(point)}V${yOf(point[column])}`).join("") +
+    "H1000";
+  const area = `${steps(2)}V${height}H${xOf(points[0])}Z`;
+  const last = points[points.length - 1];
+  const readout = span("readout");
+  const peaks = SERIES.map(
+    ([column, name]) =>
+      `${name} at most ${Math.max(...points.map((point) => point[column]))}, at the end ${last[column]}`,
+  );
+  const plot = el(
+    "div",
+    { class: "plot", role: "img", "aria-label": peaks.join("; ") },
+    svg(
+      "svg",
+      { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("path", { class: "area ready", d: area }),
+      ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
+    ),
+    span("most", most),
+    ...axis.breaks.map(({ x, text }) => {
+      const mark = span("break", span("", text));
+      mark.style.left = `${x * 100}%`;
+      return mark;
+    }),
+  );
+  plot.addEventListener("pointermove", (event) => {
+    const x = ((event.clientX - plot.getBoundingClientRect().left) / plot.clientWidth) * 1000;
+    const point = points.findLast((each) => xOf(each) <= x) ?? points[0];
+    readout.textContent = `at ${pointTime(point)}: ${point[2]} ready, ${point[3]} unacked, ${counted(point[4], "consumer")}`;
+  });
+  plot.addEventListener("pointerleave", () => (readout.textContent = ""));
+  return div(
+    "chart",
+    plot,
+    div(
+      "key",
+      ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)),
+      span("spring"),
+      readout,
+    ),
+    numbersOf(points),
+  );
+}
+
+/** @param {Point} point */
+function pointTime(point) {
+  return spanText(state.clock === "real" ? point[1] : point[0]);
+}
+
+// More rows than this help less than the chart does.
+const MOST_NUMBERS = 300;
+
+/** @param {Point[]} points */
+function numbersOf(points) {
+  const box = el("details", { class: "screen" }, el("summary", {}, "Numbers"));
+  box.addEventListener("toggle", () => {
+    if (!box.open || box.childElementCount > 1) return;
+    const shown = points.slice(-MOST_NUMBERS);
+    fill(
+      box,
+      shown.length < points.length &&
+        el("p", { class: "note" }, `The last ${shown.length} of ${counted(points.length, "change")}.`),
+      plainTable(
+        "Changes",
+        ["Time", "Ready", "Unacked", "Consumers"],
+        shown.map((point) => [pointTime(point), point[2], point[3], point[4]]),
+      ),
+    );
+  });
+  return box;
+}

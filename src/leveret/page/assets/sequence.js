@@ -1,0 +1,467 @@
+// The sequence: a lane for each client, exchange and queue, and a row for each step of a message.
+
+/**
+ * A row. step: events drawn together, such as a publish and the queues it reached. fold: set-up, which opens. leap:
+ * a jump of the broker's clock.
+ * @typedef {{kind: "step" | "fold" | "leap", events: number[], us?: number, isOpen?: boolean}} Item
+ */
+
+const CONTINUES = new Set(["published", "dead_lettered"]);
+const CONTINUED = new Set(["enqueued", "dropped"]);
+// A message that is routed within these microseconds shares the row of its publish.
+const AT_ONCE = 2000;
+const NARROW = 700;
+// Of a drawing, from its top.
+const MIDDLE = 15;
+
+class Sequence {
+  constructor() {
+    /** @type {Item[]} */
+    this.items = [];
+    /** The item of each event. @type {Map<number, number>} */
+    this.itemOf = new Map();
+    /** The folds that the reader has opened, by their first event. @type {Set<number>} */
+    this.opened = new Set();
+    /** @type {Lane[]} */
+    this.lanes = [];
+    /** The place of each lane. @type {Map<string, number>} */
+    this.places = new Map();
+    this.laneWidth = 110;
+    this.caption = 0;
+    this.isNarrow = false;
+    this.head = el("div", { class: "lane-heads", "aria-hidden": "true" });
+    this.lines = el("div", { class: "lane-lines", "aria-hidden": "true" });
+    this.list = el("div", { role: "listbox", "aria-label": "Steps in order of time", class: "steps" });
+    this.empty = el("p", { class: "empty", hidden: true });
+    this.scroller = div("scroller sequence", this.head, div("stage", this.lines, this.list), this.empty);
+    this.element = panelOf("sequence", this.scroller);
+    this.rows = new Rows({
+      scroller: this.scroller,
+      list: this.list,
+      id: "step",
+      rowHeight: 30,
+      count: 0,
+      make: (index) => this.makeRow(index),
+      onActive: (index) => this.onActive(index),
+      onOpen: (index) => this.onOpen(index),
+      headHeight: () => this.head.offsetHeight,
+    });
+    new ResizeObserver(() => this.resize()).observe(this.scroller);
+    listeners.push((changed) => this.onChange(changed));
+    this.build();
+  }
+
+  /** @param {Changed} changed */
+  onChange(changed) {
+    if (changed.has("filter")) this.build();
+    else if (changed.has("clock") || changed.has("message") || changed.has("isOpen")) this.rows.refresh();
+    if (changed.has("event") || changed.has("filter")) this.showEvent();
+    if (changed.has("view") && state.view === "sequence") this.rows.reveal();
+  }
+
+  /** Make the selected event the active row, and open the fold that hides it. */
+  showEvent() {
+    if (state.event < 0) return;
+    const item = this.items[this.itemOf.get(state.event) ?? -1];
+    if (item?.kind === "fold") {
+      this.opened.add(item.events[0]);
+      this.build();
+    }
+    this.rows.activate(this.itemOf.get(state.event) ?? -1);
+    this.revealLanes(item?.events ?? []);
+  }
+
+  /**
+   * Scroll sideways until the lanes of events are in sight, as far as they fit.
+   * @param {number[]} events
+   */
+  revealLanes(events) {
+    const ids = events.flatMap((index) => [story.events[index].from, story.events[index].to]);
+    const places = ids.flatMap((id) => this.places.get(id ?? "") ?? []);
+    if (!places.length) return;
+    const left = Math.min(...places) * this.laneWidth;
+    const right = (Math.max(...places) + 1) * this.laneWidth - this.scroller.clientWidth + this.caption;
+    this.scroller.scrollLeft = Math.min(left, Math.max(right, this.scroller.scrollLeft));
+  }
+
+  /** @param {number} index */
+  onActive(index) {
+    const item = this.items[index];
+    const step = index < this.rows.active ? -1 : 1;
+    if (item.kind === "leap") {
+      if (this.items[index + step]) this.onActive(index + step);
+    } else if (item.kind === "fold") {
+      change({ event: -1, message: 0 });
+      this.rows.activate(index);
+    } else selectEvent(item.events[0]);
+  }
+
+  /** @param {number} index */
+  onOpen(index) {
+    const item = this.items[index];
+    if (item.kind === "fold") {
+      this.toggle(item);
+      this.rows.activate(this.items.findIndex((each) => each.kind === "fold" && each.events[0] === item.events[0]));
+    } else if (item.kind === "step") {
+      selectEvent(item.events.includes(state.event) ? state.event : item.events[0], true);
+    }
+  }
+
+  /** @param {Item} item */
+  toggle(item) {
+    if (!this.opened.delete(item.events[0])) this.opened.add(item.events[0]);
+    this.build();
+  }
+
+  /** Open every fold, or close them all. */
+  toggleAll() {
+    const folds = this.items.filter((item) => item.kind === "fold");
+    const isAnyClosed = folds.some((item) => !item.isOpen);
+    this.opened = new Set(isAnyClosed ? folds.map((item) => item.events[0]) : []);
+    this.build();
+    this.showEvent();
+  }
+
+  /** Group the events into rows, and lay them out. */
+  build() {
+    const shown = shownEvents();
+    this.items = groupEvents(shown, this.opened);
+    this.itemOf.clear();
+    this.items.forEach((item, index) => {
+      if (item.kind === "step" || !item.isOpen) for (const event of item.events) this.itemOf.set(event, index);
+    });
+    const used = new Set(shown.flatMap((index) => [story.events[index].from, story.events[index].to]));
+    this.lanes = isFiltered() ? story.lanes.filter((lane) => used.has(lane.id)) : story.lanes;
+    this.places = new Map(this.lanes.map((lane, index) => [lane.id, index]));
+    this.rows.active = -1;
+    this.rows.options.count = this.items.length;
+    this.empty.hidden = this.items.length > 0;
+    this.empty.textContent = story.events.length
+      ? "No event passes the filter."
+      : "Nothing happened on the broker during this test.";
+    this.resize();
+  }
+
+  /** Fit the lanes to the room there is. */
+  resize() {
+    const width = state.isPrinting ? 1000 : this.scroller.clientWidth;
+    if (!width) return;
+    this.isNarrow = width < NARROW && !state.isPrinting;
+    const caption = this.isNarrow ? 0 : state.isPrinting ? 250 : clamp(Math.round(width * 0.34), 230, 430);
+    this.caption = caption;
+    const least = state.isPrinting ? 30 : 84;
+    this.laneWidth = clamp(Math.floor((width - caption - 12) / Math.max(1, this.lanes.length)), least, 190);
+    this.rows.options.rowHeight = this.isNarrow ? 50 : 30;
+    this.scroller.classList.toggle("narrow", this.isNarrow);
+    this.scroller.style.setProperty("--caption", `${caption}px`);
+    this.scroller.style.setProperty("--lanes", `${this.laneWidth * this.lanes.length}px`);
+    this.scroller.style.setProperty("--lane", `${this.laneWidth}px`);
+    this.scroller.style.setProperty("--row", `${this.rows.options.rowHeight}px`);
+    this.scroller.style.setProperty("--seen", `${width}px`);
+    this.head.replaceChildren(...laneHeads(this.lanes));
+    this.lines.replaceChildren(
+      ...this.lanes.map((lane, place) => {
+        const line = el("i", { class: lane.kind });
+        line.style.left = `${caption + this.x(place)}px`;
+        return line;
+      }),
+    );
+    this.rows.refresh();
+    this.revealLanes(this.items[this.rows.active]?.events ?? []);
+  }
+
+  /** @param {number} place */
+  x(place) {
+    return (place + 0.5) * this.laneWidth;
+  }
+
+  /** @param {number} index */
+  makeRow(index) {
+    const item = this.items[index];
+    if (item.kind === "leap") return this.makeLeap(item);
+    if (item.kind === "fold") return makeFold(item);
+    const events = item.events.map((each) => story.events[each]);
+    const [first] = events;
+    const isOther = state.isOpen && state.message > 0 && first.message !== state.message;
+    const before = this.items[index - 1];
+    const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
+    const isSameTime = timeBefore === spanText(instantOf(first));
+    const words = stepWords(events);
+    return el(
+      "div",
+      {
+        role: "option",
+        "aria-selected": "false",
+        class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
+        "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
+          .filter(Boolean)
+          .join(", "),
+      },
+      div(
+        "caption",
+        timeElement(first, isSameTime ? "time same" : "time"),
+        el(
+          "span",
+          { class: "words", title: [...events.map((event) => event.text), first.line].filter(Boolean).join("\n") },
+          ...linked(words, chip),
+        ),
+      ),
+      this.draw(events),
+    );
+  }
+
+  /** @param {Item} item */
+  makeLeap(item) {
+    return el(
+      "div",
+      {
+        role: "option",
+        "aria-selected": "false",
+        "aria-disabled": "true",
+        class: "leap",
+        "aria-label": `the broker's clock leaps by ${spanText(item.us)}`,
+      },
+      div("caption", span("pause", `${spanText(item.us)} later`)),
+    );
+  }
+
+  /** @param {StoryEvent[]} events */
+  draw(events) {
+    const drawing = svg("svg", {
+      class: `drawing ${colourClass(events[0].message)}`,
+      width: this.laneWidth * this.lanes.length,
+      height: 30,
+      "aria-hidden": "true",
+    });
+    if (events[0].across || (!events[0].from && !events[0].to)) {
+      fill(drawing, ...this.band(events[0]));
+      return drawing;
+    }
+    /** @type {Child[]} */
+    const marks = [];
+    const way = this.direction(events[0]);
+    // A way that turns round goes on below itself.
+    const turns = events.slice(1).some((event) => way && this.direction(event) === -way);
+    events.forEach((event, index) => {
+      const from = this.places.get(event.from ?? "");
+      const to = this.places.get(event.to ?? "");
+      const mark = markOf(event);
+      const start = from ?? to;
+      if (start === undefined) return;
+      const end = to ?? start;
+      const [x1, x2] = [this.x(start), this.x(end)];
+      const direction = Math.sign(x2 - x1);
+      const y = !turns ? MIDDLE : index ? MIDDLE + 6 : MIDDLE - 5;
+      if (turns && index === 1)
+        fill(
+          drawing,
+          svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }),
+        );
+      if (direction) fill(drawing, lineBetween(mark, toneOf(event), x1, x2, y));
+      if (mark.icon === "right" && direction) marks.push(arrowHead(x2, y, direction));
+      else if (mark.at === "start" && direction) {
+        marks.push(arrowHead(x2, y, direction));
+        marks.push(
+          markGroup(
+            mark,
+            toneOf(event),
+            x1 + direction * (event.message === undefined ? 0 : pillWidth(event.message) / 2 + 9),
+            y,
+          ),
+        );
+      } else {
+        const isAlone = !direction && event.message !== undefined && index === 0;
+        marks.push(
+          markGroup(
+            mark.icon === "right" ? PLAIN : mark,
+            toneOf(event),
+            x2 + (isAlone ? pillWidth(event.message ?? 0) / 2 + 9 : 0),
+            y,
+          ),
+        );
+      }
+      if (index === 0 && event.message !== undefined && (mark.line === "solid" || !direction))
+        marks.push(pill(event.message, x1, y));
+    });
+    fill(drawing, ...marks);
+    return drawing;
+  }
+
+  /**
+   * Return whether an event leads to the right (1), to the left (-1) or nowhere (0).
+   * @param {StoryEvent} event
+   */
+  direction(event) {
+    const [from, to] = [this.places.get(event.from ?? ""), this.places.get(event.to ?? "")];
+    return from === undefined || to === undefined ? 0 : Math.sign(to - from);
+  }
+
+  /**
+   * Return a mark across the lanes of an event's broker.
+   * @param {StoryEvent} event
+   * @returns {Child[]}
+   */
+  band(event) {
+    const y = MIDDLE;
+    const broker = laneOf.get(event.from ?? "")?.broker ?? (hasManyBrokers ? undefined : story.brokers[0]?.id);
+    const places = this.lanes.flatMap((lane, place) => (broker === undefined || lane.broker === broker ? [place] : []));
+    if (!places.length) return [];
+    const tone = toneOf(event);
+    const at = this.places.get(event.from ?? "") ?? places[0];
+    const ends = [
+      this.x(places[0]) - this.laneWidth / 2 + 4,
+      this.x(places[places.length - 1]) + this.laneWidth / 2 - 4,
+    ];
+    return [
+      svg("path", { class: `across ${tone}`, d: `M${ends[0]} ${y}H${ends[1]}` }),
+      event.message !== undefined && pill(event.message, this.x(at) + 9 + pillWidth(event.message) / 2, y),
+      markGroup(markOf(event), tone, this.x(at), y),
+    ];
+  }
+}
+
+/**
+ * Group events into rows: runs of set-up fold, and what continues a publish shares its row.
+ * @param {number[]} shown
+ * @param {Set<number>} opened The folds that are open, by their first event.
+ * @returns {Item[]}
+ */
+function groupEvents(shown, opened) {
+  /** @type {Item[]} */
+  const items = [];
+  /** The last publish or dead letter of each message. @type {Map<number, Item>} */
+  const sources = new Map();
+  const folds = !isFiltered();
+  for (let at = 0; at < shown.length; at++) {
+    const event = story.events[shown[at]];
+    if (event.leap) items.push({ kind: "leap", events: [event.i], us: event.leap });
+    if (folds && event.setup) {
+      let end = at + 1;
+      while (end < shown.length && story.events[shown[end]].setup && !story.events[shown[end]].leap) end++;
+      if (end - at > 1) {
+        const events = shown.slice(at, end);
+        const isOpen = opened.has(events[0]);
+        items.push({ kind: "fold", events, isOpen });
+        if (isOpen) for (const each of events) items.push({ kind: "step", events: [each] });
+        at = end - 1;
+        continue;
+      }
+    }
+    const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
+    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event))
+      source.events.push(event.i);
+    else {
+      /** @type {Item} */
+      const item = { kind: "step", events: [event.i] };
+      items.push(item);
+      if (event.message !== undefined && CONTINUES.has(event.kind)) sources.set(event.message, item);
+    }
+  }
+  return items;
+}
+
+/**
+ * Return whether a message goes on from where its publish or its death has taken it, at once.
+ * @param {StoryEvent} before
+ * @param {StoryEvent} event
+ */
+function isContinued(before, event) {
+  return event.from === before.to && !((event.t ?? 0) - (before.t ?? 0) > AT_ONCE);
+}
+
+/** @param {Item} item */
+function makeFold(item) {
+  const kinds = new Map();
+  for (const index of item.events) {
+    const { kind } = story.events[index];
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  }
+  const words = [...kinds]
+    .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
+    .join(", ");
+  const text = `Set-up: ${counted(item.events.length, "event")}`;
+  return el(
+    "div",
+    {
+      role: "option",
+      "aria-selected": "false",
+      class: `fold${item.isOpen ? " open" : ""}`,
+      "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
+    },
+    div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), `: ${words}`)),
+  );
+}
+
+/** @param {StoryEvent[]} events */
+function stepWords(events) {
+  const [first, ...rest] = events;
+  const more = rest.map((event) => (event.kind === "enqueued" ? laneName(event.to) : kindWord(event.kind)));
+  const message = messageOf.get(first.message ?? 0);
+  // The lanes show the exchange, so that there is room for the key.
+  const text =
+    first.kind === "published" && message?.exchange
+      ? `published ${messageName(message.number)} ${message.routing_key ?? ""}`
+      : first.text;
+  return more.length ? `${text} → ${more.join(", ")}` : text;
+}
+
+/** @param {StoryEvent[]} events */
+function worstTone(events) {
+  const tones = events.map(toneOf);
+  return tones.find((tone) => tone === "bad") ?? tones.find((tone) => tone === "warn") ?? "plain";
+}
+
+/** @param {Lane[]} lanes */
+function laneHeads(lanes) {
+  const cells = lanes.map((lane) =>
+    el(
+      "div",
+      { class: `lane ${lane.kind}`, title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n") },
+      span("kind", hasManyBrokers && lane.kind !== "test" ? `${brokerTitle(lane.broker)} ${lane.kind}` : lane.kind),
+      span("label", lane.label || "(default)"),
+    ),
+  );
+  return [div("corner"), ...cells];
+}
+
+/**
+ * @param {Mark} mark
+ * @param {string} tone
+ * @param {number} x1
+ * @param {number} x2
+ * @param {number} y
+ */
+function lineBetween(mark, tone, x1, x2, y) {
+  const end = x2 - Math.sign(x2 - x1) * (mark.icon === "right" || mark.at ? 3 : 7);
+  return svg("path", { class: `flow ${mark.line} ${mark.line === "answer" ? tone : ""}`, d: `M${x1} ${y}H${end}` });
+}
+
+/**
+ * @param {number} x
+ * @param {number} y
+ * @param {number} direction
+ */
+function arrowHead(x, y, direction) {
+  return svg("path", { class: "arrow", d: `M${x - direction} ${y}l${-8 * direction} -4.5v9z` });
+}
+
+/** @param {number} message */
+function pillWidth(message) {
+  return 9 + 7 * messageName(message).length;
+}
+
+/**
+ * Return "#3" on a lane of the drawing.
+ * @param {number} message
+ * @param {number} x
+ * @param {number} y
+ */
+function pill(message, x, y) {
+  const width = pillWidth(message);
+  return svg(
+    "g",
+    { class: `pill ${colourClass(message)}`, transform: `translate(${x} ${y})` },
+    svg("rect", { x: -width / 2, y: -9, width, height: 18, rx: 9 }),
+    svg("text", { y: 4 }, messageName(message)),
+  );
+}

@@ -1,0 +1,121 @@
+"""The body of a message as a page shows it: JSON, text or hexadecimal digits, and its beginning in a few characters.
+
+JSON is redacted by the names of its keys, as headers are. What is no JSON is shown as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.trace.events import preview
+
+if TYPE_CHECKING:
+    from leveret.trace.redaction import Redaction
+
+# The most characters of a body in a page, and how many bytes are shown as hexadecimal digits.
+SHOWN_MAX: Final = 16_000
+_HEX_BYTES: Final = 1_024
+_LABEL_LENGTH: Final = 40
+# JavaScript reads larger numbers inexactly, so such a body is shown as text.
+_EXACT_MAX: Final = 2**53
+_BEGINS_JSON: Final = (b"{", b"[")
+_CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class _InexactError(ValueError):
+    """A number in JSON that JavaScript would change."""
+
+
+class Body:
+    """The body of one message, as far as it is known."""
+
+    def __init__(self, octets: bytes | None, size: int, digest: str, redaction: Redaction) -> None:
+        self._octets = octets
+        # Whether it is JSON: an object or an array.
+        self.is_json = False
+        self.json: Any = None
+        self.shown: dict[str, Any] = {"size": size, "hash": digest}
+        if octets is None:
+            return
+        if octets[:1] in _BEGINS_JSON or octets.lstrip()[:1] in _BEGINS_JSON:
+            self._read_json(octets, redaction)
+        if self.is_json:
+            self._show_json()
+        else:
+            self._show_text(octets)
+
+    def _read_json(self, octets: bytes, redaction: Redaction) -> None:
+        try:
+            value = json.loads(octets, parse_int=_exact, parse_float=_finite, parse_constant=_refused)
+        except (ValueError, RecursionError):
+            return
+        self.is_json = True
+        self.json = redaction.shown({"": value})[""]
+
+    def _show_json(self) -> None:
+        text = json.dumps(self.json, ensure_ascii=False)
+        if len(text) <= SHOWN_MAX:
+            self.shown["json"] = self.json
+        else:
+            self.shown |= {"text": text[:SHOWN_MAX], "cut": len(text)}
+
+    def _show_text(self, octets: bytes) -> None:
+        try:
+            text = octets.decode()
+        except UnicodeDecodeError:
+            self.shown["hex"] = octets[:_HEX_BYTES].hex()
+            if len(octets) > _HEX_BYTES:
+                self.shown["cut"] = len(octets)
+            return
+        self.shown["text"] = text[:SHOWN_MAX]
+        if len(text) > SHOWN_MAX:
+            self.shown["cut"] = len(text)
+
+    @property
+    def label(self) -> str:
+        """The beginning of the body in a few characters; empty if it is unknown."""
+        if self._octets is None:
+            return ""
+        if not self.is_json:
+            return preview(self._octets, _LABEL_LENGTH)
+        text = json.dumps(self.json, ensure_ascii=False)
+        return text if len(text) <= _LABEL_LENGTH else f"{text[:_LABEL_LENGTH]}..."
+
+
+def cut(shown: dict[str, Any], limit: int) -> bool:
+    """Cut a body that a page shows to `limit` characters, and return whether it was longer."""
+    if "json" in shown:
+        text = json.dumps(shown["json"], ensure_ascii=False)
+        if len(text) <= limit:
+            return False
+        del shown["json"]
+        shown |= {"text": text[:limit], "cut": len(text)}
+        return True
+    for name in ("text", "hex"):
+        value = shown.get(name)
+        if value is not None and len(value) > limit:
+            shown[name] = value[:limit]
+            shown.setdefault("cut", len(value))
+            return True
+    return False
+
+
+def _exact(text: str) -> int:
+    number = int(text)
+    if abs(number) > _EXACT_MAX:
+        raise _InexactError(text)
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise _InexactError(text)
+    return number
+
+
+def _refused(text: str) -> object:
+    raise _InexactError(text)

@@ -1,0 +1,80 @@
+"""The commands `leveret trace page` and `leveret trace show`: one test of a trace file as a page, text or diagram."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from leveret.page.story import Story
+
+_EXAMPLES: Final = """\
+examples:
+  leveret trace page traces/run.main.jsonl.gz --test tests/test_shop.py::test_billing -o billing.html
+      write a page on one test
+  leveret trace show traces/run.main.jsonl.gz --test test_billing
+      print the same as text; part of a name is enough if only one test has it
+  leveret trace show traces/run.main.jsonl.gz --test test_billing --format mermaid
+      print a sequence diagram for a pull request
+
+FILE is a trace file, of leveret or of RabbitMQ's firehose (docs/recording.md).
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to the parser of the command line."""
+    trace = commands.add_parser(
+        "trace",
+        help="show one test of a trace file",
+        description="Show one test of a trace file.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    steps = trace.add_subparsers(title="commands", dest="step", required=True)
+    page = steps.add_parser("page", help="write a page, one HTML file")
+    _add_file(page)
+    page.add_argument("--output", "-o", default="page.html", metavar="FILE", help="the page (default: page.html)")
+    page.set_defaults(run=_page)
+    show = steps.add_parser("show", help="print it as text, or as a diagram")
+    _add_file(show)
+    show.add_argument("--format", choices=("text", "mermaid"), default="text", help="(default: text)")
+    show.set_defaults(run=_show)
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a trace file")
+    parser.add_argument(
+        "--test", metavar="NODEID", help="the test, by pytest's name for it; may be left out if the file has one test"
+    )
+
+
+def _story(options: argparse.Namespace) -> Story:
+    from leveret.page.story import story_of
+    from leveret.page.trace_source import read_test
+
+    recorded = read_test(options.file, options.test)
+    return story_of(recorded.readings, recorded.test, source=recorded.source)
+
+
+def _page(options: argparse.Namespace) -> int:
+    from leveret.page.saving import save
+
+    print(save(_story(options), options.output))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    if options.format == "mermaid":
+        from leveret.page.mermaid import mermaid_of
+
+        text = mermaid_of(_story(options))
+    else:
+        from leveret.page.outline import outline_of
+
+        text = outline_of(_story(options))
+    with suppress(BrokenPipeError):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    return 0

@@ -1,0 +1,115 @@
+"""The HTML file of a story: the assets, the story as JSON, and a policy that lets nothing else run or load.
+
+The assets are files of their own. This module joins them, computes the hashes that the policy allows, and escapes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leveret.page.fitting import json_of
+
+if TYPE_CHECKING:
+    from leveret.page.story import Story
+
+_ORDER: Final = "order.txt"
+_STYLE: Final = ".css"
+_FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+# What of a script stays as it is: strings, templates and regular expressions; and comments.
+_OPAQUE: Final = re.compile(
+    r"""(/\*.*?\*/|//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`|(?<=\()/(?:[^/\\\n]|\\.)+/)""", re.DOTALL
+)
+_SIGNS: Final = ("=>", "===", "!==", "=", "&&", "||", "??", "?", ":", "+", "*", "<", ">", "<=", ">=", "+=", "??=")
+_NARROWED: Final = (
+    *((f" {sign} ", sign) for sign in _SIGNS),
+    *((f"{sign}\n", sign) for sign in (*"{([,;:?=", "=>", "&&", "||")),
+    *((f"\n{sign}", sign) for sign in (*"})].?:", "&&", "||")),
+    *((f"{sign} ", sign) for sign in ",;:){}"),
+    *((f" {sign}", sign) for sign in "{}("),
+    *((f"{needless}{end}", end) for needless, end in (";}", ",)", ",}", ",]")),
+)
+_STYLE_SPACE: Final = re.compile(r"\s*([{};,>])\s*|(?<=[\w-]:)\s+")
+
+
+class Assets(NamedTuple):
+    """The style and the script of a page."""
+
+    style: str
+    script: str
+
+    @property
+    def policy(self) -> str:
+        """The content security policy: this style and this script, and nothing else."""
+        return (
+            f"default-src 'none'; style-src '{_hash(self.style)}'; script-src '{_hash(self.script)}'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+
+@cache
+def assets() -> Assets:
+    """Return the joined assets."""
+    texts = {name: _asset(name) for name in _asset(_ORDER).split()}
+    style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
+    script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
+    return Assets(style, script)
+
+
+def _asset(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def page_of(story: Story) -> str:
+    """Return the page of a story, a whole HTML file."""
+    style, script = assets()
+    title = html.escape(" ".join(filter(None, [story["test"].get("outcome"), story["test"].get("id")])) or "leveret")
+    policy = html.escape(assets().policy, quote=False)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<noscript>This page needs JavaScript. "leveret trace show" prints the same as text.</noscript>\n'
+        f'<script type="application/json" id="story">{json_of(story)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _squeezed_script(text: str) -> str:
+    """Return a script without comments, and without spaces that it does not need.
+
+    It is not parsed: the code must not put a template into another, and a regular expression must be the first argument
+    of a call. eslint.config.mjs holds it to that.
+    """
+    code: list[str] = [""]
+    texts: list[str] = []
+    for index, part in enumerate(_OPAQUE.split(text)):
+        if index % 2 == 0:
+            code[-1] += part
+        elif not part.startswith(("/*", "//")):
+            texts.append(part)
+            code.append("")
+    # NUL stands for what stays.
+    bare = "\n".join(line for line in map(str.strip, "\0".join(code).splitlines()) if line)
+    for wide, narrow in _NARROWED:
+        bare = bare.replace(wide, narrow)
+    parts = bare.split("\0")
+    return "".join(part for pair in zip(parts, [*texts, ""], strict=True) for part in pair)
+
+
+def _squeezed_style(text: str) -> str:
+    """Return a style without comments, and without spaces that it does not need."""
+    return _STYLE_SPACE.sub(r"\1", _COMMENT.sub("", text)).replace(";}", "}").strip()
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,0 +1,92 @@
+"""The lanes of a sequence: the test, each client, exchange and queue, with the name under which events refer to it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from leveret.core.model.reply_to import NAME as DIRECT_REPLY
+
+Lane = dict[str, Any]
+
+_KINDS: Final = ("test", "client", "exchange", "queue")
+_FUNCTION: Final = re.compile(r" in [^,\s]+(?=,| or |$)")
+
+
+class Lanes:
+    """The lanes of one broker, made when an event names them first."""
+
+    def __init__(self, broker: str) -> None:
+        self._broker = broker
+        self._lanes: dict[str, Lane] = {}
+        # Those that an event leads from or to.
+        self._drawn: dict[str, None] = {}
+
+    def test(self) -> str:
+        """Return the lane of the test itself."""
+        return self._add("t", "test", "test")
+
+    def client(self, number: int | None, name: str = "", detail: str = "", line: str | None = None) -> str:
+        """Return the lane of a client's connection; None is the test itself."""
+        if number is None:
+            return self.test()
+        lane = self._add(f"c{number}", "client", f"c{number} {name}".rstrip())
+        if detail:
+            self._lanes[lane] |= {"label": f"c{number} {name}".rstrip(), "detail": detail}
+        if line is not None:
+            self._lanes[lane]["line"] = short_line(line)
+        return lane
+
+    def exchange(self, vhost: str, name: str) -> str:
+        """Return the lane of an exchange."""
+        return self._add(place_id("x", vhost, name), "exchange", _label(vhost, name or "(default exchange)"))
+
+    def queue(self, vhost: str, name: str) -> str:
+        """Return the lane of a queue."""
+        return self._add(place_id("q", vhost, name), "queue", _label(vhost, name))
+
+    def id_of(self, kind: str, vhost: str, name: str) -> str:
+        """Return the name of an exchange ("x") or queue ("q"), which need not have a lane."""
+        return f"{self._broker}/{place_id(kind, vhost, name)}"
+
+    def draw(self, lane: str | None) -> None:
+        """Note that a lane is drawn."""
+        if lane is not None:
+            self._drawn[lane] = None
+
+    def in_order(self) -> list[Lane]:
+        """Return the lanes that are drawn, in that order."""
+        drawn = [self._lanes[name] for name in self._lanes if name in self._drawn]
+        return sorted(drawn, key=lambda lane: _KINDS.index(lane["kind"]))
+
+    def _add(self, name: str, kind: str, label: str) -> str:
+        lane = f"{self._broker}/{name}"
+        if lane not in self._lanes:
+            self._lanes[lane] = {"id": lane, "broker": self._broker, "kind": kind, "label": label}
+        return lane
+
+
+def place_id(kind: str, vhost: str, name: str) -> str:
+    """Return the name of an exchange ("x") or queue ("q") within its broker."""
+    return f"{kind}/{name}" if vhost == "/" else f"{kind}@{vhost}/{name}"
+
+
+def channel_text(conn: object, chan: object) -> str:
+    """Return a connection and channel as text: "c1/ch2", "c1", or "the test"."""
+    if conn is None:
+        return "the test"
+    return f"c{conn}" if chan is None else f"c{conn}/ch{chan}"
+
+
+def short_line(line: str) -> str:
+    """Return a line of the user's code without the names of its functions: "test_x.py:12"."""
+    return _FUNCTION.sub("", line)
+
+
+def shown_name(name: str | None) -> str:
+    """Return the name of a queue, without what is generated in the name of a direct reply."""
+    return DIRECT_REPLY if name is not None and name.startswith(f"{DIRECT_REPLY}.") else name or ""
+
+
+def _label(vhost: str, name: str) -> str:
+    return shown_name(name) if vhost == "/" else f"{shown_name(name)} (vhost {vhost})"

@@ -1,0 +1,94 @@
+"""The reading of a live broker: its recorded events, its state, its faults, and what strict checks have found so far.
+
+The caller holds the broker's lock. Nothing is changed, and no finding counts as reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.observe.checks.texts import Publishers, group_text
+from leveret.page.picture import picture_of
+from leveret.page.reading import Check, Fault, Reading, live_rows
+from leveret.page.story import Test
+from leveret.trace import events
+from leveret.trace.events import Event
+from leveret.trace.redaction import Redaction
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.observe.checks.judge import Judge
+    from leveret.trace.events import RawEvent
+    from leveret.trace.recorder import Recorder
+
+
+class Rule(Protocol):
+    """What a page needs of a fault that the test added: a rule of `leveret.faults`."""
+
+    fired: int
+
+    @property
+    def on(self) -> str:
+        """The method or event that it waits for."""
+
+    @property
+    def fault(self) -> object:
+        """The fault, which shows itself as its name."""
+
+
+def reading_of(
+    node: Node,
+    recorder: Recorder,
+    *,
+    test: str | None,
+    title: str,
+    seed: int,
+    moves: Collection[tuple[int, int]],
+    redact: Iterable[str] | str,
+    rules: Sequence[Rule],
+    judge: Judge,
+) -> Reading:
+    """Return what happened in a broker since a test began, and how things stand.
+
+    `moves` are those of the broker's clock.
+    """
+    redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
+    raw_events = recorder.raw()
+    rows, before, cut_count = live_rows(raw_events, test, redaction, moves)
+    return Reading(
+        rows,
+        before,
+        title=title,
+        rabbitmq=node.compat.version,
+        seed=seed,
+        clock="held" if moves else "real",
+        picture=picture_of(node, redaction),
+        faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
+        checks=_checks(judge, raw_events),
+        dropped_count=int(recorder.has_dropped),
+        cut_count=cut_count,
+        redaction=redaction,
+    )
+
+
+def test_of(raw_events: Sequence[RawEvent]) -> Test:
+    """Return the test that began last, as far as it has come."""
+    for raw in reversed(raw_events):
+        if raw[0] == events.TEST_START:
+            return Test(Event(raw).test)
+    return Test()
+
+
+def _checks(judge: Judge, raw_events: Sequence[RawEvent]) -> list[Check]:
+    groups = judge.found_so_far()
+    publishers = Publishers(raw_events if groups else ())
+    return [
+        Check(
+            name,
+            "error" if judge.level_of(name) == "error" else "warn",
+            group_text(name, findings, publishers),
+            list(dict.fromkeys(finding.message.id for finding in findings if finding.message is not None)),
+        )
+        for name, findings in groups.items()
+    ]

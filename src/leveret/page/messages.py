@@ -1,0 +1,218 @@
+"""The messages of a story: what each was, its copies in queues, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.observe.wording import count_text
+from leveret.page.bodies import Body
+from leveret.page.frameworks import Framework, framework_of
+from leveret.page.lanes import Lanes, channel_text, shown_name
+from leveret.page.reading import HAS_ACKS, PageRow
+from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
+from leveret.trace import events
+from leveret.trace.redaction import REDACTED
+
+if TYPE_CHECKING:
+    from leveret.trace.redaction import Redaction
+
+COLOURS: Final = 12
+_DEATHS: Final = "x-death"
+
+
+@dataclass(slots=True)
+class Copy:
+    """A message in one queue."""
+
+    number: int
+    vhost: str
+    queue: str
+    from_copy: int | None = None
+    delivery_count: int = 0
+    end: str = "ready"
+    tone: str = WARN
+    holder: str | None = None
+    events: list[StoryEvent] = field(default_factory=list)
+
+    def take(self, row: PageRow) -> None:
+        """Take the next row about this copy."""
+        kind, reason = row["kind"], row.get("reason")
+        if kind in events.DELIVERIES:
+            self.delivery_count += 1
+            self.holder = channel_text(row.get("conn"), row.get("chan"))
+        match kind:
+            case events.DELIVERED | events.GOT if row["attrs"].get(HAS_ACKS) is False:
+                self.end, self.tone = f"delivered to {self.holder}, acks are not recorded", PLAIN
+            case events.DELIVERED | events.GOT:
+                self.end, self.tone = f"unacked by {self.holder}", WARN
+            case events.ENQUEUED:
+                self.end, self.tone = "ready", WARN
+            case events.ACKED:
+                is_automatic = reason == NO_ACK
+                self.end, self.tone = ("delivered with no_ack", PLAIN) if is_automatic else ("acked", GOOD)
+            case events.REQUEUED:
+                self.end, self.tone = "ready", WARN
+            case events.DEAD_LETTERED | events.DROPPED | events.PURGED:
+                self.end = kind if reason is None else f"{kind}: {reason}"
+                self.tone = BAD if kind == events.DROPPED else WARN
+            case events.EXPIRED:
+                self.end, self.tone = "expired", BAD
+            case _:
+                self.end, self.tone = kind, WARN
+
+
+class MessageStory:
+    """The story of one message."""
+
+    def __init__(self, number: int, name: str, vhost: str) -> None:
+        # Unique in the story; the name is what the broker's failure texts call it, with the broker if there are two.
+        self.number = number
+        self.name = name
+        self.vhost = vhost
+        self.events: list[StoryEvent] = []
+        self.copies: dict[int, Copy] = {}
+        self.exchange = ""
+        self.routing_key = ""
+        self.routing_keys: list[str] = []
+        self.publisher: str | None = None
+        self.line: str | None = None
+        self.properties: dict[str, Any] = {}
+        self.headers: dict[str, Any] | None = None
+        self.body: Body | None = None
+        self.framework: Framework | None = None
+        self.deaths: list[dict[str, Any]] = []
+        # Why it reached no queue, if it did not.
+        self.lost: str | None = None
+        self.answer: str | None = None
+        self.caused_by: dict[str, Any] | None = None
+        self.causes: list[dict[str, Any]] = []
+
+    def publish(self, row: PageRow, redaction: Redaction) -> None:
+        """Take what its publish says."""
+        attrs = row["attrs"]
+        self.exchange, self.routing_key = row.get("exchange") or "", row.get("routing_key") or ""
+        self.routing_keys = list(attrs.get("routing_keys") or [self.routing_key])
+        self.properties = {name: row[name] for name in ("message_id", "correlation_id") if row.get(name) is not None}
+        self.properties |= {name: value for name, value in attrs.get("properties", {}).items() if name != "headers"}
+        self.headers = attrs.get("properties", {}).get("headers")
+        self.body = Body(attrs.get("body"), row.get("size") or 0, row.get("body_hash") or "", redaction)
+        self.framework = framework_of(self.exchange, self.headers or {}, self.properties, self.body.json)
+
+    def take(self, row: PageRow) -> Copy | None:
+        """Take the next row about this message, and return the copy that it is about."""
+        number, kind = row.get("copy"), row["kind"]
+        if number is None:
+            if kind in (events.RETURNED, events.DROPPED):
+                self.lost = self.lost or f"{kind} ({row.get('reason')})"
+            elif kind in events.ANSWERS:
+                self.answer = kind
+            return None
+        copy = self.copies.get(number)
+        if copy is None:
+            copy = self.copies[number] = Copy(number, row.get("vhost") or "/", row.get("queue") or "")
+        if kind == events.ENQUEUED:
+            copy.from_copy = row.get("src_copy")
+            self._read_deaths(row)
+        copy.take(row)
+        return copy
+
+    def _read_deaths(self, row: PageRow) -> None:
+        headers = row["attrs"].get("properties", {}).get("headers") or {}
+        deaths = headers.get(_DEATHS)
+        if isinstance(deaths, list):
+            self.deaths = [death for death in deaths if isinstance(death, dict)]
+
+    @property
+    def label(self) -> str:
+        """What the message says in a few characters."""
+        if self.framework is not None and self.framework.label:
+            return self.framework.label
+        label = "" if self.body is None else self.body.label
+        return label or self.routing_key or self.exchange
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """What became of the message, and the tone of that."""
+        if not self.copies:
+            return (self.lost, BAD) if self.lost else ("reached no queue", WARN)
+        last: list[tuple[str, str]] = []
+        for copy in self.copies.values():
+            if copy.end.startswith(events.DEAD_LETTERED) and any(
+                other.from_copy == copy.number for other in self.copies.values()
+            ):
+                continue
+            last.append((self._end_text(copy), copy.tone))
+        if not last:
+            last = [(self._end_text(copy), copy.tone) for copy in list(self.copies.values())[-1:]]
+        tones = [tone for _, tone in last]
+        tone = next((tone for tone in (BAD, WARN, PLAIN) if tone in tones), GOOD)
+        return "; ".join(dict.fromkeys(text for text, _ in last)), tone
+
+    @staticmethod
+    def _end_text(copy: Copy) -> str:
+        by = f" by {copy.holder}" if copy.end == "acked" and copy.holder else ""
+        after = f" after {count_text(copy.delivery_count, 'delivery')}" if copy.delivery_count else ""
+        return f"{copy.end}{by} in {shown_name(copy.queue)!r}{after.replace('deliverys', 'deliveries')}"
+
+    def shown(self, lanes: Lanes, colour: int) -> dict[str, Any]:
+        """Return the message as a page takes it."""
+        outcome, tone = self.outcome
+        shown: dict[str, Any] = {
+            "number": self.number,
+            "name": None if self.name == f"#{self.number}" else self.name,
+            "label": self.label,
+            "colour": colour,
+            "vhost": self.vhost,
+            "exchange": self.exchange,
+            "routing_key": self.routing_key,
+            "publisher": self.publisher,
+            "line": self.line,
+            "framework": None if self.framework is None else self.framework.name,
+            "summary": None if self.framework is None else self.framework.summary,
+            "properties": [[name, str(value)] for name, value in self.properties.items()],
+            "headers": self.headers,
+            "redacted": _redacted(self.headers or {}),
+            "body": None if self.body is None else self.body.shown,
+            "events": [event["i"] for event in self.events],
+            "copies": [_shown_copy(copy, lanes) for copy in self.copies.values()],
+            "deaths": [_shown_death(death) for death in self.deaths],
+            "causes": self.causes,
+            "caused_by": self.caused_by,
+            "outcome": outcome,
+            "tone": tone,
+        }
+        return {name: value for name, value in shown.items() if value not in (None, [], {})}
+
+
+def _shown_copy(copy: Copy, lanes: Lanes) -> dict[str, Any]:
+    shown = {
+        "copy": copy.number,
+        "queue": lanes.id_of("q", copy.vhost, copy.queue),
+        "from_copy": copy.from_copy,
+        "deliveries": copy.delivery_count or None,
+        "end": copy.end,
+        "events": [event["i"] for event in copy.events],
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _shown_death(death: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "queue": death.get("queue"),
+        "reason": death.get("reason"),
+        "count": death.get("count"),
+        "exchange": death.get("exchange"),
+        "routing_keys": death.get("routing-keys"),
+    }
+
+
+def _redacted(table: dict[str, Any]) -> list[str]:
+    """Return the names in a table whose values are hidden, with those of the tables in it."""
+    names = []
+    for name, value in table.items():
+        if value == REDACTED:
+            names.append(name)
+        elif isinstance(value, dict):
+            names += [f"{name}.{inner}" for inner in _redacted(value)]
+    return names

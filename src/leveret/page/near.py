@@ -1,0 +1,72 @@
+"""Why a binding nearly matches a routing key: what differs between the two, in a few words."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Final
+
+from leveret.core.model.exchanges.topic import ANY_WORDS, ONE_WORD, words
+
+# How alike two keys must be to be worth a mention, and how many bindings are named.
+_ALIKE_MIN: Final = 0.5
+NEAR_MAX: Final = 3
+
+
+def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Return the binding keys nearest to a routing key, each with its destination and what differs.
+
+    `bound` has binding keys and their destinations.
+    """
+    ranked = sorted(((_likeness(key, pattern), index) for index, (pattern, _) in enumerate(bound)), reverse=True)
+    near = [bound[index] for likeness, index in ranked[:NEAR_MAX] if likeness > _ALIKE_MIN]
+    return [(pattern, destination, why_not(key, pattern)) for pattern, destination in near]
+
+
+def why_not(key: str, pattern: str) -> str:
+    """Return what differs between a routing key and the binding key that it does not match."""
+    if key.lower() == pattern.lower():
+        return "only upper and lower case differ"
+    if key.strip() == pattern.strip():
+        return "one of them has white space around it"
+    has, wants = words(key), words(pattern)
+    if ANY_WORDS not in wants and len(has) != len(wants):
+        return _counted(has, wants)
+    for word, wanted in zip(has, wants, strict=False):
+        if wanted == ANY_WORDS:
+            break
+        if wanted not in (ONE_WORD, word):
+            return f"{word!r} is not {wanted!r}"
+    return f"{key!r} is not {pattern!r}"
+
+
+def _counted(has: list[str], wants: list[str]) -> str:
+    """Return which words are missing or too many."""
+    if not has:
+        return "the routing key is empty"
+    for index in range(min(len(has), len(wants))):
+        if wants[index] in (ONE_WORD, has[index]) and not _misplaced(has, wants, index):
+            continue
+        place = f"before {has[index]!r}" if len(has) < len(wants) else f"at {has[index]!r}"
+        return _words_text(len(wants) - len(has), place)
+    return _words_text(len(wants) - len(has), f"after {has[min(len(has), len(wants)) - 1]!r}")
+
+
+def _misplaced(has: list[str], wants: list[str], index: int) -> bool:
+    """Return whether a wildcard took the word that a later word of the pattern wants."""
+    return wants[index] == ONE_WORD and len(has) < len(wants) and wants[index + 1 : index + 2] == [has[index]]
+
+
+def _words_text(missing: int, place: str) -> str:
+    count = "one word" if abs(missing) == 1 else f"{abs(missing)} words"
+    verb = "is" if abs(missing) == 1 else "are"
+    return f"{count} {verb} {'missing' if missing > 0 else 'too many'} {place}"
+
+
+def _likeness(key: str, pattern: str) -> float:
+    """Return how alike a routing key and a binding key are, from 0 to 1. A wildcard is as good as its word."""
+    has = words(key)
+    wanted = [
+        has[index] if word == ONE_WORD and index < len(has) else word for index, word in enumerate(words(pattern))
+    ]
+    by_words = SequenceMatcher(None, has, wanted, autojunk=False).ratio()
+    return max(by_words, SequenceMatcher(None, key.lower(), pattern.lower(), autojunk=False).ratio())

@@ -1,0 +1,169 @@
+"""A reading: what one broker did during a test, as rows, wherever it was recorded.
+
+A row has the columns of a trace file. Its `attrs` are a dictionary instead of text, and `attrs["body"]` holds the bytes
+of a body. This module reads the events of a live broker; `trace_source` reads a file. Everything above sees rows only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from leveret.trace import events
+from leveret.trace.events import Event
+from leveret.trace.rows import Numbering, Rows
+
+if TYPE_CHECKING:
+    from leveret.page.picture import Picture
+    from leveret.trace.events import RawEvent
+    from leveret.trace.redaction import Redaction
+
+PageRow = dict[str, Any]
+# The attribute of a delivery that says whether its ack would have been recorded. Without it, it would.
+HAS_ACKS: Final = "has_acks"
+# A page has at most this many events, the latest.
+EVENTS_MAX: Final = 10_000
+# What happened before the test and still explains it: who is connected, what is declared, who consumes.
+EXPLAINING: Final = frozenset(
+    name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
+)
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault that the test added: its text, on what it waits, its name, and how often it fired."""
+
+    text: str
+    on: str
+    name: str
+    fired: int
+
+
+@dataclass(slots=True)
+class Check:
+    """A finding of a strict check, and the messages that it is about."""
+
+    name: str
+    level: str
+    text: str
+    messages: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one broker did during a test."""
+
+    rows: list[PageRow]
+    # What happened before it: only what explains the rows.
+    before: list[PageRow] = field(default_factory=list)
+    title: str = "broker"
+    rabbitmq: str = ""
+    seed: int | None = None
+    clock: str = "real"
+    # What the test had when the page was written; None if only its events are known.
+    picture: Picture | None = None
+    faults: list[Fault] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    # How many events the recorder no longer had, and how many this reading leaves out; at least.
+    dropped_count: int = 0
+    cut_count: int = 0
+    redaction: Redaction | None = None
+
+
+class OwnNumbers(Numbering):
+    """The numbers that a broker gives itself, and that its failure texts show."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(0, lambda: 0)
+
+    def connection(self, number: int | None) -> int | None:
+        """Return the number that the broker gave a connection."""
+        return number
+
+
+def live_rows(
+    raw_events: Sequence[RawEvent], test: str | None, redaction: Redaction, moves: Iterable[tuple[int, int]]
+) -> tuple[list[PageRow], list[PageRow], int]:
+    """Return the rows of a test and of what came before it, and how many events of the test are left out.
+
+    The rows begin with the last start of the test; without one, with the oldest event. `moves` are those of the
+    broker's clock.
+    """
+    began = _start_of(raw_events, test)
+    first = max(began, len(raw_events) - EVENTS_MAX)
+    reader = _LiveReader(redaction, RealTime(moves))
+    rows = [reader.row(raw) for raw in raw_events[first:]]
+    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in EXPLAINING]
+    before += reader.unpublished(raw_events[:first], raw_events[first:])
+    return rows, before, first - began
+
+
+def _start_of(raw_events: Sequence[RawEvent], test: str | None) -> int:
+    for index in range(len(raw_events) - 1, -1, -1):
+        raw = raw_events[index]
+        if raw[0] == events.TEST_START and test in (None, raw[2]):
+            return index
+    return 0
+
+
+class RealTime:
+    """The real time of instants of a broker's clock, as far as the moves of that clock show it."""
+
+    def __init__(self, moves: Iterable[tuple[int, int]]) -> None:
+        known = list(moves)
+        self._own: Final = [own for own, _ in known]
+        self._real: Final = [real for _, real in known]
+
+    def of(self, at: int) -> int:
+        """Return the real time of an instant. While the clock stood still, that is when it came to stand there."""
+        own, real = self._own, self._real
+        index = bisect_left(own, at)
+        if index < len(own) and own[index] == at:
+            return real[index]
+        if index == 0:
+            return at if not own else min(at, real[0])
+        reached = real[index - 1] + at - own[index - 1]
+        return reached if index == len(own) else min(reached, real[index])
+
+
+class _LiveReader:
+    def __init__(self, redaction: Redaction, real_time: RealTime) -> None:
+        self._rows = Rows(OwnNumbers(), redaction, keeps_bodies=False)
+        self._real_time = real_time
+
+    def row(self, raw: RawEvent) -> PageRow:
+        row, attrs = self._rows.columns_and_attrs(raw)
+        row["wall"] = self._real_time.of(cast("int", raw[1]))
+        if raw[0] == events.PUBLISHED:
+            attrs["body"] = Event(raw).message.body
+        row["attrs"] = attrs
+        return row
+
+    def unpublished(self, before: Iterable[RawEvent], later: Iterable[RawEvent]) -> list[PageRow]:
+        """Return a row for the publish of each message that later events name and none of them publishes."""
+        missing: dict[int, RawEvent] = {}
+        published: dict[int, None] = {}
+        for raw in later:
+            if raw[0] in events.ABOUT_MESSAGES:
+                number = Event(raw).message.id
+                if raw[0] == events.PUBLISHED:
+                    published[number] = None
+                elif number not in published:
+                    missing.setdefault(number, raw)
+        if not missing:
+            return []
+        for raw in before:
+            if raw[0] == events.PUBLISHED and (number := Event(raw).message.id) in missing:
+                missing[number] = raw
+        return [self._published(raw) for raw in missing.values()]
+
+    def _published(self, raw: RawEvent) -> PageRow:
+        if raw[0] == events.PUBLISHED:
+            return self.row(raw)
+        # The recorder has dropped the publish. Where it came from is unknown; the message itself is not.
+        event = Event(raw)
+        return self.row((events.PUBLISHED, event.at, event.vhost, None, None, event.message, None))

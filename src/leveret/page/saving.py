@@ -1,0 +1,37 @@
+"""The saving of a page: from a story to a file that is complete or does not exist."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from leveret.page.html import page_of
+
+if TYPE_CHECKING:
+    from leveret.page.story import Story
+
+
+def save(story: Story, path: str | PathLike[str]) -> str:
+    """Write the page of a story to a file, and return its absolute path.
+
+    The directory is created if it does not exist. Raises OSError if the file cannot be written.
+    """
+    return write(page_of(story), path)
+
+
+def write(text: str, path: str | PathLike[str]) -> str:
+    """Write a text to a file, and return its absolute path. Raises OSError if the file cannot be written."""
+    place = os.path.abspath(fspath(path))
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    unfinished = f"{place}.{os.getpid()}.tmp"
+    try:
+        with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+        os.replace(unfinished, place)
+    except OSError:
+        with suppress(OSError):
+            os.remove(unfinished)
+        raise
+    return place

@@ -1,0 +1,315 @@
+"""The story of a test: what a page, a text or a diagram shows, as one value of JSON.
+
+`BrokerStory` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are
+microseconds since the start of the test: `t` by the broker's clock, `wall` in real time.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+from leveret.page.causes import Causes
+from leveret.page.lanes import Lanes, channel_text, short_line
+from leveret.page.messages import COLOURS, MessageStory
+from leveret.page.queues import Queues
+from leveret.page.reading import PageRow, Reading
+from leveret.page.steps import ALWAYS_SETUP, BY_SOMEONE, PLAIN, SETUP, StoryEvent, details, step_of
+from leveret.page.topology import Topology
+from leveret.trace import events
+from leveret.trace.redaction import Redaction
+from leveret.trace.version import __version__
+
+Story = dict[str, Any]
+
+FORMAT: Final = 1
+# By at least this much the broker's clock must gain on real time to have leapt, in microseconds.
+_LEAP_MIN: Final = 10_000
+# The messages of the second broker of a test have numbers above this one, those of the third above twice this one.
+BROKER_SPAN: Final = 1_000_000
+_NUMBER: Final = re.compile(r"#(\d+)")
+
+
+@dataclass(slots=True)
+class Test:
+    """The test that a story is about."""
+
+    name: str = ""
+    outcome: str = ""
+    phase: str | None = None
+    seconds: float | None = None
+    error: str | None = None
+
+
+class BrokerStory:
+    """The story of one broker, read row by row."""
+
+    def __init__(self, reading: Reading, number: int, start: tuple[int | None, int | None]) -> None:
+        self.reading = reading
+        self.id = f"b{number}"
+        self.lanes = Lanes(self.id)
+        self.events: list[StoryEvent] = []
+        self.messages: dict[int, MessageStory] = {}
+        self.queues = Queues()
+        self.topology = Topology()
+        self._causes = Causes()
+        self._start = start
+        # What to add to the broker's own numbers of messages, so that no two brokers share one.
+        self._first = (number - 1) * BROKER_SPAN
+        self._suffix = f" of {self.id}" if number > 1 else ""
+        self.redaction = reading.redaction or Redaction()
+        # The last call of the test, and the event of it.
+        self._call: tuple[str | None, StoryEvent] | None = None
+        self._has_message = False
+
+    def read(self) -> None:
+        """Go through all rows."""
+        for row in self.reading.before:
+            self._know(row)
+        for index, row in enumerate(self.reading.rows):
+            self._take(row, index)
+        self._finish()
+
+    def _know(self, row: PageRow) -> None:
+        """Take a row from before the test: it explains later ones, and is no event."""
+        if row["kind"] == events.PUBLISHED:
+            message = self._message(row)
+            message.publish(row, self.redaction)
+            if row.get("conn") is not None:
+                message.publisher = channel_text(row["conn"], row.get("chan"))
+            return
+        if row["kind"] == events.CONN_OPEN:
+            step_of(row, self.lanes, "")
+        self.queues.take(row, None, None)
+        self.topology.take(row, -1, None)
+
+    def _take(self, row: PageRow, index: int) -> None:
+        kind = row["kind"]
+        if kind in (events.TEST_START, events.TEST_END):
+            return
+        message = None if row.get("msg") is None else self._message(row)
+        if kind == events.PUBLISHED and message is not None:
+            message.publish(row, self.redaction)
+        event = self._event(row, message)
+        copy = None
+        if message is not None:
+            self._has_message = True
+            copy = message.take(row)
+            message.events.append(event)
+            if copy is not None:
+                copy.events.append(event)
+            if kind == events.PUBLISHED:
+                message.publisher, message.line = channel_text(row.get("conn"), row.get("chan")), event.get("line")
+            self._causes.take(row, event, message, copy)
+        self.queues.take(row, event.get("t"), event.get("wall"))
+        self.topology.take(row, index, message)
+        self.events.append(event)
+        if kind == events.CALLED:
+            self._call = (event.get("line"), event)
+
+    def _message(self, row: PageRow) -> MessageStory:
+        number = row["msg"] + self._first
+        message: MessageStory | None = self.messages.get(number)
+        if message is None:
+            message = self.messages[number] = MessageStory(
+                number, f"#{row['msg']}{self._suffix}", row.get("vhost") or "/"
+            )
+        return message
+
+    def _event(self, row: PageRow, message: MessageStory | None) -> StoryEvent:
+        kind = row["kind"]
+        step = step_of(row, self.lanes, "" if message is None else message.name)
+        event: StoryEvent = {}
+        self._set_times(event, row)
+        event["kind"] = kind
+        if step.start is None and kind in events.ANSWERS and message is not None:
+            event["from"] = self.lanes.exchange(message.vhost, message.exchange)
+        elif step.start is not None:
+            event["from"] = step.start
+        if step.end is not None:
+            event["to"] = step.end
+        if row.get("conn") is not None:
+            event["channel"] = channel_text(row["conn"], row.get("chan"))
+        if message is not None:
+            event["message"] = message.number
+        if row.get("copy") is not None:
+            event["copy"] = row["copy"]
+        event["text"] = step.text
+        line = self._line(row)
+        if line is not None:
+            event["line"] = line
+        if kind in ALWAYS_SETUP or (kind in SETUP and not self._has_message):
+            event["setup"] = True
+        if step.is_across:
+            event["across"] = True
+        if step.tone != PLAIN:
+            event["tone"] = step.tone
+        if shown := details(row):
+            event["detail"] = shown
+        return event
+
+    def _set_times(self, event: StoryEvent, row: PageRow) -> None:
+        ts, wall = row.get("ts"), row.get("wall")
+        start_ts, start_wall = self._start
+        if ts is not None and start_ts is not None:
+            event["t"] = ts - start_ts
+        if wall is not None and start_wall is not None:
+            event["wall"] = wall - start_wall
+        if not self.events or "t" not in event or "wall" not in event:
+            return
+        last = self.events[-1]
+        leap = (event["t"] - last.get("t", event["t"])) - (event["wall"] - last.get("wall", event["wall"]))
+        # A clock that was never moved is never ahead of real time.
+        if leap >= _LEAP_MIN and (ts or 0) > (wall or 0):
+            event["leap"] = leap
+
+    def _line(self, row: PageRow) -> str | None:
+        attrs = row["attrs"]
+        caller = attrs.get("caller") or (attrs.get("opener") if row["kind"] == events.CONN_OPEN else None)
+        if caller is not None:
+            return short_line(str(caller))
+        if self._call is None or row.get("conn") is not None or row["kind"] not in BY_SOMEONE:
+            return None
+        line, call = self._call
+        # The events that it caused say what the call did.
+        call["is_shown_by_effects"] = True
+        return line
+
+    def _finish(self) -> None:
+        self.events = [event for event in self.events if not event.pop("is_shown_by_effects", False)]
+        picture = self.reading.picture
+        if picture is not None:
+            for state in picture.queues:
+                self.queues.queue(state.vhost, state.name).describe(state)
+            self.topology.describe(picture)
+        for event in self.events:
+            self.lanes.draw(event.get("from"))
+            self.lanes.draw(event.get("to"))
+        for vhost, name in self.queues.known:
+            self.lanes.draw(self.lanes.queue(vhost, name))
+        self.topology.count()
+
+    def faults(self) -> list[dict[str, Any]]:
+        """Return the faults that the test added, with the events of those that fired."""
+        found = []
+        for fault in self.reading.faults:
+            fired = [event["i"] for event in self.events if event["kind"] == events.FAULT and _is_of(event, fault.name)]
+            found.append({"text": fault.text, "fired": fault.fired, "events": fired})
+        return found
+
+
+def _is_of(event: StoryEvent, name: str) -> bool:
+    return bool(event["text"].removeprefix("fault ").startswith(name))
+
+
+def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
+    """Return the story of a test from what its brokers did. `source` is "memory", "trace file" or "RabbitMQ"."""
+    start = _start_of(readings)
+    stories = [BrokerStory(reading, number, start) for number, reading in enumerate(readings, start=1)]
+    for one in stories:
+        one.read()
+    shown = _in_order(stories)
+    for index, event in enumerate(shown):
+        event["i"] = index
+    for event in shown:
+        _name_causes(event)
+    messages = [message for one in stories for message in one.messages.values() if message.events]
+    story: Story = {
+        "format": FORMAT,
+        "leveret": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "source": source,
+        "test": _shown_test(test, shown, [message.number for message in messages], [one.redaction for one in stories]),
+        "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
+        "brokers": [_shown_broker(one) for one in stories],
+        "lanes": _lanes(stories),
+        "events": [{"i": event["i"], **event} for event in shown],
+        "messages": [],
+        "queues": [],
+        "topology": {"nodes": [], "edges": [], "unroutable": []},
+        "cut": {"events": sum(reading.cut_count for reading in readings), "bodies": 0},
+    }
+    colour = 0
+    for one in stories:
+        for message in one.messages.values():
+            if message.events:
+                story["messages"].append(message.shown(one.lanes, colour % COLOURS))
+                colour += 1
+        known = one.queues.known
+        for (vhost, name), queue in known.items():
+            story["queues"].append(queue.shown(one.lanes, one.topology.bindings_to(vhost, name)))
+        types = {place: queue.type for place, queue in known.items()}
+        for part, items in one.topology.shown(one.lanes, one.id, types).items():
+            story["topology"][part] += items
+    return story
+
+
+def _start_of(readings: Sequence[Reading]) -> tuple[int | None, int | None]:
+    """Return the instant of the first event, by the broker's clock and in real time."""
+    first = [reading.rows[0] for reading in readings if reading.rows]
+    times = [row["ts"] for row in first if row.get("ts") is not None]
+    walls = [row["wall"] for row in first if row.get("wall") is not None]
+    return min(times, default=None), min(walls, default=None)
+
+
+def _in_order(stories: list[BrokerStory]) -> list[StoryEvent]:
+    """Return the events of all brokers in the order in which they happened."""
+    if len(stories) == 1:
+        return stories[0].events
+    shown = [event for one in stories for event in one.events]
+    return sorted(shown, key=_when)
+
+
+def _when(event: StoryEvent) -> int:
+    """Return the real time of an event if it is known, else the broker's."""
+    at: int = event["wall"] if "wall" in event else event.get("t", 0)
+    return at
+
+
+def _name_causes(event: StoryEvent) -> None:
+    if "causes" in event:
+        event["causes"] = [effect["i"] for effect in event["causes"] if "i" in effect]
+    if isinstance(event.get("caused_by"), dict):
+        event["caused_by"] = event["caused_by"]["i"]
+
+
+def _shown_test(
+    test: Test, happened: list[StoryEvent], numbers: list[int], redactions: list[Redaction]
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": test.name, "outcome": test.outcome, "phase": test.phase, "seconds": test.seconds}
+    times = [event["t"] for event in happened if "t" in event]
+    if times:
+        shown["broker_seconds"] = round((times[-1] - min(times[0], 0)) / 1_000_000, 6)
+    if test.error is not None:
+        named = dict.fromkeys(int(number) for number in _NUMBER.findall(test.error))
+        text = reduce(lambda text, redaction: redaction.text(text), redactions, test.error)
+        shown["error"] = {"text": text, "messages": [number for number in named if number in numbers]}
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _shown_broker(one: BrokerStory) -> dict[str, Any]:
+    reading = one.reading
+    checks = [
+        {"name": check.name, "level": check.level, "text": check.text, "messages": check.messages}
+        for check in reading.checks
+    ]
+    return {
+        "id": one.id,
+        "title": reading.title,
+        "rabbitmq": reading.rabbitmq,
+        **({} if reading.seed is None else {"seed": reading.seed}),
+        "clock": reading.clock,
+        "faults": one.faults(),
+        "checks": checks,
+        "dropped_events": reading.dropped_count,
+    }
+
+
+def _lanes(stories: list[BrokerStory]) -> list[dict[str, Any]]:
+    """Return the lanes of all brokers. The test is the same for all of them."""
+    lanes = [lane for one in stories for lane in one.lanes.in_order()]
+    return sorted(lanes, key=lambda lane: lane["kind"] != "test")

@@ -1,0 +1,316 @@
+"""The topology of a story: exchanges, bindings and queues as a graph, with how many messages took each way.
+
+Events say into which queues a message came. Which bindings led there follows from the keys, for the exchange types that
+route by key; for the others, every binding that leads to such a queue counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.core.model.exchanges.topic import topic_matches
+from leveret.page.lanes import Lanes
+from leveret.page.near import nearest
+from leveret.page.reading import PageRow
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from leveret.page.messages import MessageStory
+    from leveret.page.picture import Picture
+
+Place = tuple[str, str]
+_ALTERNATE: Final = "alternate-exchange"
+# What exchanges with these names are, without being declared.
+_PREDECLARED: Final = {
+    "": "direct",
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.topic": "topic",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+}
+_NEVER: Final = float("inf")
+
+
+@dataclass(slots=True)
+class Bound:
+    """A binding, from the row at which it was made to the one at which it was removed."""
+
+    vhost: str
+    exchange: str
+    kind: str
+    destination: str
+    key: str
+    arguments: dict[str, Any]
+    since: float = -1
+    until: float = _NEVER
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Way:
+    """The publish of a message, or the post of a dead letter: where it went in, and the queues that it came into."""
+
+    at: int
+    vhost: str
+    exchange: str
+    keys: list[str]
+    queues: list[str] = field(default_factory=list)
+
+
+class Topology:
+    """The topology of one broker, found while its rows go by."""
+
+    def __init__(self) -> None:
+        self._types: dict[Place, str] = {}
+        self._alternates: dict[Place, str] = {}
+        self._bound: list[Bound] = []
+        self._from: dict[Place, list[Bound]] = {}
+        self._ways: list[Way] = []
+        # The last way of each message, which the queues that it enters belong to.
+        self._latest: dict[tuple[int, int | None], Way] = {}
+        self._letters: dict[tuple[str, str, str], int] = {}
+        self._lost: dict[tuple[str, str, str], list[int]] = {}
+        self._defaults: dict[Place, int] = {}
+        self._alternate_counts: dict[tuple[str, str, str], int] = {}
+
+    def take(self, row: PageRow, at: int, message: MessageStory | None) -> None:
+        """Take the next row, the number `at` of all."""
+        vhost, kind = row.get("vhost") or "/", row["kind"]
+        exchange, key = row.get("exchange") or "", row.get("routing_key") or ""
+        match kind:
+            case events.EXCHANGE_DECLARE:
+                self._types[vhost, exchange] = str(row["attrs"].get("type"))
+                alternate = (row["attrs"].get("arguments") or {}).get(_ALTERNATE)
+                if alternate is not None:
+                    self._alternates[vhost, exchange] = str(alternate)
+            case events.BIND:
+                kind_of_end, end = _destination(row)
+                self.bind(Bound(vhost, exchange, kind_of_end, end, key, row["attrs"].get("arguments") or {}, at))
+            case events.UNBIND:
+                kind_of_end, end = _destination(row)
+                arguments = row["attrs"].get("arguments") or {}
+                for bound in self._from.get((vhost, exchange), ()):
+                    is_same = (bound.kind, bound.destination, bound.key) == (kind_of_end, end, key)
+                    if is_same and bound.arguments == arguments and bound.until == _NEVER:
+                        bound.until = at
+            case events.QUEUE_DELETE:
+                self._gone(vhost, "queue", str(row.get("queue")), at)
+            case events.EXCHANGE_DELETE:
+                self._gone(vhost, "exchange", exchange, at)
+            case _ if message is not None:
+                self._flow(row, at, vhost, message)
+
+    def bind(self, bound: Bound) -> None:
+        """Add a binding."""
+        self._bound.append(bound)
+        self._from.setdefault((bound.vhost, bound.exchange), []).append(bound)
+
+    def describe(self, picture: Picture) -> None:
+        """Take what exists at the end and no row has said."""
+        for exchange in picture.exchanges:
+            self._types[exchange.vhost, exchange.name] = exchange.type
+            if exchange.alternate is not None:
+                self._alternates[exchange.vhost, exchange.name] = exchange.alternate
+        known = {
+            (one.vhost, one.exchange, one.kind, one.destination, one.key, repr(one.arguments))
+            for one in self._bound
+            if one.until == _NEVER
+        }
+        for one in picture.bindings:
+            place = (one.vhost, one.exchange, one.destination_kind, one.destination, one.key, repr(one.arguments))
+            if place not in known:
+                ends = (one.destination_kind, one.destination)
+                self.bind(Bound(one.vhost, one.exchange, *ends, one.key, one.arguments))
+
+    def _gone(self, vhost: str, kind: str, name: str, at: int) -> None:
+        for bound in self._bound:
+            is_end = (bound.kind, bound.destination) == (kind, name)
+            is_source = kind == "exchange" and bound.exchange == name
+            if bound.vhost == vhost and bound.until == _NEVER and (is_end or is_source):
+                bound.until = at
+
+    def _flow(self, row: PageRow, at: int, vhost: str, message: MessageStory) -> None:
+        kind, number = row["kind"], message.number
+        if kind == events.PUBLISHED:
+            self._begin(number, None, Way(at, vhost, message.exchange, message.routing_keys))
+        elif kind == events.DEAD_LETTERED:
+            place = (vhost, str(row.get("queue")), row.get("exchange") or "")
+            self._letters[place] = self._letters.get(place, 0) + 1
+            keys = [row.get("routing_key") or ""]
+            self._begin(number, row.get("copy"), Way(at, vhost, row.get("exchange") or "", keys))
+        elif kind == events.ENQUEUED:
+            way = self._latest.get((number, row.get("src_copy")))
+            if way is not None:
+                way.queues.append(str(row.get("queue")))
+        elif kind in (events.RETURNED, events.DROPPED) and row.get("copy") is None:
+            if kind == events.DROPPED and row.get("reason") != events.NO_ROUTE:
+                return
+            lost = self._lost.setdefault((vhost, message.exchange, message.routing_key), [])
+            if number not in lost:
+                lost.append(number)
+
+    def _begin(self, number: int, copy: int | None, way: Way) -> None:
+        self._ways.append(way)
+        self._latest[number, copy] = way
+
+    def count(self) -> None:
+        """Count which ways messages took. Call it once, at the end."""
+        found: dict[tuple[object, ...], list[Bound]] = {}
+        changes = sorted({edge for one in self._bound for edge in (one.since, one.until)})
+        for way in self._ways:
+            if not way.queues:
+                continue
+            if way.exchange == "":
+                for queue in way.queues:
+                    self._defaults[way.vhost, queue] = self._defaults.get((way.vhost, queue), 0) + 1
+                continue
+            # Between two changes of bindings, the same key leads to the same queues by the same ways.
+            key = (way.vhost, way.exchange, tuple(way.keys), tuple(way.queues), bisect_right(changes, way.at))
+            if key not in found:
+                found[key] = self._used(way)
+            for bound in found[key]:
+                bound.count += 1
+
+    def _used(self, way: Way) -> list[Bound]:
+        """Return the bindings that led a message to its queues."""
+        used: dict[int, Bound] = {}
+        seen: set[str] = set()
+        waiting = [way.exchange]
+        while waiting:
+            exchange = waiting.pop()
+            if exchange in seen:
+                continue
+            seen.add(exchange)
+            place = (way.vhost, exchange)
+            matching = [
+                one
+                for one in self._from.get(place, ())
+                if one.since <= way.at < one.until and self._leads(one, self._type(place), way)
+            ]
+            for one in matching:
+                used[id(one)] = one
+                if one.kind == "exchange":
+                    waiting.append(one.destination)
+            alternate = self._alternates.get(place)
+            if not matching and alternate is not None:
+                edge = (way.vhost, exchange, alternate)
+                self._alternate_counts[edge] = self._alternate_counts.get(edge, 0) + 1
+                waiting.append(alternate)
+        return list(used.values())
+
+    def _leads(self, bound: Bound, exchange_type: str, way: Way) -> bool:
+        if bound.kind == "queue" and bound.destination not in way.queues:
+            return False
+        if exchange_type == "topic":
+            return any(topic_matches(bound.key, key) for key in way.keys)
+        if exchange_type == "direct":
+            return bound.key in way.keys
+        return bound.kind == "queue" or exchange_type == "fanout" or self._reaches(bound.destination, way, ())
+
+    def _reaches(self, exchange: str, way: Way, seen: tuple[str, ...]) -> bool:
+        """Return whether bindings of an exchange lead to a queue that the message came into."""
+        if exchange in seen:
+            return False
+        place = (way.vhost, exchange)
+        return any(
+            one.destination in way.queues
+            if one.kind == "queue"
+            else self._reaches(one.destination, way, (*seen, exchange))
+            for one in self._from.get(place, ())
+        )
+
+    def _type(self, place: Place) -> str:
+        return self._types.get(place) or _PREDECLARED.get(place[1], "")
+
+    def bindings_to(self, vhost: str, queue: str) -> list[dict[str, Any]]:
+        """Return the bindings of a queue as a page takes them."""
+        return [
+            {
+                "exchange": one.exchange,
+                "key": one.key,
+                "count": one.count,
+                **({"arguments": one.arguments} if one.arguments else {}),
+            }
+            for one in self._bound
+            if (one.vhost, one.kind, one.destination) == (vhost, "queue", queue) and one.exchange
+        ]
+
+    def shown(self, lanes: Lanes, broker: str, queues: Mapping[Place, str | None]) -> dict[str, list[dict[str, Any]]]:
+        """Return the graph as a page takes it. `queues` has the type of each queue, if it is known."""
+        ends: dict[str, tuple[str, str, str]] = {}
+
+        def end(kind: str, vhost: str, name: str) -> str:
+            found = lanes.id_of(kind, vhost, name)
+            ends[found] = (kind, vhost, name)
+            return found
+
+        for vhost, name in self._types:
+            # Of the exchanges that every virtual host has, those that lead nowhere are left out.
+            if name not in _PREDECLARED and not name.startswith("amq."):
+                end("x", vhost, name)
+        edges = self._edges(end)
+        for vhost, exchange, _ in self._lost:
+            end("x", vhost, exchange)
+        for vhost, name in queues:
+            end("q", vhost, name)
+        nodes = [
+            {
+                "id": found,
+                "kind": "exchange" if kind == "x" else "queue",
+                "label": name or "(default exchange)",
+                "type": self._type((vhost, name)) if kind == "x" else queues.get((vhost, name)) or "",
+                "broker": broker,
+            }
+            for found, (kind, vhost, name) in ends.items()
+        ]
+        return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues)}
+
+    def _edges(self, end: Callable[[str, str, str], str]) -> list[dict[str, Any]]:
+        """Return the edges. `end` names the exchange or queue at an end of one."""
+        edges = []
+        for one in self._bound:
+            if one.exchange:
+                start = end("x", one.vhost, one.exchange)
+                target = end("q" if one.kind == "queue" else "x", one.vhost, one.destination)
+                label = one.key or _arguments_text(one.arguments)
+                edges.append({"from": start, "to": target, "label": label, "count": one.count, "kind": "binding"})
+        for (vhost, queue), count in self._defaults.items():
+            start, target = end("x", vhost, ""), end("q", vhost, queue)
+            edges.append({"from": start, "to": target, "label": queue, "count": count, "kind": "default"})
+        for (vhost, queue, exchange), count in self._letters.items():
+            start, target = end("q", vhost, queue), end("x", vhost, exchange)
+            edges.append({"from": start, "to": target, "label": "dead letters", "count": count, "kind": "dead letter"})
+        for (vhost, exchange), alternate in self._alternates.items():
+            start, target = end("x", vhost, exchange), end("x", vhost, alternate)
+            count = self._alternate_counts.get((vhost, exchange, alternate), 0)
+            edges.append({"from": start, "to": target, "label": "alternate", "count": count, "kind": "alternate"})
+        return edges
+
+    def _unroutable(self, lanes: Lanes, queues: Iterable[Place]) -> list[dict[str, Any]]:
+        found = []
+        for (vhost, exchange, key), messages in self._lost.items():
+            # Every queue is bound to the default exchange by its name.
+            bound = [(name, lanes.id_of("q", vhost, name)) for host, name in queues if host == vhost and not exchange]
+            bound += [
+                (one.key, lanes.id_of("q" if one.kind == "queue" else "x", vhost, one.destination))
+                for one in self._from.get((vhost, exchange), ())
+                if self._type((vhost, exchange)) in ("topic", "direct")
+            ]
+            near = [{"key": pattern, "to": end, "why": why} for pattern, end, why in nearest(key, bound)]
+            found.append(
+                {"exchange": lanes.id_of("x", vhost, exchange), "key": key, "messages": messages, "near": near}
+            )
+        return found
+
+
+def _destination(row: PageRow) -> tuple[str, str]:
+    attrs = row["attrs"]
+    return str(attrs.get("destination_kind", "queue")), str(attrs.get("destination", row.get("queue")))
+
+
+def _arguments_text(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())

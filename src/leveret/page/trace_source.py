@@ -1,0 +1,246 @@
+"""The reading of a trace file: the rows of one of its tests, by broker, with the numbers that each broker gave.
+
+A file holds many tests and brokers. Rows about messages have their broker in the message's number; rows about
+connections, and calls of the test, name it. Rows of a broker's earlier tests are read for what they explain.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from os import PathLike
+from typing import Any, Final, NamedTuple, cast
+
+from leveret.errors import UnreadableTraceError, did_you_mean
+from leveret.page.firehose import Completion
+from leveret.page.reading import EVENTS_MAX, EXPLAINING, Fault, PageRow, Reading
+from leveret.page.story import Test
+from leveret.trace import events
+from leveret.trace.jsonl import TraceReader
+from leveret.trace.rows import NODE_SPAN
+
+_NUMBERS: Final = ("msg", "copy", "src_copy")
+_BASE64: Final = "base64:"
+_LISTED: Final = 40
+_FAILED: Final = ("failed", "error")
+
+
+class Recorded(NamedTuple):
+    """One test of a trace file: what its brokers did, the test itself, and what recorded it."""
+
+    readings: list[Reading]
+    test: Test
+    source: str
+
+
+def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
+    """Return one test of a trace file. Without a name, the file must have only one.
+
+    Raises UnreadableTraceError if the file is no trace or has no such test, and OSError if it cannot be read.
+    """
+    reader = TraceReader(path)
+    is_rabbitmq = str(reader.header.get("broker", "")).startswith("rabbitmq")
+    chosen = _chosen(reader.path, _outcomes(reader), name)
+    rows, test = _rows_of(TraceReader(path), chosen)
+    cut_count = max(0, len(rows) - EVENTS_MAX)
+    groups = _Brokers().group(rows)
+    before = {} if is_rabbitmq else _before(TraceReader(path), rows, groups)
+    readings = [
+        _reading(reader.header, before.get(ordinal, []), group[-EVENTS_MAX:], is_rabbitmq=is_rabbitmq)
+        for ordinal, group in sorted(groups.items())
+    ]
+    if not readings:
+        readings = [_reading(reader.header, [], [], is_rabbitmq=is_rabbitmq)]
+    readings[0].cut_count = cut_count
+    return Recorded(readings, test, "RabbitMQ" if is_rabbitmq else "trace file")
+
+
+def _outcomes(reader: TraceReader) -> dict[str, str]:
+    """Return the outcome of each test in a file, in order; an empty text for a test that has not ended."""
+    outcomes: dict[str, str] = {}
+    for row in reader:
+        test = cast("str | None", row.get("test"))
+        if test is not None and row.get("kind") == events.TEST_END:
+            outcomes[test] = str(_attrs(row).get("outcome", ""))
+        elif test is not None:
+            outcomes.setdefault(test, "")
+    return outcomes
+
+
+def _chosen(path: str, outcomes: dict[str, str], name: str | None) -> str | None:
+    if name is None:
+        if len(outcomes) <= 1:
+            return next(iter(outcomes), None)
+        raise UnreadableTraceError(f"--test is missing: {path} has {len(outcomes)} tests\n{_list(outcomes)}")
+    if name in outcomes:
+        return name
+    ending = [test for test in outcomes if test.endswith(f"::{name}")]
+    containing = ending or [test for test in outcomes if name in test]
+    if len(containing) == 1:
+        return containing[0]
+    if containing:
+        some = {test: outcomes[test] for test in containing}
+        raise UnreadableTraceError(f"--test {name!r} names {len(some)} tests of {path}\n{_list(some)}")
+    hint = did_you_mean(name, outcomes)
+    raise UnreadableTraceError(f"--test {name!r} is not in {path}{hint}; its tests:\n{_list(outcomes)}")
+
+
+def _list(outcomes: dict[str, str]) -> str:
+    """Return tests as lines with their outcomes, those that failed first."""
+    ranked = sorted(outcomes, key=lambda test: outcomes[test] not in _FAILED)
+    lines = [f"  {outcomes[test] or 'unfinished'}: {test}" for test in ranked[:_LISTED]]
+    more = [f"  ... and {len(ranked) - _LISTED} more"] if len(ranked) > _LISTED else []
+    return "\n".join(lines + more) or "  none"
+
+
+def _attrs(row: dict[str, object]) -> dict[str, Any]:
+    text = row.get("attrs")
+    try:
+        attrs = json.loads(text) if isinstance(text, str) else {}
+    except (ValueError, RecursionError):
+        attrs = {}
+    return attrs if isinstance(attrs, dict) else {}
+
+
+def _page_row(row: dict[str, object]) -> PageRow:
+    attrs = _attrs(row)
+    body = attrs.get("body")
+    if isinstance(body, str):
+        attrs["body"] = _octets(body)
+    return {"kind": "", **row, "attrs": attrs}
+
+
+def _octets(text: str) -> bytes:
+    if text.startswith(_BASE64):
+        try:
+            return base64.b64decode(text.removeprefix(_BASE64), validate=True)
+        except (ValueError, binascii.Error):
+            pass
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test]:
+    """Return the rows of the last attempt of a test, and how it ended."""
+    rows: list[PageRow] = []
+    test = Test(name or "")
+    for raw in reader:
+        if name is not None and raw.get("test") != name:
+            continue
+        kind = raw.get("kind")
+        if kind == events.TEST_START:
+            # Only the last attempt counts. Without a name, all of the file does.
+            rows, test = ([], Test(name)) if name is not None else (rows, test)
+        elif kind == events.TEST_END:
+            attrs = _attrs(raw)
+            duration = attrs.get("duration")
+            test.outcome, test.phase, test.error = str(attrs.get("outcome", "")), attrs.get("phase"), attrs.get("error")
+            test.seconds = duration if isinstance(duration, int | float) else None
+        else:
+            rows.append(_page_row(raw))
+    return rows, test
+
+
+class _Brokers:
+    """The broker of each row, by its ordinal in the file."""
+
+    def __init__(self) -> None:
+        self._of_connection: dict[object, int] = {}
+        self._of_queue: dict[tuple[object, object], int] = {}
+        self._calling = 0
+        self._last = 0
+
+    def group(self, rows: list[PageRow]) -> dict[int, list[PageRow]]:
+        """Return rows by broker. A broker whose every row is unclear is the one that acted last."""
+        for row in rows:
+            known = self._named(row)
+            if known is not None and row.get("conn") is not None:
+                self._of_connection[row["conn"]] = known
+        groups: dict[int, list[PageRow]] = {}
+        for row in rows:
+            groups.setdefault(self.of(row), []).append(row)
+        return groups
+
+    @staticmethod
+    def _named(row: PageRow) -> int | None:
+        if row.get("msg") is not None:
+            return int(row["msg"]) // NODE_SPAN
+        ordinal = row["attrs"].get("broker")
+        if isinstance(ordinal, int):
+            return ordinal
+        return 0 if row["kind"] in (events.CALLED, events.CONN_OPEN) else None
+
+    def of(self, row: PageRow) -> int:
+        """Return the broker of a row."""
+        ordinal = self._named(row)
+        if ordinal is None and row.get("conn") is not None:
+            ordinal = self._of_connection.get(row["conn"])
+        if ordinal is None:
+            place = (row.get("vhost"), row.get("queue"))
+            caused = row["kind"] in (events.QUEUE_DECLARE, events.CONSUME, events.BIND, events.EXCHANGE_DECLARE)
+            ordinal = self._calling if caused else self._of_queue.get(place, self._calling)
+        if row["kind"] == events.CALLED:
+            self._calling = ordinal
+        if row.get("queue") is not None:
+            self._of_queue[row.get("vhost"), row["queue"]] = ordinal
+        return ordinal
+
+
+def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[PageRow]]) -> dict[int, list[PageRow]]:
+    """Return the earlier rows of the same brokers that explain a test: declarations, clients, and its old messages."""
+    if not rows:
+        return {}
+    published = {row.get("msg") for row in rows if row["kind"] == events.PUBLISHED}
+    missing = {row["msg"] for row in rows if row.get("msg") is not None} - published
+    first, brokers = rows[0].get("seq", 0), _Brokers()
+    earlier = []
+    for raw in reader:
+        if raw.get("seq", 0) >= first:
+            break
+        if raw.get("kind") in (*EXPLAINING, events.CALLED) or raw.get("msg") in missing:
+            earlier.append(_page_row(raw))
+    found: dict[int, list[PageRow]] = {}
+    for ordinal, group in brokers.group(earlier).items():
+        if ordinal in groups:
+            kept = [row for row in group if row["kind"] in EXPLAINING or row["kind"] == events.PUBLISHED]
+            found[ordinal] = kept
+    return found
+
+
+def _reading(header: dict[str, object], before: list[PageRow], rows: list[PageRow], *, is_rabbitmq: bool) -> Reading:
+    connections: dict[object, int] = {}
+    for row in (*before, *rows):
+        _renumber(row, connections)
+    if is_rabbitmq:
+        rows = list(Completion().complete(rows))
+    broker = str(header.get("broker", "broker"))
+    seed = header.get("seed")
+    return Reading(
+        rows,
+        before,
+        title=broker,
+        rabbitmq=str(header.get("profile") or (broker.partition(" ")[2] if is_rabbitmq else "")),
+        seed=seed if isinstance(seed, int) and not is_rabbitmq else None,
+        clock="held" if header.get("clock") == "virtual" else "real",
+        faults=_faults(rows),
+    )
+
+
+def _renumber(row: PageRow, connections: dict[object, int]) -> None:
+    """Give a row the numbers that its broker counts: from 1, in the order in which they appear."""
+    for name in _NUMBERS:
+        if row.get(name) is not None:
+            row[name] %= NODE_SPAN
+    conn = row.get("conn")
+    if conn is not None:
+        row["conn"] = connections.setdefault(conn, len(connections) + 1)
+
+
+def _faults(rows: list[PageRow]) -> list[Fault]:
+    """Return the faults that fired. Which others were planned is not recorded."""
+    fired: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row["kind"] == events.FAULT:
+            key = (str(row["attrs"].get("fault")), str(row["attrs"].get("on")))
+            fired[key] = fired.get(key, 0) + 1
+    return [Fault(f"{name} on {on}", on, name, count) for (name, on), count in fired.items()]

@@ -1,0 +1,59 @@
+"""The head of the page: what the test was and why it failed."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.page.browser.conftest import Open
+from tests.page.browser.stories import shop, two_brokers
+
+
+def test_head_names_the_test_its_outcome_and_both_times(open_story: Open) -> None:
+    head = open_story(shop()).locator(".head")
+
+    expect(head.get_by_role("heading", level=1)).to_have_text("tests/test_shop.py::test_orders_are_paid")
+    expect(head.locator(".outcome")).to_have_text("failed")
+    expect(head).to_contain_text("250 ms real time · 1 h broker time")
+    expect(head).to_contain_text("broker on port 5672 · as RabbitMQ 4.3 · seed 7 · clock moved by the test")
+
+
+def test_head_says_which_faults_fired_and_which_never_did(open_story: Open) -> None:
+    page = open_story(shop())
+
+    expect(page.locator(".notes li").nth(1)).to_have_text("fault reset_peer on basic.ack: fired once")
+    expect(page.locator(".notes li").nth(2)).to_have_text("fault delay on basic.publish: never fired")
+
+
+def test_head_shows_what_a_check_found_and_its_messages(open_story: Open) -> None:
+    finding = open_story(shop()).locator(".notes li").first
+
+    expect(finding.locator("span").first).to_have_text("unroutable 1 message lost #3")
+    finding.get_by_text("more").click()
+    expect(finding.get_by_text("in detail")).to_be_visible()
+
+
+def test_number_in_the_failure_opens_its_message(open_story: Open) -> None:
+    page = open_story(shop())
+
+    page.locator(".failure").get_by_role("link", name="#3").click()
+
+    expect(page.locator(".details h2")).to_have_text("#3 {'id': 3}")
+
+
+def test_fault_that_fired_leads_to_its_event(open_story: Open) -> None:
+    page = open_story(shop())
+
+    page.get_by_role("link", name="fired once").click()
+
+    expect(page.locator(".step.active")).to_contain_text("fault reset_peer on basic.ack")
+
+
+def test_two_brokers_are_each_named_with_their_lanes_and_messages(open_story: Open) -> None:
+    page = open_story(two_brokers())
+
+    expect(page.locator(".broker")).to_have_text(["orders", "billing"])
+    expect(page.locator(".lane .kind")).to_have_text(
+        ["orders client", "orders queue", "billing client", "billing queue"]
+    )
+    page.locator(".failure").get_by_role("link", name="#1 of b2").click()
+    expect(page.locator(".details h2")).to_have_text("#1 of b2 second")

@@ -1,0 +1,136 @@
+"""The sequence: lanes, rows, marks, set-up and leaps of time."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.page.browser.conftest import Open
+from tests.page.browser.stories import busy, shop
+
+
+def test_each_client_exchange_and_queue_has_a_lane(open_story: Open) -> None:
+    page = open_story(shop())
+
+    expect(page.locator(".lane .label")).to_have_text(
+        ["test", "c1 shop", "c2 worker", "orders", "dlx", "jobs", "audit", "dead"]
+    )
+
+
+def test_publish_shares_a_row_with_the_queues_it_reached(open_story: Open) -> None:
+    page = open_story(shop())
+
+    row = page.locator(".step").first
+
+    expect(row).to_contain_text("published #1 order.1.paid → jobs")
+    # From the client to the exchange, and from there to the queue.
+    expect(row.locator(".flow.solid")).to_have_count(2)
+    expect(row.locator(".pill")).to_have_text("#1")
+
+
+def test_arrow_begins_and_ends_on_its_lanes(open_story: Open) -> None:
+    page = open_story(shop())
+
+    middles = page.evaluate("""() => {
+        const middle = (element) => { const box = element.getBoundingClientRect(); return box.left + box.width / 2; };
+        const row = document.querySelector(".step");
+        return {
+            lanes: [...document.querySelectorAll(".lane")].map(middle), pill: middle(row.querySelector(".pill")),
+            tip: row.querySelectorAll(".arrow")[1].getBoundingClientRect().right,
+        };
+    }""")
+
+    assert abs(middles["pill"] - middles["lanes"][1]) < 1.5
+    assert abs(middles["tip"] - middles["lanes"][5]) < 3
+
+
+def test_outcomes_have_marks_of_their_own(open_story: Open) -> None:
+    page = open_story(shop())
+
+    tones = {
+        words: page.locator(".step", has_text=words).first.locator(".mark").first.get_attribute("class")
+        for words in ("confirmed #1", "redelivered #1", "acked #1", "dead-lettered #2", "returned #3", "#4 expired")
+    }
+
+    assert tones == {
+        "confirmed #1": "mark good hollow",
+        "redelivered #1": "mark warn",
+        "acked #1": "mark good",
+        "dead-lettered #2": "mark bad",
+        "returned #3": "mark bad",
+        "#4 expired": "mark bad",
+    }
+
+
+def test_set_up_is_one_row_that_opens_and_folds(open_story: Open) -> None:
+    page = open_story(shop())
+    fold = page.locator(".fold")
+    expect(fold).to_have_text("Set-up: 4 events: 1 connection, 1 exchange, 1 queue, 1 binding")
+    expect(page.locator(".step", has_text="declared queue 'jobs'")).to_have_count(0)
+
+    fold.click()
+    expect(page.locator(".step", has_text="declared queue 'jobs'")).to_have_count(1)
+
+    fold.click()
+    expect(page.locator(".step", has_text="declared queue 'jobs'")).to_have_count(0)
+
+
+def test_leap_of_time_is_a_break_with_its_length(open_story: Open) -> None:
+    page = open_story(shop())
+
+    expect(page.locator(".leap")).to_have_text("1 h later")
+
+
+def test_lost_connection_is_a_mark_across_all_lanes_of_its_broker(open_story: Open) -> None:
+    page = open_story(shop())
+
+    band = page.locator(".step", has_text="lost its connection").locator(".across.bad").bounding_box()
+    heads = [head.bounding_box() for head in page.locator(".lane-heads .lane").all()]
+
+    assert band is not None
+    assert heads[0] is not None
+    assert heads[-1] is not None
+    assert band["x"] < heads[0]["x"] + heads[0]["width"] / 2
+    assert band["x"] + band["width"] > heads[-1]["x"] + heads[-1]["width"] / 2
+
+
+def test_time_is_that_of_the_test_and_the_clock_is_a_hover_away(open_story: Open) -> None:
+    page = open_story(shop())
+    time = page.locator(".step", has_text="#4 expired").locator(".time")
+
+    expect(time).to_have_text("1 h")
+    assert "broker's clock 2026-01-01 01:00:00.020000 UTC\n" in (time.get_attribute("title") or "")
+
+    page.get_by_role("button", name="Broker time").click()
+    expect(page.locator(".step", has_text="#4 expired").locator(".time")).to_have_text("20 ms")
+
+
+def test_only_the_rows_in_sight_of_ten_thousand_events_are_drawn(open_story: Open) -> None:
+    page = open_story(busy(10_000))
+
+    expect(page.locator(".step").first).to_be_visible()
+    assert page.locator(".step").count() < 80
+
+    page.locator(".steps").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".step.active")).to_be_in_viewport()
+    expect(page.locator(".step.active")).to_contain_text("acked #2000")
+    assert page.locator(".step").count() < 80
+
+
+def test_story_without_events_says_so(open_story: Open) -> None:
+    page = open_story(busy(0))
+
+    for view in ("Sequence", "Messages", "Queues", "Topology", "Events"):
+        page.get_by_role("tab", name=view).click()
+        expect(page.get_by_role("tabpanel").locator(".empty")).to_be_visible()
+
+
+def test_story_of_one_event_without_times_is_drawn(open_story: Open) -> None:
+    story = {
+        **busy(1),
+        "events": [{"kind": "published", "from": "b1/c1", "to": "b1/x/orders", "message": 1, "text": "published #1"}],
+    }
+
+    page = open_story(story)
+
+    expect(page.locator(".step .caption")).to_have_text("published #1 k")

@@ -1,0 +1,30 @@
+"""Why a binding nearly matches a routing key."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret.page.near import nearest, why_not
+
+
+@pytest.mark.parametrize(
+    ("key", "pattern", "why"),
+    [
+        ("order.paid", "order.*.paid", "one word is missing before 'paid'"),
+        ("order.eu.de.paid", "order.*.paid", "one word is too many at 'de'"),
+        ("order.paid", "order.shipped", "'paid' is not 'shipped'"),
+        ("Order.Paid", "order.paid", "only upper and lower case differ"),
+        ("order.paid ", "order.paid", "one of them has white space around it"),
+        ("", "order.paid", "the routing key is empty"),
+        ("order", "order.*", "one word is missing after 'order'"),
+        ("shop.order.paid", "order.#", "'shop' is not 'order'"),
+    ],
+)
+def test_the_difference_is_named(key, pattern, why):
+    assert why_not(key, pattern) == why
+
+
+def test_the_nearest_comes_first_and_the_far_ones_not_at_all():
+    bound = [("mail.*", "a"), ("order.shipped", "b"), ("order.*.paid", "c")]
+
+    assert [found[1] for found in nearest("order.paid", bound)] == ["c", "b"]

@@ -1,0 +1,308 @@
+"""The pages that the plugin writes: which tests get one, where, how many, and what else a run writes."""
+
+from __future__ import annotations
+
+import re
+import unittest
+from pathlib import Path
+
+import pytest
+
+from leveret import Broker
+from leveret.page.trace_source import read_test
+from tests.page.conftest import story_in
+
+FAILING = """
+    def test_passed(leveret):
+        leveret.declare_queue("q")
+
+    def test_failed(leveret):
+        leveret.declare_queue("q")
+        leveret.publish("", "q", b"1")
+        leveret.assert_acked("q")
+"""
+MANY = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_failed(leveret, number):
+        assert number < 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_summary(monkeypatch):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+def pages_in(folder: Path):
+    return sorted(path for path in folder.glob("*.html") if path.name != "index.html")
+
+
+def test_a_failed_test_gets_a_page_and_its_report_ends_with_the_link(run, pytester):
+    result = run(FAILING, "--leveret-pages-dir=pages")
+
+    (page,) = pages_in(pytester.path / "pages")
+    result.stdout.fnmatch_lines([f"page: {page.as_uri()}"])
+    story = story_in(page)
+    assert story["test"]["id"].endswith("::test_failed")
+    assert (story["test"]["outcome"], story["test"]["phase"]) == ("failed", "call")
+    assert "assert_acked('q')" in story["test"]["error"]["text"]
+    assert [event["kind"] for event in story["events"]] == ["queue_declare", "published", "enqueued"]
+
+
+def test_a_run_without_failures_writes_nothing(run, pytester):
+    run("def test_passed(leveret): pass", "--leveret-pages-dir=pages")
+
+    assert not (pytester.path / "pages").exists()
+
+
+def test_all_gives_passing_tests_a_page_too(run, pytester):
+    run(FAILING, "--leveret-pages-dir=pages", "--leveret-pages=all")
+
+    outcomes = [story_in(page)["test"]["outcome"] for page in pages_in(pytester.path / "pages")]
+    assert sorted(outcomes) == ["failed", "passed"]
+
+
+def test_off_gives_none(run, pytester):
+    result = run(FAILING, "--leveret-pages-dir=pages", "--leveret-pages=off")
+
+    assert not (pytester.path / "pages").exists()
+    result.stdout.no_fnmatch_line("page: *")
+
+
+def test_the_options_are_read_from_ini_file_and_environment(run, pytester, monkeypatch):
+    pytester.makeini("[pytest]\nleveret_pages = off\nleveret_pages_dir = from-ini")
+    monkeypatch.setenv("LEVERET_PAGES", "failed")
+
+    run(FAILING)
+
+    assert len(pages_in(pytester.path / "from-ini")) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--leveret-pages=some", "--leveret-pages: 'some' is unknown; expected failed, all or off"),
+        ("--leveret-pages-limit=0", "--leveret-pages-limit: '0' is not 1 or more"),
+    ],
+)
+def test_an_invalid_option_stops_the_run(run, option, message):
+    result = run(FAILING, option)
+
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_pages_go_into_the_cache_of_pytest(suite, pytester):
+    suite.makepyfile(FAILING)
+
+    suite.runpytest_inprocess("-p", "pytest_leveret.plugin")
+
+    folder = pytester.path / ".pytest_cache" / "d" / "leveret-pages"
+    assert len(pages_in(folder)) == 1
+
+
+def test_the_next_run_deletes_the_pages_of_the_last(suite, pytester):
+    suite.makepyfile(MANY)
+    suite.runpytest_inprocess("-p", "pytest_leveret.plugin")
+    folder = pytester.path / ".pytest_cache" / "d" / "leveret-pages"
+    (folder / "note.html").write_text("mine", encoding="utf-8")
+
+    suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "-k", "3")
+
+    assert [path.name for path in pages_in(folder) if path.name == "note.html"] == ["note.html"]
+    assert len(pages_in(folder)) == 2
+
+
+def test_without_cache_and_directory_the_run_says_why_there_is_no_page(run):
+    result = run(FAILING)
+
+    result.stdout.fnmatch_lines(
+        ["leveret: no pages, because pytest's cache is off; use --leveret-pages-dir=DIR, or --leveret-pages=off"]
+    )
+
+
+def test_the_limit_ends_the_pages_and_is_said(run, pytester):
+    result = run(MANY, "--leveret-pages-dir=pages", "--leveret-pages-limit=2")
+
+    assert len(pages_in(pytester.path / "pages")) == 2
+    result.stdout.fnmatch_lines(
+        [
+            "page: none, because --leveret-pages-limit=2 was reached",
+            "leveret: 2 pages: file:///*/pages/index.html",
+            "leveret: 4 tests have no page, because --leveret-pages-limit=2 was reached",
+        ]
+    )
+
+
+def test_the_index_lists_the_pages(run, pytester):
+    run(MANY, "--leveret-pages-dir=pages")
+
+    index = (pytester.path / "pages" / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', index)
+    assert [name.rpartition("::")[2] for _, name in links] == [f"test_failed[{number}]" for number in range(6)]
+    assert all((pytester.path / "pages" / link).exists() for link, _ in links)
+
+
+def test_workers_share_the_limit_and_the_controller_writes_the_index(run_apart, pytester):
+    result = run_apart(MANY, "-n", "2", "--leveret-pages-dir=pages", "--leveret-pages-limit=4", beside=("xdist",))
+
+    folder = pytester.path / "pages"
+    assert len(pages_in(folder)) == 4
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert index.count("<a href=") == 4
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".html") == []
+    result.stdout.fnmatch_lines(["leveret: 2 tests have no page, because --leveret-pages-limit=4 was reached"])
+
+
+def test_two_brokers_are_on_one_page(run, pytester):
+    run(
+        """
+        def test_failed(leveret, make_leveret):
+            other = make_leveret(rabbitmq="3.13")
+            leveret.publish("", "nowhere", b"1")
+            other.publish("", "nowhere", b"2")
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    story = story_in(page)
+    assert [(broker["id"], broker["rabbitmq"]) for broker in story["brokers"]] == [("b1", "4.3"), ("b2", "3.13")]
+    assert len({broker["title"] for broker in story["brokers"]}) == 2
+    assert [message.get("name") for message in story["messages"]] == [None, "#1 of b2"]
+    assert [event["text"] for event in story["events"]] == [
+        "published #1 to queue 'nowhere'",
+        "dropped #1 (no route)",
+        "published #1 of b2 to queue 'nowhere'",
+        "dropped #1 of b2 (no route)",
+    ]
+
+
+def test_a_broker_of_the_session_shows_this_test_only_and_who_was_connected(run, pytester):
+    run(
+        """
+        import pytest
+        from client import connect
+
+        @pytest.fixture(scope="session")
+        def channel(leveret_session):
+            leveret_session.declare_queue("q")
+            with connect(leveret_session.url, "shop") as connection:
+                yield connection.channel()
+
+        def test_first(leveret_session, channel):
+            channel.basic_publish("", "q", b"1")
+            leveret_session.sync()
+
+        def test_second(leveret_session, channel):
+            channel.basic_publish("", "q", b"2")
+            leveret_session.sync()
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    story = story_in(page)
+    assert [event["text"] for event in story["events"]] == ["published #2 to queue 'q'", "#2 entered 'q'"]
+    assert [lane["label"] for lane in story["lanes"]] == ["c1 shop", "(default exchange)", "q"]
+    assert story["queues"][0]["series"][-1][2] == 2
+
+
+def test_a_test_that_strict_checks_fail_gets_a_page(run, pytester):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.leveret(checks="unroutable=error")
+        def test_strict(leveret):
+            leveret.publish("", "nowhere", b"1")
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    result.assert_outcomes(passed=1, errors=1)
+    (page,) = pages_in(pytester.path / "pages")
+    told = story_in(page)["test"]
+    assert (told["outcome"], told["phase"]) == ("error", "teardown")
+    assert "unroutable" in told["error"]["text"]
+
+
+def test_a_test_without_a_broker_gets_none(run, pytester):
+    run("def test_failed(): assert False", "--leveret-pages-dir=pages")
+
+    assert not (pytester.path / "pages").exists()
+
+
+def test_a_page_that_cannot_be_written_does_not_hide_the_failure(run, pytester):
+    (pytester.path / "pages").write_text("a file", encoding="utf-8")
+
+    result = run(FAILING, "--leveret-pages-dir=pages")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["E   *AssertionError: assert_acked('q')*", "page: leveret could not write it: *Error*"]
+    )
+
+
+def test_a_passing_test_imports_nothing_of_the_page(run_apart, pytester):
+    result = run_apart(
+        """
+        import sys
+
+        def test_passed(leveret):
+            leveret.publish("", "nowhere", b"1")
+
+        def test_nothing_was_imported(leveret):
+            assert [name for name in sys.modules if name.startswith("leveret.page")] == []
+        """
+    )
+
+    result.assert_outcomes(passed=2)
+
+
+def test_a_ci_job_gets_a_summary_with_a_diagram(run, pytester, monkeypatch):
+    summary = pytester.path / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+
+    run(FAILING, "--leveret-pages-dir=pages", "--leveret-pages=all")
+
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("before\n## leveret: failed tests\n")
+    assert text.count("<details>") == text.count("```mermaid\nsequenceDiagram\n") == 1
+    assert "::test_failed</code> failed</summary>" in text
+    assert "published #35;1 to queue 'q'" in text
+
+
+def test_a_trace_file_says_what_a_test_failed_with(run, pytester):
+    run(FAILING, "--leveret-trace-dir=traces", "--leveret-pages=off")
+
+    (trace,) = (pytester.path / "traces").iterdir()
+    failed, passed = read_test(trace, "test_failed").test, read_test(trace, "test_passed").test
+    assert failed.error is not None
+    assert failed.error.startswith("AssertionError: assert_acked('q')")
+    assert passed.error is None
+
+
+def test_plain_unittest_saves_a_page_where_it_fails(tmp_path):
+    page = tmp_path / "page.html"
+
+    class ShopTest(unittest.TestCase):
+        def setUp(self):
+            self.broker = self.enterContext(Broker())
+            self.broker.declare_queue("jobs")
+
+        def runTest(self):
+            self.broker.publish("", "jobs", b"1")
+            self.path = self.broker.save_page(page)
+            self.broker.assert_acked("jobs")
+
+    case = ShopTest()
+    result = case.run()
+
+    assert len(result.failures) == 1
+    assert case.path == str(page)
+    assert [message["outcome"] for message in story_in(page)["messages"]] == ["ready in 'jobs'"]
