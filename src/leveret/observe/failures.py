@@ -6,6 +6,7 @@ happened, on every broker of the test: what differs, and what became of them. It
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -49,26 +50,28 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
         if len(found) > (question.times or 0):
             return _surplus(title, question, found, histories)
         near = Nearest(question, histories, source.node).found()
-        seen = _seen(found, histories, most=_FOUND)
+        seen = _summed_up(question, found)
+        is_unused = not any(raw[0] == events.CONN_OPEN for raw in source.recorder.raw())
         others_count = len(histories.recent) - len({one.event.message.id for one in found})
         bound = _bound_text(source.node, question)
-    near = sorted(near + _elsewhere(source, question), key=lambda one: one.distance)
+    elsewhere = _elsewhere(source, question, is_unused=is_unused and not source.recorder.has_dropped)
+    near = sorted(near + elsewhere, key=lambda one: one.distance)
     earlier = _seen_earlier(search)
     # All but the title and the count of the rest.
     room = LINES_MAX - 2 - len(seen) - len(earlier)
-    lines = _near_lines(near, others_count, room=room, timeout=timeout)
+    lines, rest = _near_lines(near, others_count, room=room, timeout=timeout)
     if not near:
-        lines = [f"No {'other ' if found else ''}message was published{bound}."]
+        rest = [f"No {'other ' if found else ''}message was published{bound}."]
     intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
     )
-    return Failure("\n".join([title, *seen, *lines, *earlier]), intended, _queues(question))
+    return Failure("\n".join([title, *lines, *seen, *rest, *earlier]), intended, _queues(question))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
     """Return the failure of an assertion that found more than it expects."""
-    text = "\n".join([title, *_seen(found, histories, most=_LISTED)])
+    text = "\n".join([title, *_seen(found, histories)])
     return Failure(text, tuple(one.event.message.id for one in found), _queues(question))
 
 
@@ -104,8 +107,8 @@ def _within(timeout: float | None) -> str:
     return "" if timeout is None else f" within {span_text(round(timeout * 1_000_000))}"
 
 
-def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
-    """Return what the other brokers of the test have seen."""
+def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[NearMiss]:
+    """Return what the other brokers of the test have seen. `is_unused`: no client has connected to this one."""
     found: list[NearMiss] = []
     for other in source.others():
         with other.lock:
@@ -115,12 +118,14 @@ def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
                 # A broker of the whole run, which this test does not use.
                 continue
             near = Nearest(question, Histories(raw_events, other.node), other.node).found(with_matches=True)
-            found += [one.on(other.name, source.name) for one in near]
+            found += [one.on(other.name, source.name, is_unused=is_unused) for one in near]
     return found
 
 
-def _near_lines(near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None) -> list[str]:
-    """Return the near misses as text: the nearest, and those that are nearly as near."""
+def _near_lines(
+    near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None
+) -> tuple[list[str], list[str]]:
+    """Return the near misses as text, the nearest and those that are nearly as near; and a line for the others."""
     lines: list[str] = []
     shown = 0
     for one in near:
@@ -132,16 +137,22 @@ def _near_lines(near: Sequence[NearMiss], count: int, *, room: int, timeout: flo
         lines += further
         shown += 1
     rest = count - shown
-    return lines + (
-        [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
-        if shown and rest > 0
-        else []
-    )
+    if not shown or rest <= 0:
+        return lines, []
+    return lines, [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
 
 
-def _seen(found: Sequence[Occurrence], histories: Histories, *, most: int) -> list[str]:
-    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:most], 1)]
-    return lines + ([f"  ... and {len(found) - most} more"] if len(found) > most else [])
+def _seen(found: Sequence[Occurrence], histories: Histories) -> list[str]:
+    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:_LISTED], 1)]
+    return lines + ([f"  ... and {len(found) - _LISTED} more"] if len(found) > _LISTED else [])
+
+
+def _summed_up(question: Question, found: Sequence[Occurrence]) -> list[str]:
+    """Return the messages that match, in a line: "acked: #1, #2, #4"."""
+    counts = Counter(one.event.message.id for one in found)
+    named = [f"#{number}" + (f" ({count} times)" if count > 1 else "") for number, count in counts.items()]
+    more = [f"{len(named) - _LISTED} more"] if len(named) > _LISTED else []
+    return [f"{question.happening.words}: {', '.join(named[:_LISTED] + more)}"] if found else []
 
 
 def _seen_earlier(search: Search) -> list[str]:
@@ -163,7 +174,11 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     if "conn" in occurrence.event.fields() and kind not in (events.PUBLISHED, events.RETURNED, *events.ANSWERS):
         by = f" by {histories.who(occurrence.event)}"
     answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
-    return f"{histories.named(history)}{where}{by}{answer}; it {histories.became(history, first=occurrence.place)[0]}"
+    if kind in events.DELIVERIES:
+        became = histories.delivery_became(history, occurrence.event)
+    else:
+        became = histories.became(history, first=occurrence.place)[0]
+    return f"{histories.named(history)}{where}{by}{answer}; it {became}"
 
 
 def _view_text(view: MessageView) -> str:

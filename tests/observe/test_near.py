@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.page.near import nearest, why_not
+from leveret.observe.near import nearest, why_not
 
 
 @pytest.mark.parametrize(
