@@ -43,8 +43,16 @@ def why_not(key: str, pattern: str) -> str:
 
 def slip(key: str, pattern: str) -> str:
     """Return what is easily overlooked between a routing key and a binding key: words, case or space; or empty."""
+    has, wants = words(key), words(pattern)
+    shorter, longer = (has, wants) if len(has) < len(wants) else (wants, has)
+    rest = iter(longer)
+    is_part = len(has) != len(wants) and all(any(_fits(word, one) for one in rest) for word in shorter)
     why = why_not(key, pattern)
-    return "" if " is not " in why else why
+    return why if is_part or " is not " not in why and len(has) == len(wants) else ""
+
+
+def _fits(word: str, other: str) -> bool:
+    return word == other or ONE_WORD in (word, other)
 
 
 def _counted(has: list[str], wants: list[str]) -> str:

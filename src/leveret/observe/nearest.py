@@ -136,7 +136,10 @@ class Nearest:
         last = copy_history.events[-1]
         if last.kind not in events.DELIVERIES:
             return len(queue.consumers) > 0
-        holder = (last.conn, last.chan, last.get("consumer"))
+        if last.get("consumer") is None:
+            # Got by basic.get, which needs no consumer.
+            return True
+        holder = (last.conn, last.chan, last.consumer)
         return any((one.connection_number, one.channel_number, one.tag) == holder for one in queue.consumers)
 
     def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
