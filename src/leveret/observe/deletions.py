@@ -57,7 +57,7 @@ class Deletions:
     def how(self, deletion: Deletion) -> str:
         """Return how a queue was deleted: "when c3 (web) closed its connection (exclusive)"."""
         who = None if deletion.conn is None else f"c{deletion.conn}"
-        if deletion.conn in self._clients and self._clients[deletion.conn]:
+        if self._clients.get(deletion.conn):
             who = f"{who} ({self._clients[deletion.conn]})"
         match deletion.reason:
             case "exclusive" if deletion.conn is not None:

@@ -48,7 +48,7 @@ def slip(key: str, pattern: str) -> str:
     rest = iter(longer)
     is_part = len(has) != len(wants) and all(any(_fits(word, one) for one in rest) for word in shorter)
     why = why_not(key, pattern)
-    return why if is_part or " is not " not in why and len(has) == len(wants) else ""
+    return why if is_part or (" is not " not in why and len(has) == len(wants)) else ""
 
 
 def _fits(word: str, other: str) -> bool:
