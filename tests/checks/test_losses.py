@@ -26,7 +26,7 @@ def test_a_client_that_publishes_nowhere_is_named(broker, connect, found):
     text = found(broker)["unroutable"]
 
     assert "2 messages" in text
-    assert "published by shop (c1/ch1); there is no queue 'orders.wrok' (existing: 'orders.work') (x2)" in text
+    assert "published by shop (c1/ch1); there is no queue 'orders.wrok' (nearest: 'orders.work') (x2)" in text
 
 
 def test_a_mandatory_message_that_came_back_is_not_lost(broker, connect, found):

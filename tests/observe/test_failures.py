@@ -2,6 +2,8 @@
 
 import pytest
 
+from leveret.core.protocol import handlers
+from leveret.core.wire.methods import BasicCancel
 from leveret.errors import NotDeclaredError
 from leveret.trace import events
 from leveret.trace.recorder import Recorder
@@ -36,8 +38,7 @@ def test_a_missing_publish_shows_the_nearest_with_what_differs_and_what_became_o
         "expected at least 1 published, saw none",
         "nearest: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}') from shop (c1/ch1)",
         "  differs: routing key 'order.created' instead of 'order.crated'",
-        "  it is still ready for 2.1 s in 'audit', which has no consumers; "
-        "it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika",
+        "  it is still ready for 2.1 s in 'audit'; it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika",
         "2 other messages of this test differ more",
     ]
 
@@ -57,11 +58,10 @@ def test_a_missing_nack_shows_how_publishers_were_answered_instead(world):
         "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none",
         "nearest: #1 ('orders', 'order.created', '1') from shop (c1/ch1)",
         "  differs: it was not nacked by the broker",
-        "  it was confirmed; it is still ready in 'orders.work', which has no consumers",
+        "  it was confirmed; it is still ready in 'orders.work'",
         "next: #2 ('orders', 'order.created', '2') from till (c2/ch1)",
         "  differs: it was not nacked by the broker",
-        "  it was not confirmed: its channel is not in confirm mode; it is still ready in 'orders.work', "
-        "which has no consumers",
+        "  it was not confirmed: its channel is not in confirm mode; it is still ready in 'orders.work'",
         "1 other message of this test differs more",
     ]
 
@@ -96,8 +96,8 @@ def test_a_missing_ack_shows_what_became_of_the_message_instead(shop):
     assert lines[1:4] == [
         "nearest: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}') from shop (c1/ch1)",
         "  differs: it was not acked",
-        "  it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika; it is still ready for 2.1 s in 'audit', "
-        "which has no consumers; to wait for it, pass timeout=",
+        "  it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika; it is still ready for 2.1 s in 'audit'; "
+        "to wait for it, pass timeout=",
     ]
 
 
@@ -130,9 +130,9 @@ def test_too_few_show_those_found_and_the_nearest_others(shop):
     lines = failure(shop.assertions.assert_published, "orders", times=2, routing_key="order.created")
 
     assert lines[0].endswith("expected exactly 2 published, saw 1")
-    assert lines[1].startswith("  1. #1 ")
-    assert lines[2].startswith("nearest: #2 ")
-    assert lines[3] == "  differs: routing key 'order.updated' instead of 'order.created'"
+    assert lines[1].startswith("nearest: #2 ")
+    assert lines[2] == "  differs: routing key 'order.updated' instead of 'order.created'"
+    assert "published: #1" in lines
 
 
 def test_every_message_of_the_test_is_compared_whatever_happened_to_it(shop):
@@ -169,14 +169,23 @@ def test_a_message_that_went_to_another_queue_says_what_leads_to_the_right_one(w
     lines = failure(world.assertions.assert_delivered, "billing", body="1")
 
     assert lines[2] == "  differs: queue 'orders.work' instead of 'billing'; it was not delivered"
-    assert lines[3].endswith("; 'billing' is bound to 'orders' by 'order.*.paid'")
+    assert lines[3].endswith(
+        "; 'billing' is bound to 'orders' by 'order.*.paid'; "
+        "'order.paid' does not match 'order.*.paid': one word is missing before 'paid'"
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "bound", "key", "why"),
     [
         ("topic", [], "order.paid", "'shop' has no bindings"),
-        ("topic", ["order.*.paid"], "order.paid", "'order.paid' matches no binding of 'shop' ('order.*.paid' to 'q0')"),
+        (
+            "topic",
+            ["order.*.paid"],
+            "order.paid",
+            "'order.paid' matches no binding of 'shop' ('order.*.paid' to 'q0'; "
+            "'order.paid' does not match 'order.*.paid': one word is missing before 'paid')",
+        ),
         (
             "direct",
             ["a", "paid", "b"],
@@ -220,7 +229,7 @@ def test_a_missing_queue_of_the_default_exchange_is_compared_with_those_that_exi
 
     lines = failure(world.assertions.assert_delivered, "orders.work")
 
-    assert lines[-1] == "  it was returned, no route: there is no queue 'orders.wrok' (existing: 'orders.work')"
+    assert lines[-1] == "  it was returned, no route: there is no queue 'orders.wrok' (nearest: 'orders.work')"
 
 
 def test_a_message_on_another_broker_of_the_test_says_which(world, make_world):
@@ -234,7 +243,7 @@ def test_a_message_on_another_broker_of_the_test_says_which(world, make_world):
     assert lines[1:4] == [
         "nearest, on the broker on port 5673: #1 ('orders', 'order.created', '1') from the test",
         "  differs: it was on the broker on port 5673, and this assertion is about the broker",
-        "  it is still ready in 'orders.work', which has no consumers",
+        "  it is still ready in 'orders.work'",
     ]
 
 
@@ -290,3 +299,102 @@ def test_a_client_is_named_after_its_connection_is_closed(shop):
     lines = failure(shop.assertions.assert_not_published, "orders", json={"id": 7, "total": -1})
 
     assert "from shop (c1/ch1)" in lines[-1]
+
+
+def test_a_message_to_a_deleted_queue_says_who_deleted_it(world):
+    web, worker = world.client("web"), world.client("worker")
+    web.declare("web.replies")
+    queue = world.vhost.queues["web.replies"]
+    world.vhost.remove_queue(queue, "exclusive")
+    world.tap(events.CONN_CLOSE, 1, None, None)
+    world.node.advance(world.node.now + 800, world.node.wall_now)
+    world.publish("", "web.replies", b"3", by=worker)
+
+    lines = failure(world.assertions.assert_delivered, "web.replies", timeout=0.0)
+
+    assert lines[3] == (
+        "  it was dropped, no route: queue 'web.replies' was deleted 0.8 ms before, "
+        "when c1 (web) closed its connection (exclusive)"
+    )
+
+
+def test_a_missing_queue_with_no_near_name_lists_none(world):
+    world.publish("", "prices", b"1")
+
+    lines = failure(world.assertions.assert_delivered, "orders.work")
+
+    assert lines[3] == "  it was dropped, no route: there is no queue 'prices'"
+
+
+def test_a_consumer_with_a_generated_tag_is_named_by_its_channel(world):
+    world.client("worker").consume("orders.work", "ctag1.7edc8fd0bdc84d138389aecda3f56625")
+    world.publish("orders", "order.created", b"1")
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert lines[3] == "  it is unacked in 'orders.work', held by worker (c1/ch1); to wait for it, pass timeout="
+
+
+def test_a_message_whose_consumer_left_is_not_worth_a_wait(world):
+    worker = world.client("worker")
+    worker.consume("orders.work", "tag")
+    world.publish("orders", "order.created", b"1")
+    handlers.basic.cancel(worker.channel, BasicCancel("tag", True))
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert lines[3] == "  it is unacked in 'orders.work', held by tag of worker"
+
+
+def test_too_few_sum_up_those_found_below_the_nearest(world):
+    worker = world.client("worker")
+    worker.consume("orders.work", "tag")
+    for _ in range(3):
+        world.publish("orders", "order.created", b"1")
+    worker.ack(1)
+    worker.ack(3)
+
+    lines = failure(world.assertions.assert_acked, "orders.work", times=3)
+
+    assert lines[1].startswith("nearest: #2 ")
+    assert lines[4] == "acked: #1, #3"
+
+
+def test_a_surplus_delivery_says_what_became_of_it_and_not_of_the_copy(world):
+    worker = world.client("worker")
+    world.publish("orders", "order.created", b"1")
+    worker.get("orders.work")
+    worker.requeue(1)
+    world.sync()
+    worker.get("orders.work")
+    worker.ack(2)
+
+    lines = failure(world.assertions.assert_delivered, "orders.work", times=1)
+
+    assert [line.partition("; ")[2] for line in lines[1:]] == [
+        "it was nacked with requeue",
+        "it was acked in 'orders.work' by a basic.get of worker",
+    ]
+
+
+def test_a_queue_that_another_dead_letters_to_says_so(world):
+    world.queue("wait-1d", x_dead_letter_exchange="", x_dead_letter_routing_key="reminders")
+    world.queue("reminders")
+    world.publish("orders", "order.created", b"1")
+
+    lines = failure(world.assertions.assert_delivered, "reminders")
+
+    assert lines[3].endswith("; 'wait-1d' dead-letters to 'reminders'")
+
+
+def test_a_broker_without_clients_is_named_as_mixed_up(world, make_world):
+    other = make_world(Recorder())
+    other.name, world.neighbours = "the broker on port 5673", [other]
+    other.publish("orders", "order.created", b"1", by=other.client("shop"))
+
+    lines = failure(world.assertions.assert_published, "orders")
+
+    assert lines[2] == (
+        "  differs: it was on the broker on port 5673, and this assertion is about the broker, "
+        "to which no client connected"
+    )

@@ -42,7 +42,7 @@ def test_d10_a_wait_for_the_wrong_key_says_what_is_bound(shop: Broker) -> None:
 
     assert (
         "it was dropped, no route: 'order.paid' matches no binding of 'shop' ('order.*.paid' to 'billing', "
-        "'order.created' to 'orders')"
+        "'order.created' to 'orders'; 'order.paid' does not match 'order.*.paid': one word is missing before 'paid')"
     ) in str(raised.value)
 
 

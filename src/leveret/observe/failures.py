@@ -6,6 +6,7 @@ happened, on every broker of the test: what differs, and what became of them. It
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from leveret.observe.message_view import MessageView
     from leveret.observe.source import Source
     from leveret.observe.views import QueueView
+    from leveret.trace.events import RawEvent
 
 LINES_MAX: Final = 12
 # How many surplus messages the text lists, and how many that were found if more are missing.
@@ -49,26 +51,29 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
         if len(found) > (question.times or 0):
             return _surplus(title, question, found, histories)
         near = Nearest(question, histories, source.node).found()
-        seen = _seen(found, histories, most=_FOUND)
+        listed, summed_up = _seen(found[:_FOUND], histories), _summed_up(question, found)
+        is_unused = not _has_clients(source.recorder.raw()) and not source.recorder.has_dropped
         others_count = len(histories.recent) - len({one.event.message.id for one in found})
         bound = _bound_text(source.node, question)
-    near = sorted(near + _elsewhere(source, question), key=lambda one: one.distance)
+    elsewhere = _elsewhere(source, question, is_unused=is_unused)
+    near = sorted(near + elsewhere, key=lambda one: one.distance)
+    seen = summed_up if near else listed
     earlier = _seen_earlier(search)
     # All but the title and the count of the rest.
     room = LINES_MAX - 2 - len(seen) - len(earlier)
-    lines = _near_lines(near, others_count, room=room, timeout=timeout)
+    lines, rest = _near_lines(near, others_count, room=room, timeout=timeout)
     if not near:
-        lines = [f"No {'other ' if found else ''}message was published{bound}."]
+        rest = [f"No {'other ' if found else ''}message was published{bound}."]
     intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
     )
-    return Failure("\n".join([title, *seen, *lines, *earlier]), intended, _queues(question))
+    return Failure("\n".join([title, *lines, *seen, *rest, *earlier]), intended, _queues(question))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
     """Return the failure of an assertion that found more than it expects."""
-    text = "\n".join([title, *_seen(found, histories, most=_LISTED)])
+    text = "\n".join([title, *_seen(found, histories)])
     return Failure(text, tuple(one.event.message.id for one in found), _queues(question))
 
 
@@ -104,8 +109,8 @@ def _within(timeout: float | None) -> str:
     return "" if timeout is None else f" within {span_text(round(timeout * 1_000_000))}"
 
 
-def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
-    """Return what the other brokers of the test have seen."""
+def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[NearMiss]:
+    """Return what the other brokers of the test have seen. `is_unused`: no client has connected to this one."""
     found: list[NearMiss] = []
     for other in source.others():
         with other.lock:
@@ -114,13 +119,20 @@ def _elsewhere(source: Source, question: Question) -> list[NearMiss]:
             if marks[-1:] == [events.TEST_END]:
                 # A broker of the whole run, which this test does not use.
                 continue
+            is_mixed_up = is_unused and _has_clients(raw_events)
             near = Nearest(question, Histories(raw_events, other.node), other.node).found(with_matches=True)
-            found += [one.on(other.name, source.name) for one in near]
+            found += [one.on(other.name, source.name, is_unused=is_mixed_up) for one in near]
     return found
 
 
-def _near_lines(near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None) -> list[str]:
-    """Return the near misses as text: the nearest, and those that are nearly as near."""
+def _has_clients(raw_events: Sequence[RawEvent]) -> bool:
+    return any(raw[0] == events.CONN_OPEN for raw in raw_events)
+
+
+def _near_lines(
+    near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None
+) -> tuple[list[str], list[str]]:
+    """Return the near misses as text, the nearest and those that are nearly as near; and a line for the others."""
     lines: list[str] = []
     shown = 0
     for one in near:
@@ -132,16 +144,22 @@ def _near_lines(near: Sequence[NearMiss], count: int, *, room: int, timeout: flo
         lines += further
         shown += 1
     rest = count - shown
-    return lines + (
-        [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
-        if shown and rest > 0
-        else []
-    )
+    if not shown or rest <= 0:
+        return lines, []
+    return lines, [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
 
 
-def _seen(found: Sequence[Occurrence], histories: Histories, *, most: int) -> list[str]:
-    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:most], 1)]
-    return lines + ([f"  ... and {len(found) - most} more"] if len(found) > most else [])
+def _seen(found: Sequence[Occurrence], histories: Histories) -> list[str]:
+    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:_LISTED], 1)]
+    return lines + ([f"  ... and {len(found) - _LISTED} more"] if len(found) > _LISTED else [])
+
+
+def _summed_up(question: Question, found: Sequence[Occurrence]) -> list[str]:
+    """Return the messages that match, in a line: "acked: #1, #2, #4"."""
+    counts = Counter(one.event.message.id for one in found)
+    named = [f"#{number}" + (f" ({count} times)" if count > 1 else "") for number, count in counts.items()]
+    more = [f"{len(named) - _LISTED} more"] if len(named) > _LISTED else []
+    return [f"{question.happening.words}: {', '.join(named[:_LISTED] + more)}"] if found else []
 
 
 def _seen_earlier(search: Search) -> list[str]:
@@ -163,7 +181,11 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     if "conn" in occurrence.event.fields() and kind not in (events.PUBLISHED, events.RETURNED, *events.ANSWERS):
         by = f" by {histories.who(occurrence.event)}"
     answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
-    return f"{histories.named(history)}{where}{by}{answer}; it {histories.became(history, first=occurrence.place)[0]}"
+    if kind in events.DELIVERIES:
+        became = histories.delivery_became(history, occurrence.event)
+    else:
+        became = histories.became(history, first=occurrence.place)[0]
+    return f"{histories.named(history)}{where}{by}{answer}; it {became}"
 
 
 def _view_text(view: MessageView) -> str:

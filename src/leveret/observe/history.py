@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.observe.deletions import Deletions
 from leveret.observe.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.searching import NO_ACK, reason_of
-from leveret.observe.state import connections
-from leveret.observe.wording import client_place_text, count_text, span_text
+from leveret.observe.state import connections, holder_text
+from leveret.observe.wording import client_place_text, count_text, place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import Event, named
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _COPIES: Final = 3
 # A shorter time says only how fast the machine is.
 _NOTABLE_US: Final = 100_000
+_EXPLAINING: Final = (events.CONN_OPEN, events.CONN_CLOSE, events.QUEUE_DECLARE, events.QUEUE_DELETE)
 _REQUEUED: Final = {
     "nacked": "nacked with requeue",
     "rejected": "rejected with requeue",
@@ -78,6 +80,9 @@ class Histories:
         self._node: Final = node
         self._by_message: Final[dict[int, MessageHistory]] = {}
         self._clients: Final[dict[int, str]] = {}
+        # When connections closed, and whether the client closed them itself; and the deletions of queues.
+        self._closed: Final[dict[int, tuple[int, bool]]] = {}
+        self._deletions: Final = Deletions()
         # The queues a dead letter arrived in, by the number of the copy that died.
         self._arrivals: Final[dict[int, list[str]]] = {}
         # The line of the test's latest call to the broker, and the lines at which it published, by message.
@@ -87,11 +92,10 @@ class Histories:
         for at, raw in enumerate(raw_events):
             if raw[0] in events.ABOUT_MESSAGES:
                 self._add(Event(raw), is_recent=at >= began)
-            elif raw[0] == events.CONN_OPEN:
-                opened = Event(raw)
-                self._clients[opened.conn or 0] = opened.client
             elif raw[0] == events.CALLED:
                 self._caller = Event(raw).caller
+            elif raw[0] in _EXPLAINING:
+                self._know(Event(raw))
 
     @property
     def recent(self) -> list[MessageHistory]:
@@ -116,9 +120,30 @@ class Histories:
         copies = sorted(history.copies.items(), key=lambda item: item[1].queue != first)
         if not copies:
             return [self._unrouted_text(history)]
-        clauses = [self._end_text(copy, copy_history) for copy, copy_history in copies[:_COPIES]]
+        clauses = [
+            self._end_text(copy, copy_history, is_asked=first in (None, copy_history.queue))
+            for copy, copy_history in copies[:_COPIES]
+        ]
         more = len(copies) - _COPIES
         return clauses + ([f"is in {count_text(more, 'more queue')}"] if more > 0 else [])
+
+    def delivery_became(self, history: MessageHistory, delivery: Event) -> str:
+        """Return what became of a delivery, as a clause: the copy may have been delivered again."""
+        copy_history = history.copies[cast("int", delivery.copy)]
+        at = next(index for index, event in enumerate(copy_history.events) if event.raw is delivery.raw)
+        later = copy_history.events[at + 1 :]
+        end = next((event for event in later if event.kind not in (events.NACKED, events.REJECTED)), None)
+        if end is None or end.kind != events.REQUEUED:
+            return self._end_text(cast("int", delivery.copy), copy_history, is_asked=True)
+        if end.reason != "channel_closed":
+            return f"was {_REQUEUED.get(str(end.reason), f'requeued ({end.reason})')}"
+        conn = delivery.conn or 0
+        closed_at, is_orderly = self._closed.get(conn, (None, True))
+        if closed_at != end.at:
+            return f"was requeued when {place_text(conn, delivery.chan)} closed"
+        if is_orderly:
+            return f"was requeued when {place_text(conn)} closed its connection"
+        return f"was lost with {place_text(conn)}'s connection, and requeued"
 
     def describe_answer(self, history: MessageHistory) -> str:
         """Return how the broker answered the publisher of a message, as a clause."""
@@ -147,6 +172,20 @@ class Histories:
             if connection.number == number and connection.client_name:
                 return connection.client_name
         return self._clients.get(number) or f"connection {number}"
+
+    def _know(self, event: Event) -> None:
+        """Take an event that explains what happened to messages."""
+        conn = event.conn
+        if event.kind == events.QUEUE_DECLARE:
+            self._deletions.declared(event.vhost, str(event.queue), conn)
+        elif event.kind == events.QUEUE_DELETE:
+            self._deletions.deleted(event.vhost, str(event.queue), event.at, conn, event.reason)
+        elif conn is not None and event.kind == events.CONN_OPEN:
+            self._clients[conn] = event.client
+            self._deletions.connected(conn, event.client)
+        elif conn is not None:
+            self._closed[conn] = (event.at, event.reason is None)
+            self._deletions.closed(conn, event.reason)
 
     def _add(self, event: Event, *, is_recent: bool) -> None:
         message = cast("Message", event.message)
@@ -184,15 +223,17 @@ class Histories:
         if end.kind == events.DROPPED and end.reason != events.NO_ROUTE:
             return f"was dropped ({end.reason}) and reached no queue"
         verb = "returned" if end.kind == events.RETURNED else "dropped"
-        return f"was {verb}, no route: {why_unrouted(self._node, history.vhost, history.message)}"
+        message = history.message
+        deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
+        return f"was {verb}, no route: {why_unrouted(self._node, history.vhost, message, deleted=deleted)}"
 
-    def _end_text(self, copy: int, copy_history: CopyHistory) -> str:
+    def _end_text(self, copy: int, copy_history: CopyHistory, *, is_asked: bool) -> str:
         event, place = copy_history.events[-1], f"{copy_history.queue!r}"
         deliveries = copy_history.deliveries
         by = f" by {self._holder(deliveries[-1])}" if deliveries else ""
         match event.kind:
             case events.ENQUEUED:
-                return f"is still ready{self._since(event)} in {place}, {self._untaken(event)}"
+                return f"is still ready{self._since(event)} in {place}{self._untaken(event) if is_asked else ''}"
             case events.REQUEUED:
                 how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
                 often = f" after {count_text(len(deliveries), 'delivery attempt')}"
@@ -222,7 +263,7 @@ class Histories:
         vhost = self._node.vhosts.get(event.vhost)
         queue = None if vhost is None else vhost.queues.get(str(event.queue))
         is_missing = queue is not None and not len(queue.consumers)
-        return "which has no consumers" if is_missing else "never delivered"
+        return ", which has no consumers" if is_missing else ", never delivered"
 
     def _lost(self, event: Event) -> str:
         why = why_not_dead_lettered(self._node, event.vhost, str(event.queue))
@@ -230,8 +271,8 @@ class Histories:
 
     def _holder(self, delivery: Event) -> str:
         tag = delivery.get("consumer")
-        what = "a basic.get" if tag is None else str(tag)
-        return f"{what} of {self.client(delivery.conn)}"
+        place = "" if delivery.conn is None else place_text(delivery.conn, delivery.chan)
+        return holder_text(None if tag is None else str(tag), self.client(delivery.conn), place)
 
     def _since(self, event: Event) -> str:
         """Return for how long it has been so, if that is long enough to matter."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from leveret.observe.history import CopyHistory, Histories, MessageHistory
 from leveret.observe.matching import is_equal, value_distance
 from leveret.observe.message_view import MessageView
-from leveret.observe.routes import ways_to
+from leveret.observe.routes import ways_to, why_not_there
 from leveret.observe.searching import NO_ACK, Question, reason_of
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -54,10 +54,11 @@ class NearMiss(NamedTuple):
         where = "" if self.broker is None else f", on {self.broker}"
         return [f"{word}{where}: {self.named}", f"  differs: {self.differs}", f"  it {self.became}"]
 
-    def on(self, broker: str, own: str) -> NearMiss:
-        """Return the near miss as one of another broker than the assertion's own."""
+    def on(self, broker: str, own: str, *, is_unused: bool = False) -> NearMiss:
+        """Return the near miss as one of another broker than the assertion's own, to which no client may have come."""
         further = f"; {self.differs}" if self.differs else ""
-        differs = f"it was on {broker}, and this assertion is about {own}{further}"
+        unused = ", to which no client connected" if is_unused else ""
+        differs = f"it was on {broker}, and this assertion is about {own}{unused}{further}"
         return self._replace(distance=self.distance + _ANOTHER_BROKER, differs=differs, broker=broker, is_early=False)
 
 
@@ -96,8 +97,10 @@ class Nearest:
             clauses.insert(0, histories.describe_answer(history))
         became = "; it ".join(clauses)
         if question.happening.place == "queue" and history.copies and not self._has_reached(history):
-            ways = ways_to(self._node, question.vhost, question.place or "")
-            became += f"; {ways}" if ways else ""
+            place = question.place or ""
+            ways = ways_to(self._node, question.vhost, place)
+            missed = why_not_there(self._node, question.vhost, place, history.message)
+            became += "".join(f"; {text}" for text in (ways, missed) if text)
         return NearMiss(
             distance=_distance(differences),
             message_id=history.message.id,
@@ -122,7 +125,22 @@ class Nearest:
         is_there = copy_history.queue == self._question.place or self._question.place is None
         # A message that came back is likely to come back again.
         is_over = copy_history.events[-1].kind in (events.REQUEUED, *events.ENDS)
-        return is_there and not has_happened and not is_over
+        return is_there and not has_happened and not is_over and self._is_awaited(history.vhost, copy_history)
+
+    def _is_awaited(self, vhost_name: str, copy_history: CopyHistory) -> bool:
+        """Return whether a live consumer holds the copy, or can still be given it."""
+        vhost = self._node.vhosts.get(vhost_name)
+        queue = None if vhost is None else vhost.queues.get(copy_history.queue)
+        if queue is None:
+            return False
+        last = copy_history.events[-1]
+        if last.kind not in events.DELIVERIES:
+            return len(queue.consumers) > 0
+        if last.get("consumer") is None:
+            # Got by basic.get, which needs no consumer.
+            return True
+        holder = (last.conn, last.chan, last.consumer)
+        return any((one.connection_number, one.channel_number, one.tag) == holder for one in queue.consumers)
 
     def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
         """Return the differences of a message, and its copy that differs least; None if none was compared."""

@@ -9,35 +9,45 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.model.exchanges.topic import topic_matches
 from leveret.errors import nearest
+from leveret.observe.near import slip
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 _LISTED: Final = 3
 # The types whose `route` only reads. Others choose at random or remember messages.
 _READING: Final = ("direct", "fanout", "topic", "headers")
+_BY_KEY: Final = ("direct", "topic")
 
 
-def why_unrouted(node: Node, vhost_name: str, message: Message) -> str:
-    """Return why no binding took a message: its key beside those that would have, the most similar first."""
+def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str | None = None) -> str:
+    """Return why no binding took a message: its key beside those that would have, the most similar first.
+
+    `deleted` says how the queue that its key names was deleted before.
+    """
     vhost = node.vhosts.get(vhost_name)
     exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
     if vhost is None or exchange is None:
         return f"exchange {message.exchange!r} does not exist any more"
     if exchange is vhost.default_exchange:
-        return _no_queue_text(vhost, message)
+        return deleted or _no_queue_text(vhost, message)
     bindings = list(exchange.bindings.values())
     if not bindings:
         return f"{exchange.name!r} has no bindings"
     if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
         return _later_text(exchange, [(one.name, one.is_queue) for one in destinations])
     what = "its headers match" if exchange.type_name == "headers" else f"{message.routing_key!r} matches"
-    return f"{what} no binding of {exchange.name!r} ({_listed(_nearest_first(message.routing_key, bindings))})"
+    ordered = _nearest_first(message.routing_key, bindings)
+    why = slip(message.routing_key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""
+    more = f"; {mismatch_text(message.routing_key, ordered[0].routing_key, why)}" if why else ""
+    return f"{what} no binding of {exchange.name!r} ({_listed(ordered)}{more})"
 
 
 def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
@@ -47,9 +57,40 @@ def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
     if vhost is None or queue is None:
         return ""
     ways = [f"{one.source_name!r} by {_key_text(one)}" for one in vhost.incoming.get(queue, {}).values()]
+    dying = [repr(one.name) for one in vhost.queues.values() if one is not queue and _dead_letters_to(one, queue_name)]
+    if not ways and dying:
+        return f"{_cut(dying)} {'dead-letters' if len(dying) == 1 else 'dead-letter'} to {queue_name!r}"
     if not ways:
         return f"{queue_name!r} has no bindings, so only the default exchange leads to it"
     return f"{queue_name!r} is bound to {_cut(ways)}"
+
+
+def why_not_there(node: Node, vhost_name: str, queue_name: str, message: Message) -> str:
+    """Return which binding of a queue a message nearly matched; empty if none of its exchange, or not nearly."""
+    vhost = node.vhosts.get(vhost_name)
+    queue = None if vhost is None else vhost.queues.get(queue_name)
+    exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+    if vhost is None or queue is None or exchange is None or exchange.type_name not in _BY_KEY:
+        return ""
+    own = [one for one in vhost.incoming.get(queue, {}).values() if one.source_name == exchange.name]
+    for one in _nearest_first(message.routing_key, own):
+        key, pattern = message.routing_key, one.routing_key
+        is_match = key == pattern if exchange.type_name == "direct" else topic_matches(pattern, key)
+        if is_match:
+            return ""
+        if why := slip(key, pattern):
+            return mismatch_text(key, pattern, why)
+    return ""
+
+
+def mismatch_text(key: str, pattern: str, why: str) -> str:
+    """Return that a routing key does not match a binding key, and why."""
+    return f"{key!r} does not match {pattern!r}: {why}"
+
+
+def _dead_letters_to(queue: StoredQueue, name: str) -> bool:
+    settings = queue.settings
+    return settings.dead_letter_exchange == "" and settings.dead_letter_routing_key == name
 
 
 def consumers_text(node: Node, vhost_name: str, queue_name: str) -> str:
@@ -81,8 +122,9 @@ def _no_queue_text(vhost: VirtualHost, message: Message) -> str:
         return f"queue {key!r} was declared later"
     if not names:
         return f"there is no queue {key!r}, nor any other"
-    known = list(dict.fromkeys([*nearest(key, names), *names]))
-    return f"there is no queue {key!r} (existing: {_cut([repr(name) for name in known])})"
+    # Names that are generated are no guide to each other.
+    near = [] if key.startswith("amq.") else nearest(key, names)
+    return f"there is no queue {key!r}" + (f" (nearest: {_cut([repr(name) for name in near])})" if near else "")
 
 
 def _later_text(exchange: Exchange, destinations: list[tuple[str, bool]]) -> str:
@@ -92,7 +134,7 @@ def _later_text(exchange: Exchange, destinations: list[tuple[str, bool]]) -> str
     return f"{exchange.name!r} leads to exchange {_cut([repr(name) for name, _ in destinations])}, which has no queue"
 
 
-def _nearest_first(key: str, bindings: list[Binding]) -> Iterable[Binding]:
+def _nearest_first(key: str, bindings: list[Binding]) -> list[Binding]:
     order = nearest(key, dict.fromkeys(binding.routing_key for binding in bindings))
     ranks = {one: rank for rank, one in enumerate(order)}
     return sorted(bindings, key=lambda binding: ranks.get(binding.routing_key, len(ranks)))

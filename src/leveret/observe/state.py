@@ -6,6 +6,7 @@ are pure functions of a node. The caller holds the broker's lock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -102,7 +103,8 @@ def _holder_text(group: Sequence[Holding], node: Node) -> str:
     delivery = first.delivery
     tag = None if delivery.consumer is None else delivery.consumer.tag
     age = span_text(node.now - delivery.delivered_at)
-    return f"held by {holder_text(tag, client_text(first.connection))} for {age}"
+    place = place_text(first.connection.number, first.channel.number)
+    return f"held by {holder_text(tag, client_text(first.connection), place)} for {age}"
 
 
 def _queues(node: Node) -> Iterable[StoredQueue]:
@@ -164,6 +166,17 @@ def client_text(connection: Connection) -> str:
     return connection.client_name or f"connection {connection.number}"
 
 
-def holder_text(consumer_tag: str | None, connection: str) -> str:
-    """Return the holder of a message as text: "ctag1 of worker", "a basic.get of worker"."""
-    return f"{consumer_tag} of {connection}" if consumer_tag is not None else f"a basic.get of {connection}"
+# Consumer tags that a client or the broker makes up: those of RabbitMQ, pika and aio-pika, and of kombu.
+_GENERATED_TAG: Final = re.compile(r"amq\.ctag-.*|ctag\d+\.[0-9a-f]+|(None)?\d+")
+
+
+def holder_text(consumer_tag: str | None, connection: str, place: str = "") -> str:
+    """Return the holder of a message as text: "worker (c2/ch1)", "tag of worker", "a basic.get of worker".
+
+    A tag that was made up says nothing. Then the place of the channel does.
+    """
+    if consumer_tag is None:
+        return f"a basic.get of {connection}"
+    if _GENERATED_TAG.fullmatch(consumer_tag) is None:
+        return f"{consumer_tag} of {connection}"
+    return f"{connection} ({place})" if place else connection

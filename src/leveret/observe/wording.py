@@ -17,6 +17,11 @@ def span_text(span_us: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
+def short_span_text(span_us: int) -> str:
+    """Return a span of time as text that shows a tenth of a millisecond: "0.8 ms"."""
+    return span_text(span_us) if span_us >= 10_000 else f"{max(0, span_us) / 1000:.1f} ms"
+
+
 # UUIDs, hexadecimal numbers of some length, and long decimal ones.
 MADE_UP: Final = re.compile(
     r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b|\d{5,}", re.I

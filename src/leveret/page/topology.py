@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.core.model.exchanges.topic import topic_matches
+from leveret.observe.near import nearest
 from leveret.page.lanes import Lanes
-from leveret.page.near import nearest
 from leveret.page.reading import PageRow
 from leveret.trace import events
 

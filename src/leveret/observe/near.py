@@ -15,8 +15,9 @@ NEAR_MAX: Final = 3
 def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """Return the binding keys nearest to a routing key, each with its destination and what differs.
 
-    `bound` has binding keys and their destinations.
+    `bound` has binding keys and their destinations. A key that is the same is no near miss.
     """
+    bound = [one for one in bound if one[0] != key]
     ranked = sorted(((_likeness(key, pattern), index) for index, (pattern, _) in enumerate(bound)), reverse=True)
     near = [bound[index] for likeness, index in ranked[:NEAR_MAX] if likeness > _ALIKE_MIN]
     return [(pattern, destination, why_not(key, pattern)) for pattern, destination in near]
@@ -24,6 +25,7 @@ def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]
 
 def why_not(key: str, pattern: str) -> str:
     """Return what differs between a routing key and the binding key that it does not match."""
+    assert key != pattern
     if key.lower() == pattern.lower():
         return "only upper and lower case differ"
     if key.strip() == pattern.strip():
@@ -37,6 +39,20 @@ def why_not(key: str, pattern: str) -> str:
         if wanted not in (ONE_WORD, word):
             return f"{word!r} is not {wanted!r}"
     return f"{key!r} is not {pattern!r}"
+
+
+def slip(key: str, pattern: str) -> str:
+    """Return what is easily overlooked between a routing key and a binding key: words, case or space; or empty."""
+    has, wants = words(key), words(pattern)
+    shorter, longer = (has, wants) if len(has) < len(wants) else (wants, has)
+    rest = iter(longer)
+    is_part = len(has) != len(wants) and all(any(_fits(word, one) for one in rest) for word in shorter)
+    why = why_not(key, pattern)
+    return why if is_part or (" is not " not in why and len(has) == len(wants)) else ""
+
+
+def _fits(word: str, other: str) -> bool:
+    return word == other or ONE_WORD in (word, other)
 
 
 def _counted(has: list[str], wants: list[str]) -> str:

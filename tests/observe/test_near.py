@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.page.near import nearest, why_not
+from leveret.observe.near import nearest, slip, why_not
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,20 @@ def test_the_nearest_comes_first_and_the_far_ones_not_at_all():
     bound = [("mail.*", "a"), ("order.shipped", "b"), ("order.*.paid", "c")]
 
     assert [found[1] for found in nearest("order.paid", bound)] == ["c", "b"]
+
+
+def test_the_same_key_is_no_near_miss():
+    assert nearest("amq.gen-1", [("amq.gen-1", "a"), ("amq.gen-2", "b")])[0][1] == "b"
+
+
+@pytest.mark.parametrize(
+    ("key", "pattern", "why"),
+    [
+        ("order.paid", "order.*.paid", "one word is missing before 'paid'"),
+        ("Order.paid", "order.paid", "only upper and lower case differ"),
+        ("order.eu.paid", "order.created", ""),
+        ("order.paid", "order.shipped", ""),
+    ],
+)
+def test_a_slip_is_a_word_too_few_or_too_many_or_the_case(key, pattern, why):
+    assert slip(key, pattern) == why
