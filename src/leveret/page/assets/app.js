@@ -68,7 +68,7 @@ function start() {
   fill(
     document.body,
     pageHead(),
-    el("main", {}, div("bar", tabList(panels), filterBar()), div("work", div("views", ...Object.values(panels)), pane)),
+    el("main", {}, div("bar", tabList(panels), filterBar(), sequence.laneSwitch), div("work", div("views", ...Object.values(panels)), pane)),
   );
   // On a narrow screen the details cover the page, so they take the focus.
   listeners.push(

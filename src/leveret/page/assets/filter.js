@@ -18,7 +18,7 @@ function filteredEvents() {
     if (words.some((word) => !hasWord(event, word))) continue;
     found.push(event.i);
   }
-  return found;
+  return kind === PROBLEMS ? runsOf(found).map(([first]) => first) : found;
 }
 
 /** @param {StoryEvent} event */

@@ -139,12 +139,13 @@ function stack(columns, steps) {
  * Return the line of an arc, as the `d` of a path. Arcs that lead back pass below everything.
  * @param {Arc} arc
  * @param {number} below
+ * @param {number} turn
  */
-function arcPath(arc, below) {
+function arcPath(arc, below, turn) {
   const start = { x: arc.from.x + arc.from.width, y: arc.from.y + arc.port };
   const end = { x: arc.to.x, y: arc.to.y + INLET };
   if (arc.isBack) {
-    return `M${start.x} ${start.y}h10q8 0 8 8V${below - 8}q0 8-8 8H${end.x - 18}q-8 0-8-8V${end.y + 8}q0-8 8-8H${end.x - 7}`;
+    return `M${start.x} ${start.y}h${10 + turn}q8 0 8 8V${below - 8}q0 8-8 8H${end.x - 18 - turn}q-8 0-8-8V${end.y + 8}q0-8 8-8H${end.x - 7}`;
   }
   let path = `M${start.x} ${start.y}`;
   let from = start;

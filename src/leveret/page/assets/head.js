@@ -19,10 +19,29 @@ function pageHead() {
       button("Help", () => showHelp(), { title: "Keys and legend (?)" }),
     ),
     el("p", { class: "line" }, ...between(testFacts(), " · ")),
-    test.error && region("Failure", "failure", el("pre", {}, ...linked(test.error.text))),
+    test.error && failurePart(test.error.text),
     ...story.brokers.map(brokerPart),
     cutPart(),
   );
+}
+
+// An error of more lines is folded.
+const LINES_SHOWN = 12;
+
+/** @param {string} text */
+function failurePart(text) {
+  const lines = text.trimEnd().split("\n");
+  const rest = span("rest", ...linked(lines.slice(LINES_SHOWN).map((line) => `\n${line}`).join("")));
+  const more = button(`Show all ${lines.length} lines`, () => {
+    box.classList.add("whole");
+    more.remove();
+  });
+  const box = div(
+    "failure",
+    el("pre", {}, ...linked(lines.slice(0, LINES_SHOWN).join("\n")), rest),
+    lines.length > LINES_SHOWN && more,
+  );
+  return box;
 }
 
 /** @returns {string[]} */
@@ -102,8 +121,8 @@ function faultNote(fault) {
     {},
     span(
       "",
-      markIcon(MARKS.fault, fired ? "warn" : "bad"),
-      span(`word ${fired ? "warn" : "bad"}`, "fault"),
+      markIcon(MARKS.fault, "bad"),
+      span("word bad", "fault"),
       ` ${fault.text}: `,
       fired && first !== undefined ? el("a", { href: `#event-${first}` }, times) : el("strong", {}, times),
     ),
@@ -120,8 +139,8 @@ function cutPart() {
 }
 
 function clockButton() {
-  const words = () => (state.clock === "real" ? "Real time" : "Broker time");
-  const choice = button(words(), () => toggleClock(), { title: "Which clock the times follow (c)" });
+  const words = () => (state.clock === "real" ? "Show broker time" : "Show real time");
+  const choice = button(words(), () => toggleClock(), { title: "Change the clock that times follow (c)" });
   listeners.push((changed) => {
     if (changed.has("clock")) choice.textContent = words();
   });

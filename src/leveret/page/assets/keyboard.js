@@ -5,12 +5,12 @@ const KEYS = [
   ["j  k  ↓  ↑", "next and previous event"],
   ["n  p", "next and previous event of the same message"],
   ["x", "next problem"],
-  ["Enter", "open what is selected; open or fold set-up"],
+  ["Enter", "open what is selected; open or fold a group"],
   ["Esc", "close the details, leave the search"],
   ["/", "search events"],
   ["1 … 5", "Sequence, Messages, Queues, Topology, Events"],
   ["s", "open or fold all set-up"],
-  ["c", "follow the broker's clock or real time"],
+  ["c", "show real time or broker time"],
   ["?", "this help"],
 ];
 
@@ -50,9 +50,9 @@ function legend() {
   return el(
     "ul",
     { class: "legend" },
-    ...LEGEND.map((kind) => {
-      const mark = kind === "redelivered" ? REDELIVERED : MARKS[kind];
-      return el("li", {}, markIcon(mark, mark.tone ?? "bad"), kind === "conn_close" ? "connection lost" : mark.word);
+    ...[...LEGEND, ""].map((kind) => {
+      const mark = kind === "redelivered" ? REDELIVERED : (MARKS[kind] ?? PLAIN);
+      return el("li", {}, markIcon(mark, mark.tone ?? (kind ? "bad" : "plain")), kind === "conn_close" ? "connection lost" : mark.word || "anything else");
     }),
   );
 }
@@ -114,8 +114,8 @@ function moveInMessage(by) {
 
 /** Select the next event that went wrong, from the top again after the last. */
 function nextProblem() {
-  const problems = shownEvents().filter((index) => isProblem(story.events[index]));
-  const next = problems.find((index) => index > state.event) ?? problems[0];
+  const problems = runsOf(shownEvents().filter((index) => isProblem(story.events[index])));
+  const [next] = problems.find(([index]) => index > state.event) ?? problems[0] ?? [];
   if (next !== undefined) selectEvent(next);
 }
 

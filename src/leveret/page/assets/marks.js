@@ -37,9 +37,9 @@ const MARKS = {
   requeued: { icon: "loop", line: "answer", word: "requeued", tone: "warn" },
   expired: { icon: "hourglass", line: "answer", word: "expired", tone: "bad" },
   dropped: { icon: "cross", line: "answer", word: "dropped", tone: "bad" },
-  dead_lettered: { icon: "dead", line: "solid", word: "dead-lettered", tone: "bad", at: "start" },
+  dead_lettered: { icon: "dead", line: "solid", word: "dead-lettered", tone: "warn", at: "start" },
   purged: { icon: "bin", line: "answer", word: "purged", tone: "warn" },
-  fault: { icon: "bolt", line: "faint", word: "fault", tone: "warn" },
+  fault: { icon: "bolt", line: "faint", word: "fault", tone: "bad" },
   refused: { icon: "stop", line: "faint", word: "refused", tone: "bad" },
   conn_close: { icon: "lost", line: "faint", word: "connection closed" },
 };
@@ -52,7 +52,6 @@ const NOUNS = {
   queue_declare: "queue",
   bind: "binding",
   consume: "consumer",
-  qos: "prefetch setting",
 };
 
 /** What the legend shows, in order. */
@@ -61,6 +60,7 @@ const LEGEND = [
   "returned",
   "redelivered",
   "acked",
+  "nacked",
   "rejected",
   "requeued",
   "expired",
@@ -93,6 +93,20 @@ function toneOf(event) {
  */
 function kindWord(kind) {
   return MARKS[kind]?.word ?? kind.replaceAll("_", " ");
+}
+
+/** Return what happens in a run of rounds, how often, and how long. @param {number[]} run */
+function roundWords(run) {
+  const events = run.map((index) => story.events[index]);
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const event of events) {
+    const word = markOf(event).word || kindWord(event.kind);
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
+  const span = spanBetween(events[0], events[events.length - 1]);
+  const words = [...counts.keys()].join(", ");
+  return `${messageName(events[0].message ?? 0)} ${Math.max(...counts.values())} times in ${spanText(span)}: ${words}`;
 }
 
 /**

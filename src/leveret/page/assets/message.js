@@ -135,31 +135,28 @@ function originOf(message) {
 
 /** @param {Message} message */
 function lifePart(message) {
-  const indexes = eventsOf.get(message.number) ?? [];
-  if (!indexes.length) return null;
+  const runs = runsOf(eventsOf.get(message.number) ?? []);
+  if (!runs.length) return null;
   const isFilteredTo = state.filter.message === String(message.number);
   return part(
     "Life",
     el(
       "ol",
       { class: "life" },
-      ...indexes.map((index) => {
-        const event = story.events[index];
-        return el(
-          "li",
-          { class: toneOf(event) },
-          button(
-            span(
-              "entry",
-              timeElement(event),
-              eventIcon(event),
-              span("", event.text, event.line && el("small", {}, ` ${event.line}`)),
-            ),
-            () => selectEvent(index, true),
-            { "aria-current": index === state.event ? "true" : null },
-          ),
-        );
-      }),
+      ...runs.map((run) =>
+        run.length > 1
+          ? el(
+              "li",
+              {},
+              el(
+                "details",
+                { open: run.includes(state.event) && run[0] !== state.event },
+                el("summary", {}, roundWords(run)),
+                el("ol", {}, ...run.map(lifeEntry)),
+              ),
+            )
+          : lifeEntry(run[0]),
+      ),
     ),
     !isFilteredTo &&
       button(
@@ -167,6 +164,25 @@ function lifePart(message) {
         () => change({ filter: { ...noFilter(), message: String(message.number) } }),
         { class: "screen" },
       ),
+  );
+}
+
+/** @param {number} index */
+function lifeEntry(index) {
+  const event = story.events[index];
+  return el(
+    "li",
+    { class: toneOf(event) },
+    button(
+      span(
+        "entry",
+        timeElement(event),
+        eventIcon(event),
+        span("", `${event.text} ${afterWords(event)}`, event.line && el("small", {}, ` ${event.line}`)),
+      ),
+      () => selectEvent(index, true),
+      { "aria-current": index === state.event ? "true" : null },
+    ),
   );
 }
 

@@ -27,7 +27,11 @@ function queueCard(queue, axis) {
   const about = [
     queue.type ?? "classic",
     queue.durable ? "durable" : "not durable",
-    queue.deleted ? "deleted" : "",
+    queue.deleted &&
+      ["deleted", queue.deleted_by && `by ${queue.deleted_by}`, `at ${spanText(queue.deleted_at)}`]
+        .slice(0, queue.deleted_at === undefined ? 2 : 3)
+        .filter(Boolean)
+        .join(" "),
     queue.vhost && queue.vhost !== "/" ? `virtual host ${queue.vhost}` : "",
     hasManyBrokers ? brokerTitle(laneOf.get(queue.lane)?.broker ?? "") : "",
   ].filter(Boolean);
@@ -69,14 +73,24 @@ function settings(title, values) {
   return div(
     "settings",
     el("h3", {}, title),
-    facts(pairs.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])),
+    facts(pairs.map(([name, value]) => [name, settingWords(name, value)])),
   );
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ */
+function settingWords(name, value) {
+  if (typeof value === "number" && name.match(/(ttl|expires)$/)) return `${value} (${spanText(value * 1e3)})`;
+  if (value === "" && name.endsWith("exchange")) return "(default exchange)";
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /**
  * Where each real instant stands on the axis that all charts share, from 0 to 1. Long pauses are shortened; breaks are
  * the leaps of the broker's clock.
- * @typedef {{at: Map<number, number>, breaks: {x: number, text: string}[]}} Axis
+ * @typedef {{at: Map<number, number>, breaks: {x: number, text: string}[], ticks: {x: number, text: string}[]}} Axis
  */
 
 /**
@@ -97,7 +111,7 @@ function timeAxis(points) {
       const [wallBefore, tBefore] = instants[index - 1];
       const leap = t - tBefore - (wall - wallBefore);
       x += 1 + Math.log1p(Math.max(0, wall - wallBefore) / 1000);
-      if (leap > 1e5) {
+      if (leap > 1e5 && state.clock !== "real") {
         breaks.push({ x: x + 1.5, text: spanText(t - tBefore) });
         x += 3;
       }
@@ -106,7 +120,14 @@ function timeAxis(points) {
   });
   const length = x + 1;
   for (const [wall, place] of at) at.set(wall, place / length);
-  return { at, breaks: breaks.map((each) => ({ ...each, x: each.x / length })) };
+  /** @type {Axis["ticks"]} */
+  const ticks = [];
+  for (const [wall, t] of instants) {
+    const place = at.get(wall) ?? 0;
+    if (!ticks.length || (place > ticks[ticks.length - 1].x + 0.2 && place < 0.9))
+      ticks.push({ x: place, text: spanText(state.clock === "real" ? wall : t) });
+  }
+  return { at, ticks, breaks: breaks.map((each) => ({ ...each, x: each.x / length })) };
 }
 
 const SERIES = /** @type {const} */ ([
@@ -147,11 +168,7 @@ function chart(points, axis) {
       ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
     ),
     span("most", most),
-    ...axis.breaks.map(({ x, text }) => {
-      const mark = span("break", span("", text));
-      mark.style.left = `${x * 100}%`;
-      return mark;
-    }),
+    ...axis.breaks.map((each) => placed(each, "break")),
   );
   plot.addEventListener("pointermove", (event) => {
     const x = ((event.clientX - plot.getBoundingClientRect().left) / plot.clientWidth) * 1000;
@@ -162,6 +179,7 @@ function chart(points, axis) {
   return div(
     "chart",
     plot,
+    el("div", { class: "ticks", "aria-hidden": "true" }, ...axis.ticks.map((each) => placed(each, "tick"))),
     div(
       "key",
       ...SERIES.map(([column, name]) => el("span", { class: name }, el("i", {}), `${name} ${last[column]}`)),
@@ -170,6 +188,16 @@ function chart(points, axis) {
     ),
     numbersOf(points),
   );
+}
+
+/**
+ * @param {{x: number, text: string}} place
+ * @param {string} className
+ */
+function placed({ x, text }, className) {
+  const mark = span(className, span("", text));
+  mark.style.left = `${x * 100}%`;
+  return mark;
 }
 
 /** @param {Point} point */

@@ -1,9 +1,11 @@
 // The sequence: a lane for each client, exchange and queue, and a row for each step of a message.
 
 /**
- * A row. step: events drawn together, such as a publish and the queues it reached. fold: set-up, which opens. leap:
- * a jump of the broker's clock.
- * @typedef {{kind: "step" | "fold" | "leap", events: number[], us?: number, isOpen?: boolean}} Item
+ * A row. step: events drawn together, such as a publish and the queues it reached. fold: set-up, or a
+ * run of rounds, which opens. leap: a jump of the broker's clock. end: where the test failed.
+ * @typedef {{
+ *   kind: "step" | "fold" | "leap" | "end", events: number[], us?: number, isOpen?: boolean, isRun?: boolean
+ * }} Item
  */
 
 const CONTINUES = new Set(["published", "dead_lettered"]);
@@ -29,6 +31,7 @@ class Sequence {
     this.laneWidth = 110;
     this.caption = 0;
     this.isNarrow = false;
+    this.unused = 0;
     this.head = el("div", { class: "lane-heads", "aria-hidden": "true" });
     this.lines = el("div", { class: "lane-lines", "aria-hidden": "true" });
     this.list = el("div", { role: "listbox", "aria-label": "Steps in order of time", class: "steps" });
@@ -48,22 +51,33 @@ class Sequence {
     });
     new ResizeObserver(() => this.resize()).observe(this.scroller);
     listeners.push((changed) => this.onChange(changed));
+    this.hasAllLanes = false;
+    this.laneSwitch = button("", () => {
+      this.hasAllLanes = !this.hasAllLanes;
+      this.build();
+      this.showEvent();
+    });
     this.build();
   }
 
   /** @param {Changed} changed */
   onChange(changed) {
-    if (changed.has("filter")) this.build();
-    else if (changed.has("clock") || changed.has("message") || changed.has("isOpen")) this.rows.refresh();
-    if (changed.has("event") || changed.has("filter")) this.showEvent();
-    if (changed.has("view") && state.view === "sequence") this.rows.reveal();
+    const isNew = changed.has("filter") || changed.has("clock");
+    if (isNew) this.build();
+    else if (changed.has("message") || changed.has("isOpen")) this.rows.refresh();
+    if (changed.has("event") || isNew) this.showEvent();
+    if (changed.has("view")) {
+      this.showSwitch();
+      if (state.view === "sequence") this.rows.reveal();
+    }
   }
 
   /** Make the selected event the active row, and open the fold that hides it. */
   showEvent() {
     if (state.event < 0) return;
     const item = this.items[this.itemOf.get(state.event) ?? -1];
-    if (item?.kind === "fold") {
+    // The first of a run stands for it.
+    if (item?.kind === "fold" && !(item.isRun && item.events[0] === state.event)) {
       this.opened.add(item.events[0]);
       this.build();
     }
@@ -88,9 +102,9 @@ class Sequence {
   onActive(index) {
     const item = this.items[index];
     const step = index < this.rows.active ? -1 : 1;
-    if (item.kind === "leap") {
+    if (item.kind === "leap" || item.kind === "end") {
       if (this.items[index + step]) this.onActive(index + step);
-    } else if (item.kind === "fold") {
+    } else if (item.kind === "fold" && !item.isRun) {
       change({ event: -1, message: 0 });
       this.rows.activate(index);
     } else selectEvent(item.events[0]);
@@ -115,7 +129,7 @@ class Sequence {
 
   /** Open every fold, or close them all. */
   toggleAll() {
-    const folds = this.items.filter((item) => item.kind === "fold");
+    const folds = this.items.filter((item) => item.kind === "fold" && !item.isRun);
     const isAnyClosed = folds.some((item) => !item.isOpen);
     this.opened = new Set(isAnyClosed ? folds.map((item) => item.events[0]) : []);
     this.build();
@@ -125,13 +139,23 @@ class Sequence {
   /** Group the events into rows, and lay them out. */
   build() {
     const shown = shownEvents();
-    this.items = groupEvents(shown, this.opened);
+    const isBrief = state.filter.kind === PROBLEMS;
+    this.items = groupEvents(
+      isBrief ? shown.map((index) => roundsOf.get(story.events[index].fold ?? -1) ?? [index]) : runsOf(shown),
+      this.opened,
+    );
     this.itemOf.clear();
     this.items.forEach((item, index) => {
       if (item.kind === "step" || !item.isOpen) for (const event of item.events) this.itemOf.set(event, index);
     });
-    const used = new Set(shown.flatMap((index) => [story.events[index].from, story.events[index].to]));
-    this.lanes = isFiltered() ? story.lanes.filter((lane) => used.has(lane.id)) : story.lanes;
+    const drawn = this.items.filter((item) => item.isRun || item.kind === "step");
+    const used = new Set(
+      drawn.flatMap((item) => item.events.flatMap((index) => [story.events[index].from, story.events[index].to])),
+    );
+    const lanes = story.lanes.filter((lane) => used.has(lane.id));
+    this.unused = lanes.length && story.lanes.length - lanes.length;
+    this.lanes = this.unused && !this.hasAllLanes ? lanes : story.lanes;
+    this.showSwitch();
     this.places = new Map(this.lanes.map((lane, index) => [lane.id, index]));
     this.rows.active = -1;
     this.rows.options.count = this.items.length;
@@ -140,6 +164,13 @@ class Sequence {
       ? "No event passes the filter."
       : "Nothing happened on the broker during this test.";
     this.resize();
+  }
+
+  /** Offer the lanes without an arrow. */
+  showSwitch() {
+    this.laneSwitch.hidden = !this.unused || state.view !== "sequence";
+    this.laneSwitch.textContent = counted(this.unused ?? 0, "unused lane");
+    this.laneSwitch.ariaPressed = String(this.hasAllLanes);
   }
 
   /** Fit the lanes to the room there is. */
@@ -159,6 +190,7 @@ class Sequence {
     this.scroller.style.setProperty("--row", `${this.rows.options.rowHeight}px`);
     this.scroller.style.setProperty("--seen", `${width}px`);
     this.head.replaceChildren(...laneHeads(this.lanes));
+    this.head.classList.toggle("grouped", hasManyBrokers);
     this.lines.replaceChildren(
       ...this.lanes.map((lane, place) => {
         const line = el("i", { class: lane.kind });
@@ -180,9 +212,10 @@ class Sequence {
     const item = this.items[index];
     if (item.kind === "leap") return this.makeLeap(item);
     if (item.kind === "fold") return makeFold(item);
+    if (item.kind === "end") return makeEnd();
     const events = item.events.map((each) => story.events[each]);
     const [first] = events;
-    const isOther = state.isOpen && state.message > 0 && first.message !== state.message;
+    const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first);
     const before = this.items[index - 1];
     const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
     const isSameTime = timeBefore === spanText(instantOf(first));
@@ -199,6 +232,7 @@ class Sequence {
       },
       div(
         "caption",
+        item.us && span("gap", spanText(item.us)),
         timeElement(first, isSameTime ? "time same" : "time"),
         el(
           "span",
@@ -321,31 +355,30 @@ class Sequence {
 }
 
 /**
- * Group events into rows: runs of set-up fold, and what continues a publish shares its row.
- * @param {number[]} shown
+ * Group runs of events into rows: set-up and rounds fold, and what continues a publish shares its row.
+ * @param {number[][]} runs
  * @param {Set<number>} opened The folds that are open, by their first event.
  * @returns {Item[]}
  */
-function groupEvents(shown, opened) {
+function groupEvents(runs, opened) {
   /** @type {Item[]} */
   const items = [];
   /** The last publish or dead letter of each message. @type {Map<number, Item>} */
   const sources = new Map();
   const folds = !isFiltered();
-  for (let at = 0; at < shown.length; at++) {
-    const event = story.events[shown[at]];
-    if (event.leap) items.push({ kind: "leap", events: [event.i], us: event.leap });
-    if (folds && event.setup) {
-      let end = at + 1;
-      while (end < shown.length && story.events[shown[end]].setup && !story.events[shown[end]].leap) end++;
-      if (end - at > 1) {
-        const events = shown.slice(at, end);
-        const isOpen = opened.has(events[0]);
-        items.push({ kind: "fold", events, isOpen });
-        if (isOpen) for (const each of events) items.push({ kind: "step", events: [each] });
-        at = end - 1;
-        continue;
-      }
+  for (let at = 0; at < runs.length; at++) {
+    const events = [...runs[at]];
+    const event = story.events[events[0]];
+    const isRun = events.length > 1;
+    if (event.leap && state.clock !== "real") items.push({ kind: "leap", events: [event.i], us: event.leap });
+    if (folds && isFolded(event)) {
+      for (let next; isFolded((next = story.events[runs[at + 1]?.[0]])) && !next.leap; at++) events.push(next.i);
+    }
+    if (events.length > 1) {
+      const isOpen = opened.has(events[0]);
+      items.push({ kind: "fold", events, isOpen, isRun });
+      if (isOpen) for (const each of events) items.push({ kind: "step", events: [each] });
+      continue;
     }
     const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
     if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event))
@@ -357,7 +390,35 @@ function groupEvents(shown, opened) {
       if (event.message !== undefined && CONTINUES.has(event.kind)) sources.set(event.message, item);
     }
   }
+  measureGaps(items);
+  if (story.test.failed_at && folds) items.push({ kind: "end", events: [] });
   return items;
+}
+
+// Set-up that may be the cause of what follows is shown.
+const NEVER_FOLDED = new Set(["qos", "called"]);
+
+/** @param {StoryEvent | undefined} event */
+function isFolded(event) {
+  return event?.setup && !NEVER_FOLDED.has(event.kind) && !isCulprit(event) && !isProblem(event);
+}
+
+const LEAST_GAP = 10000;
+
+/**
+ * Note the time before each row that comes much later than rows usually do.
+ * @param {Item[]} items
+ */
+function measureGaps(items) {
+  const gaps = items.slice(1).map((item, index) => {
+    const { kind, events } = items[index];
+    if (item.kind !== "step" || kind === "leap") return 0;
+    return spanBetween(story.events[events[events.length - 1]], story.events[item.events[0]]);
+  });
+  const least = Math.max(LEAST_GAP, 20 * [...gaps].sort((a, b) => a - b)[gaps.length >> 1]);
+  gaps.forEach((gap, index) => {
+    if (gap > least) items[index + 1].us = gap;
+  });
 }
 
 /**
@@ -376,33 +437,50 @@ function makeFold(item) {
     const { kind } = story.events[index];
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
-  const words = [...kinds]
-    .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
-    .join(", ");
-  const text = `Set-up: ${counted(item.events.length, "event")}`;
+  const [text, words] = item.isRun
+    ? roundWords(item.events).split(": ")
+    : [
+        `Set-up: ${counted(item.events.length, "event")}`,
+        [...kinds]
+          .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
+          .join(", "),
+      ];
   return el(
     "div",
     {
       role: "option",
       "aria-selected": "false",
-      class: `fold${item.isOpen ? " open" : ""}`,
+      class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
-    div("caption", el("span", { class: "words", title: words }, el("strong", {}, text), `: ${words}`)),
+    div("caption", el("span", { class: "words", title: words }, el("strong", {}, ...linked(text, chip)), `: ${words}`)),
+  );
+}
+
+function makeEnd() {
+  const { failed_at, error } = story.test;
+  const [first] = (error?.text ?? "").split("\n");
+  const at = /** @type {StoryEvent} */ ({ wall: failed_at?.t, ...failed_at });
+  return el(
+    "div",
+    { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "step bad end" },
+    div("caption", timeElement(at), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
   );
 }
 
 /** @param {StoryEvent[]} events */
 function stepWords(events) {
   const [first, ...rest] = events;
-  const more = rest.map((event) => (event.kind === "enqueued" ? laneName(event.to) : kindWord(event.kind)));
+  const more = rest.map((event) => 
+    event.kind === "enqueued" ? laneOf.get(event.to ?? "")?.label || "(default)" : kindWord(event.kind),
+  );
   const message = messageOf.get(first.message ?? 0);
   // The lanes show the exchange, so that there is room for the key.
   const text =
     first.kind === "published" && message?.exchange
       ? `published ${messageName(message.number)} ${message.routing_key ?? ""}`
-      : first.text;
-  return more.length ? `${text} → ${more.join(", ")}` : text;
+      : shortText(first);
+  return [text, more.length && `→ ${more.join(", ")}`, afterWords(first)].filter(Boolean).join(" ");
 }
 
 /** @param {StoryEvent[]} events */
@@ -413,14 +491,19 @@ function worstTone(events) {
 
 /** @param {Lane[]} lanes */
 function laneHeads(lanes) {
-  const cells = lanes.map((lane) =>
-    el(
+  const cells = lanes.map((lane, place) => {
+    const isFirst = hasManyBrokers && lane.broker !== lanes[place - 1]?.broker;
+    return el(
       "div",
-      { class: `lane ${lane.kind}`, title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n") },
-      span("kind", hasManyBrokers && lane.kind !== "test" ? `${brokerTitle(lane.broker)} ${lane.kind}` : lane.kind),
+      {
+        class: `lane ${lane.kind}${isFirst ? " first" : ""}`,
+        title: [laneName(lane.id), lane.detail, lane.line].filter(Boolean).join("\n"),
+      },
+      isFirst && span("group", brokerTitle(lane.broker)),
+      span("kind", lane.kind),
       span("label", lane.label || "(default)"),
-    ),
-  );
+    );
+  });
   return [div("corner"), ...cells];
 }
 

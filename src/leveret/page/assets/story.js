@@ -4,7 +4,7 @@
  * @typedef {{
  *   i: number, t?: number, wall?: number, kind: string, from?: string, to?: string, channel?: string, message?: number,
  *   copy?: number, text: string, line?: string, setup?: boolean, across?: boolean, tone?: string, leap?: number,
- *   causes?: number[], caused_by?: number, detail?: [string, string][]
+ *   causes?: number[], caused_by?: number, detail?: [string, string][], fold?: number
  * }} StoryEvent
  * @typedef {{id: string, broker: string, kind: string, label: string, detail?: string, line?: string}} Lane
  * @typedef {{message: number, how: string, guess?: boolean}} Cause
@@ -21,10 +21,11 @@
  * @typedef {[number, number, number, number, number]} Point
  * @typedef {{
  *   lane: string, name: string, vhost?: string, type?: string, durable?: boolean, deleted?: boolean,
+ *   deleted_by?: string, deleted_at?: number,
  *   arguments?: Record<string, unknown>, policy?: string, policy_keys?: Record<string, unknown>,
  *   bindings?: Binding[], series?: Point[]
  * }} Queue
- * @typedef {{id: string, kind: string, label: string, type?: string, broker?: string}} GraphNode
+ * @typedef {{id: string, kind: string, label: string, type?: string, broker?: string, note?: string}} GraphNode
  * @typedef {{from: string, to: string, label?: string, count?: number, kind?: string}} GraphEdge
  * @typedef {{key: string, to: string, why: string}} Near
  * @typedef {{exchange: string, key: string, messages?: number[], near?: Near[]}} Unroutable
@@ -36,7 +37,7 @@
  * }} BrokerFacts
  * @typedef {{
  *   id: string, outcome: string, phase?: string, seconds?: number, broker_seconds?: number,
- *   error?: {text: string, messages?: number[]}
+ *   error?: {text: string, messages?: number[]}, failed_at?: {t?: number, wall?: number}
  * }} Test
  * @typedef {{columns: string[], rows: unknown[][]}} Columns
  * @typedef {{
@@ -82,7 +83,7 @@ function readStory(raw) {
     ...raw,
     test: raw.test ?? { id: "", outcome: "unknown" },
     brokers: raw.brokers ?? [],
-    lanes: raw.lanes ?? [],
+    lanes: [...(raw.lanes ?? [])].sort((a, b) => (a.broker < b.broker ? -1 : Number(a.broker > b.broker))),
     events,
     messages: unfolded(raw.messages),
     queues: raw.queues ?? [],
@@ -109,6 +110,99 @@ for (const event of story.events) {
   if (known) known.push(event.i);
   else eventsOf.set(event.message, [event.i]);
 }
+
+/**
+ * Return whether an event may be the cause of anything: a fault, a lost connection, a refusal.
+ * @param {StoryEvent} event
+ */
+function isCulprit(event) {
+  return event.across || event.kind === "fault" || event.kind === "refused";
+}
+
+/** How a delivery was settled, by the index of the event: the delivery. @type {Map<number, StoryEvent>} */
+const deliveryOf = new Map();
+
+/** Join each settlement to its delivery, and each message to the faults that hit the channel that held it. */
+function joinEvents() {
+  /** What is unsettled, and the last publish that is not confirmed of each channel. @type {Map<string, StoryEvent>} */
+  const held = new Map();
+  for (const event of story.events) {
+    const { i, kind, message, channel } = event;
+    const copy = `${message}/${event.copy}`;
+    if (kind === "delivered" || kind === "got") held.set(copy, event);
+    else if (kind === "published") held.set(channel ?? "", event);
+    else if (kind === "confirmed") held.delete(channel ?? "");
+    else if (["acked", "nacked", "rejected", "requeued"].includes(kind)) {
+      const delivery = held.get(copy);
+      if (delivery && kind !== "requeued") deliveryOf.set(i, delivery);
+      held.delete(copy);
+    } else if (channel && message === undefined && isCulprit(event)) {
+      const hit = [...held.values()].filter((each) => `${each.channel}/`.startsWith(`${channel}/`));
+      for (const number of new Set(hit.map((each) => each.message))) eventsOf.get(number ?? 0)?.push(i);
+    }
+  }
+  for (const indexes of eventsOf.values()) indexes.sort((a, b) => a - b);
+}
+
+/** The events of each run of rounds (delivered, nacked, requeued) by its number. @type {Map<number, number[]>} */
+const roundsOf = new Map();
+const LEAST_ROUNDS = 4;
+const LONGEST_ROUND = 12;
+
+/** Number the runs in which a message goes the same round again and again, unless the story has done so. */
+function findRounds() {
+  if (!story.events.some((event) => event.fold !== undefined)) {
+    let runs = 0;
+    for (const indexes of eventsOf.values()) {
+      const steps = indexes.map((index) => {
+        const { kind, from, to, tone } = story.events[index];
+        return [kind, from, to, tone].join();
+      });
+      for (let at = 0; at < steps.length; at++) {
+        for (let length = 1; length <= LONGEST_ROUND; length++) {
+          let end = at + length;
+          while (end < steps.length && steps[end] === steps[end - length]) end++;
+          const rounds = Math.floor((end - at) / length);
+          if (rounds < LEAST_ROUNDS) continue;
+          runs++;
+          end = at + rounds * length;
+          for (; at < end; at++) story.events[indexes[at]].fold = runs;
+          at--;
+          break;
+        }
+      }
+    }
+  }
+  for (const { fold, i } of story.events) {
+    if (fold === undefined) continue;
+    if (!roundsOf.has(fold)) roundsOf.set(fold, []);
+    roundsOf.get(fold)?.push(i);
+  }
+}
+
+/**
+ * Return events as runs: those of one run together where it begins, every other event alone.
+ * @param {number[]} indexes
+ */
+function runsOf(indexes) {
+  /** @type {number[][]} */
+  const runs = [];
+  /** @type {Map<number, number[]>} */
+  const known = new Map();
+  for (const index of indexes) {
+    const { fold } = story.events[index];
+    const run = known.get(fold ?? -1);
+    if (run) run.push(index);
+    else {
+      runs.push([index]);
+      if (fold !== undefined) known.set(fold, runs[runs.length - 1]);
+    }
+  }
+  return runs;
+}
+
+findRounds();
+joinEvents();
 
 /**
  * Return what a lane is named, with its broker if the test has several.
@@ -153,6 +247,14 @@ const numberOf = new Map(story.messages.map((message) => [messageName(message.nu
 /** @param {number} number */
 function messageName(number) {
   return messageOf.get(number)?.name ?? `#${number}`;
+}
+
+/**
+ * Return the text of an event with a short consumer tag.
+ * @param {StoryEvent} event
+ */
+function shortText(event) {
+  return event.text.replace(/((?:as|consumer) '[^']{12})[^']+'/, "$1…'");
 }
 
 /**

@@ -51,6 +51,12 @@ function longTable(options) {
   return { scroller, rows, grid, empty };
 }
 
+/** @param {StoryEvent} event */
+function eventCell(event) {
+  const run = state.filter.kind === PROBLEMS && roundsOf.get(event.fold ?? -1);
+  return el("span", { title: event.text }, ...linked(run ? roundWords(run) : shortText(event), chip));
+}
+
 /** Return the panel with the table of events. */
 function eventsPanel() {
   const at = (/** @type {number} */ index) => story.events[shownEvents()[index]];
@@ -65,7 +71,7 @@ function eventsPanel() {
       { title: "Time", name: "when", cell: (event) => timeElement(event) },
       { title: "Event", name: "what", cell: (event) => [eventIcon(event), kindWord(event.kind)] },
       { title: "Message", name: "which", cell: (event) => event.message !== undefined && chip(event.message) },
-      { title: "Text", name: "text", cell: (event) => el("span", { title: event.text }, ...linked(event.text, chip)) },
+      { title: "Text", name: "text", cell: eventCell },
       { title: "From", name: "lane", cell: (event) => laneName(event.from) },
       { title: "To", name: "lane", cell: (event) => laneName(event.to) },
       { title: "Line", name: "line", cell: (event) => event.line },
@@ -111,7 +117,7 @@ function messagesPanel() {
         name: "outcome",
         cell: (message) => [markIcon(outcomeMark(message), message.tone ?? "plain"), ` ${message.outcome ?? ""}`],
       },
-      { title: "Published at", name: "line", cell: (message) => message.line },
+      { title: "Line", name: "line", cell: (message) => message.line },
     ]),
   });
   rows.options.count = story.messages.length;

@@ -45,6 +45,23 @@ function instantOf(event) {
 }
 
 /**
+ * Return "after 151 ms" for what settles a delivery.
+ * @param {StoryEvent} event
+ */
+function afterWords(event) {
+  const delivery = deliveryOf.get(event.i);
+  return delivery ? `after ${spanText(spanBetween(delivery, event))}` : "";
+}
+
+/**
+ * @param {StoryEvent} first
+ * @param {StoryEvent} last
+ */
+function spanBetween(first, last) {
+  return (instantOf(last) ?? 0) - (instantOf(first) ?? 0);
+}
+
+/**
  * Return the time of an event as an element that gives the broker's clock and real time on hover.
  * @param {StoryEvent} event
  * @param {string} [className]

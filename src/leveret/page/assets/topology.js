@@ -61,15 +61,19 @@ function drawGraph(content, nodes) {
     [...boxes.values()],
     drawn.map(({ arc }) => arc),
   );
+  const backs = drawn.filter(({ arc }) => arc.isBack).length;
+  // Lines that lead back turn round beside the boxes.
+  const beside = backs && 24 + backs * 6;
+  size.width += beside;
   for (const [id, element] of elements) {
     const box = boxes.get(id);
     if (!box) continue;
+    box.x += beside;
     element.style.left = `${box.x}px`;
     element.style.top = `${box.y}px`;
   }
-  const backs = drawn.filter(({ arc }) => arc.isBack).length;
   const height = size.height + (backs ? 20 + backs * 10 : 0);
-  graph.style.width = `${size.width + 32}px`;
+  graph.style.width = `${size.width + 32 + beside}px`;
   graph.style.height = `${height + 12}px`;
   graph.prepend(drawEdges(drawn, size, height));
   if (state.isPrinting || size.width > 1000)
@@ -84,15 +88,18 @@ function drawGraph(content, nodes) {
 function drawEdges(drawn, size, height) {
   const picture = svg("svg", { class: "edges", width: size.width + 32, height: height + 12, "aria-hidden": "true" });
   let below = size.height + 18;
+  let turn = 0;
   for (const { arc, edge } of drawn) {
     const kind = `edge ${(edge.kind ?? "binding").replaceAll(" ", "-")}${edge.count ? "" : " unused"}`;
     const end = arc.to.y + INLET;
     fill(
       picture,
-      svg("path", { class: kind, d: arcPath(arc, below) }),
+      svg("path", { class: kind, d: arcPath(arc, below, turn) }),
       svg("path", { class: `${kind} tip`, d: `M${arc.to.x} ${end}l-8-4.5v9z` }),
     );
-    if (arc.isBack) below += 10;
+    if (!arc.isBack) continue;
+    below += 10;
+    turn += 6;
   }
   return picture;
 }
@@ -117,6 +124,7 @@ function nodeBox(node, edges) {
       span("kind", [node.type, node.kind].filter(Boolean).join(" ")),
       el("span", { class: "label", title: name }, name),
     ),
+    node.note && el("p", { class: "note" }, node.note),
     (edges.length > 0 || lost.length > 0) &&
       el("ul", {}, ...edges.map((edge) => edgeLine(node, edge)), ...lost.map(lostLine)),
   );
