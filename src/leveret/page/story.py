@@ -37,6 +37,7 @@ Place = tuple[object, object]
 # The method of `leveret.faults` that adds any fault, and the methods of clients that settle deliveries.
 _ADD: Final = "add"
 _SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
+_ORDINALS: Final = ("first", "second", "third", "fourth")
 _NUMBER: Final = re.compile(r"#(\d+)")
 
 
@@ -263,8 +264,8 @@ class BrokerStory:
         for vhost, name in self.queues.known:
             self.lanes.draw(self.lanes.queue(vhost, name))
         for place, deletion in self._deleted.items():
-            queue = self.queues.known[place]
-            queue.deleted_by, queue.deleted_how = self.deletions.who(deletion), self.deletions.how(deletion)
+            if (queue := self.queues.known.get(place)) is not None:
+                queue.deleted_by, queue.deleted_how = self.deletions.who(deletion), self.deletions.how(deletion)
         self.topology.count()
 
     def faults(self) -> list[dict[str, Any]]:
@@ -299,7 +300,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "source": source,
         "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
-        "brokers": [_shown_broker(one) for one in stories],
+        "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
         "lanes": _lanes(stories),
         "events": [{"i": event["i"], **event} for event in shown],
         "messages": [],
@@ -386,7 +387,16 @@ def _instant(wall: int, stories: list[BrokerStory], start: tuple[int | None, int
     return {"t": max(known) - start_ts, "wall": wall - start_wall}
 
 
-def _shown_broker(one: BrokerStory) -> dict[str, Any]:
+def _title(readings: Sequence[Reading], number: int) -> str:
+    """Return what to call a broker: with others beside it, by the order in which they started."""
+    title = readings[number].title
+    if len(readings) == 1 or number >= len(_ORDINALS):
+        return title
+    what, _, port = title.partition(" on ")
+    return f"{_ORDINALS[number]} {what} ({port})" if port else f"{_ORDINALS[number]} {what}"
+
+
+def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
     reading = one.reading
     checks = [
         {"name": check.name, "level": check.level, "text": check.text, "messages": check.messages}
@@ -394,7 +404,7 @@ def _shown_broker(one: BrokerStory) -> dict[str, Any]:
     ]
     return {
         "id": one.id,
-        "title": reading.title,
+        "title": title,
         "rabbitmq": reading.rabbitmq,
         **({} if reading.seed is None else {"seed": reading.seed}),
         "clock": reading.clock,
