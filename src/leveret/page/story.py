@@ -239,7 +239,7 @@ class BrokerStory:
 
     def _line(self, row: PageRow) -> str | None:
         attrs = row["attrs"]
-        if row["kind"] == events.FAULT:
+        if row["kind"] == events.FAULT and row.get("conn") is not None:
             return self._added.get(str(attrs.get("fault")), self._added.get(_ADD))
         caller = attrs.get("caller") or (attrs.get("opener") if row["kind"] == events.CONN_OPEN else None)
         if caller is not None:

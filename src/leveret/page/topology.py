@@ -282,9 +282,9 @@ class Topology:
     def _edges(self, end: Callable[[str, str, str], str], queues: Mapping[Place, QueueStory]) -> list[dict[str, Any]]:
         """Return the edges, also those that no message took. `end` names the exchange or queue at an end of one."""
         defaults, letters = dict(self._defaults), dict(self._letters)
-        for (vhost, name), queue in queues.items():
-            if queue.dead_letters is not None:
-                exchange, key = queue.dead_letters
+        for (vhost, name), state in queues.items():
+            if state.dead_letters is not None:
+                exchange, key = state.dead_letters
                 letters.setdefault((vhost, name, exchange), 0)
                 if exchange == "" and key is not None and (vhost, key) in queues:
                     defaults.setdefault((vhost, key), 0)
