@@ -240,6 +240,7 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
         return None
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
     test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
+    test.failed_at = round(call.stop * 1_000_000) if report.failed else None
     return story_of(recorded, test, source="memory")
 
 

@@ -171,3 +171,51 @@ def test_many_large_bodies_still_fit(broker, clients):
     assert len(story["messages"]) == 300
     assert story["cut"]["bodies"] == 300
     assert story["cut"]["events"] == 0
+
+
+def test_a_withheld_confirm_comes_first_and_names_its_fault(broker, clients):
+    broker.declare_queue("jobs")
+    channel = clients.channel("bulk")
+    channel._impl.confirm_delivery(lambda frame: None, lambda frame: None)
+    broker.faults.withhold_confirms(client="bulk")
+    channel._impl.basic_publish("", "jobs", b"1")
+    channel.connection.process_data_events(0)
+    broker.sync()
+
+    story = clients.story()
+
+    (message,) = story["messages"]
+    fault = next(event for event in story["events"] if event["kind"] == "fault")
+    called = next(event for event in story["events"] if event["text"] == "the test called withhold_confirms")
+    assert (message["outcome"], message["tone"]) == ("never confirmed (withheld); ready in 'jobs'", "bad")
+    assert fault["message"] == message["number"]
+    assert fault["line"] == called["line"]
+    assert "setup" not in called
+
+
+def test_what_a_client_did_not_settle_or_returned_again_and_again_comes_first(broker, clients):
+    broker.declare_queue("jobs")
+    broker.publish("", "jobs", b"1")
+    channel = clients.channel("worker")
+    for _ in range(2):
+        method, _, _ = channel.basic_get("jobs")
+        channel.basic_nack(method.delivery_tag, requeue=True)
+    channel.basic_get("jobs")
+    broker.sync()
+
+    story = clients.story()
+
+    (message,) = story["messages"]
+    nacked = next(event for event in story["events"] if event["kind"] == "nacked")
+    assert message["outcome"].startswith("never settled by c1/ch1; requeued 2 times; ")
+    assert ["multiple", "no"] in nacked["detail"]
+    assert ["requeue", "yes"] in nacked["detail"]
+
+
+def test_a_message_in_a_queue_that_is_never_consumed_is_no_problem(broker, clients):
+    broker.declare_queue("audit")
+    broker.publish("", "audit", b"1")
+
+    (message,) = clients.story()["messages"]
+
+    assert message["tone"] == "plain"

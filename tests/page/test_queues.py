@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def queue_of(story, name):
     (queue,) = [queue for queue in story["queues"] if queue["name"] == name]
@@ -148,3 +150,41 @@ def test_a_misspelt_queue_stands_beside_the_queues_that_exist(broker, clients):
     (lost,) = clients.story()["topology"]["unroutable"]
 
     assert [(near["key"], near["to"]) for near in lost["near"]] == [("orders", "b1/q/orders")]
+
+
+def test_an_exclusive_queue_is_deleted_by_its_client_and_a_late_message_says_so(broker, clients):
+    connection = clients.connect("web")
+    connection.channel().queue_declare("replies", exclusive=True)
+    connection.close()
+    clients.channel("worker").basic_publish("", "replies", b"1")
+    broker.sync()
+
+    story = clients.story()
+
+    deleted = next(event for event in story["events"] if event["kind"] == "queue_delete")
+    queue = next(queue for queue in story["queues"] if queue["name"] == "replies")
+    node = next(node for node in story["topology"]["nodes"] if node["label"] == "replies")
+    (lost,) = story["topology"]["unroutable"]
+    assert (deleted["from"], deleted["to"]) == ("b1/c1", "b1/q/replies")
+    assert (queue["deleted_by"], queue["deleted_at"]) == ("c1 (web)", deleted["t"])
+    assert node["note"] == "deleted when c1 (web) closed its connection (exclusive)"
+    assert re.fullmatch(
+        r"queue 'replies' was deleted [\d.]+ m?s before, when c1 \(web\) closed its connection \(exclusive\)",
+        lost["near"][0]["why"],
+    )
+
+
+def test_dead_letter_routes_are_drawn_before_any_message_takes_them(broker, clients):
+    broker.declare_queue("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "reminders"})
+    broker.declare_queue("reminders")
+    broker.declare_queue("alone")
+
+    topology = clients.story()["topology"]
+
+    edges = {(edge["from"], edge["to"], edge["kind"], edge["count"]) for edge in topology["edges"]}
+    assert edges == {("b1/q/wait", "b1/x/", "dead letter", 0), ("b1/x/", "b1/q/reminders", "default", 0)}
+    assert {node["label"]: node.get("note") for node in topology["nodes"] if node["kind"] == "queue"} == {
+        "wait": "nothing leads here",
+        "reminders": None,
+        "alone": "nothing leads here",
+    }

@@ -52,13 +52,18 @@ class Deletions:
     def last(self, vhost: str, queue: str, before: int | None) -> Deletion | None:
         """Return the last deletion of a queue before an instant."""
         known = self._deleted.get((vhost, queue), [])
-        return next((one for one in reversed(known) if None in (one.at, before) or one.at <= before), None)  # type: ignore[operator]
+        return next((one for one in reversed(known) if one.at is None or before is None or one.at <= before), None)
+
+    def who(self, deletion: Deletion) -> str:
+        """Return who deleted a queue: "c3 (web)", "the test"."""
+        if deletion.conn is None:
+            return "the test" if deletion.reason is None else "the broker"
+        client = self._clients.get(deletion.conn)
+        return f"c{deletion.conn} ({client})" if client else f"c{deletion.conn}"
 
     def how(self, deletion: Deletion) -> str:
         """Return how a queue was deleted: "when c3 (web) closed its connection (exclusive)"."""
-        who = None if deletion.conn is None else f"c{deletion.conn}"
-        if self._clients.get(deletion.conn):
-            who = f"{who} ({self._clients[deletion.conn]})"
+        who = self.who(deletion)
         match deletion.reason:
             case "exclusive" if deletion.conn is not None:
                 return f"when {who} {'lost' if deletion.conn in self._lost else 'closed'} its connection (exclusive)"
@@ -69,7 +74,7 @@ class Deletions:
             case "expired":
                 return "because it was unused for too long (x-expires)"
             case _:
-                return f"by {who or 'the test'}"
+                return f"by {who}"
 
     def text(self, vhost: str, queue: str, before: int | None) -> str | None:
         """Return that a queue was deleted before an instant, and how; None if it was not."""

@@ -69,6 +69,8 @@ def reading_of(
         dropped_count=int(recorder.has_dropped),
         cut_count=cut_count,
         redaction=redaction,
+        now=node.now,
+        moves=tuple(moves),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 COLOURS: Final = 12
+# The fault that withholds confirms.
+_WITHHELD: Final = "withhold_confirms"
+# A message that came back this often has a problem.
+_OFTEN: Final = 2
 _DEATHS: Final = "x-death"
 
 
@@ -30,6 +35,7 @@ class Copy:
     queue: str
     from_copy: int | None = None
     delivery_count: int = 0
+    requeue_count: int = 0
     end: str = "ready"
     tone: str = WARN
     holder: str | None = None
@@ -52,6 +58,7 @@ class Copy:
                 is_automatic = reason == NO_ACK
                 self.end, self.tone = ("delivered with no_ack", PLAIN) if is_automatic else ("acked", GOOD)
             case events.REQUEUED:
+                self.requeue_count += 1
                 self.end, self.tone = "ready", WARN
             case events.DEAD_LETTERED | events.DROPPED | events.PURGED:
                 self.end = kind if reason is None else f"{kind}: {reason}"
@@ -85,12 +92,16 @@ class MessageStory:
         # Why it reached no queue, if it did not.
         self.lost: str | None = None
         self.answer: str | None = None
+        # Whether its publisher waits for an answer, and whether a fault withholds it.
+        self.is_awaited = False
+        self.is_withheld = False
         self.caused_by: dict[str, Any] | None = None
         self.causes: list[dict[str, Any]] = []
 
     def publish(self, row: PageRow, redaction: Redaction) -> None:
         """Take what its publish says."""
         attrs = row["attrs"]
+        self.is_awaited = row.get("tag") is not None
         self.exchange, self.routing_key = row.get("exchange") or "", row.get("routing_key") or ""
         self.routing_keys = list(attrs.get("routing_keys") or [self.routing_key])
         self.properties = {name: row[name] for name in ("message_id", "correlation_id") if row.get(name) is not None}
@@ -98,6 +109,10 @@ class MessageStory:
         self.headers = attrs.get("properties", {}).get("headers")
         self.body = Body(attrs.get("body"), row.get("size") or 0, row.get("body_hash") or "", redaction)
         self.framework = framework_of(self.exchange, self.headers or {}, self.properties, self.body.json)
+
+    def fault(self, row: PageRow) -> None:
+        """Take a fault that hit this message."""
+        self.is_withheld = self.is_withheld or row["attrs"].get("fault") == _WITHHELD
 
     def take(self, row: PageRow) -> Copy | None:
         """Take the next row about this message, and return the copy that it is about."""
@@ -131,23 +146,48 @@ class MessageStory:
         label = "" if self.body is None else self.body.label
         return label or self.routing_key or self.exchange
 
-    @property
-    def outcome(self) -> tuple[str, str]:
-        """What became of the message, and the tone of that."""
+    def outcome(self, about: Container[str] = (), unconsumed: Container[str] = ()) -> tuple[str, str]:
+        """Return what became of the message, its problems first, and the tone of that.
+
+        `about` are the queues that the failure is about, and `unconsumed` those that never had a consumer. What waits
+        in one of the latter is no problem, unless the failure is about it.
+        """
+        problems, ends = self._problems(), self._ends()
+        text = "; ".join(dict.fromkeys([*problems, *(text for text, _, _ in ends)]))
         if not self.copies:
-            return (self.lost, BAD) if self.lost else ("reached no queue", WARN)
-        last: list[tuple[str, str]] = []
+            return text, BAD if self.lost or problems else WARN
+        asked = [end for end in ends if end[2] in about]
+        tones = [BAD] if self.is_awaited and self.answer is None else []
+        for _, tone, queue in asked or ends:
+            is_waiting = queue in unconsumed and queue not in about
+            tones.append(PLAIN if is_waiting and tone == WARN else tone)
+        return text, next((tone for tone in (BAD, WARN, PLAIN) if tone in tones), GOOD)
+
+    def _problems(self) -> list[str]:
+        problems = []
+        if self.is_awaited and self.answer is None:
+            problems.append("never confirmed (withheld)" if self.is_withheld else "never confirmed")
+        for copy in self.copies.values():
+            if copy.end.startswith("unacked"):
+                problems.append(f"never settled by {copy.holder}")
+            if copy.requeue_count >= _OFTEN:
+                problems.append(f"requeued {copy.requeue_count} times")
+        return problems
+
+    def _ends(self) -> list[tuple[str, str, str]]:
+        """Return the ends of the copies that count: their texts, tones and queues."""
+        if not self.copies:
+            return [(self.lost or "reached no queue", WARN, "")]
+        last: list[tuple[str, str, str]] = []
         for copy in self.copies.values():
             if copy.end.startswith(events.DEAD_LETTERED) and any(
                 other.from_copy == copy.number for other in self.copies.values()
             ):
                 continue
-            last.append((self._end_text(copy), copy.tone))
+            last.append((self._end_text(copy), copy.tone, copy.queue))
         if not last:
-            last = [(self._end_text(copy), copy.tone) for copy in list(self.copies.values())[-1:]]
-        tones = [tone for _, tone in last]
-        tone = next((tone for tone in (BAD, WARN, PLAIN) if tone in tones), GOOD)
-        return "; ".join(dict.fromkeys(text for text, _ in last)), tone
+            last = [(self._end_text(copy), copy.tone, copy.queue) for copy in list(self.copies.values())[-1:]]
+        return last
 
     @staticmethod
     def _end_text(copy: Copy) -> str:
@@ -155,9 +195,11 @@ class MessageStory:
         after = f" after {count_text(copy.delivery_count, 'delivery')}" if copy.delivery_count else ""
         return f"{copy.end}{by} in {shown_name(copy.queue)!r}{after.replace('deliverys', 'deliveries')}"
 
-    def shown(self, lanes: Lanes, colour: int) -> dict[str, Any]:
-        """Return the message as a page takes it."""
-        outcome, tone = self.outcome
+    def shown(
+        self, lanes: Lanes, colour: int, about: Container[str] = (), unconsumed: Container[str] = ()
+    ) -> dict[str, Any]:
+        """Return the message as a page takes it; `about` and `unconsumed` as in `outcome`."""
+        outcome, tone = self.outcome(about, unconsumed)
         shown: dict[str, Any] = {
             "number": self.number,
             "name": None if self.name == f"#{self.number}" else self.name,

@@ -36,6 +36,11 @@ class QueueStory:
         self.policy: str | None = None
         self.policy_keys: dict[str, Any] = {}
         self.is_deleted = False
+        # Who deleted it, when by the broker's clock, and how that came.
+        self.deleted_by: str | None = None
+        self.deleted_at: int | None = None
+        self.deleted_how: str | None = None
+        self.was_consumed = False
         self.ready = 0
         self.unacked = 0
         self.consumers: dict[tuple[object, object, object], None] = {}
@@ -63,6 +68,15 @@ class QueueStory:
                 state.consumers - len(self.consumers),
             )
 
+    @property
+    def dead_letters(self) -> tuple[str, str | None] | None:
+        """The exchange and the key that the queue's dead letters get, as far as they are set."""
+        exchange = self.arguments.get("x-dead-letter-exchange", self.policy_keys.get("dead-letter-exchange"))
+        if exchange is None:
+            return None
+        key = self.arguments.get("x-dead-letter-routing-key", self.policy_keys.get("dead-letter-routing-key"))
+        return str(exchange), None if key is None else str(key)
+
     def shown(self, lanes: Lanes, bindings: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the queue as a page takes it."""
         ready, unacked, consumers = self._raised()
@@ -81,6 +95,8 @@ class QueueStory:
                 for t, wall, has_ready, held, count in self.series
             ],
             "deleted": self.is_deleted or None,
+            "deleted_by": self.deleted_by if self.is_deleted else None,
+            "deleted_at": self.deleted_at if self.is_deleted else None,
         }
         return {name: value for name, value in shown.items() if value not in (None, {})}
 
@@ -118,11 +134,12 @@ class Queues:
             case events.QUEUE_DECLARE:
                 self._declared(queue, row)
             case events.QUEUE_DELETE:
-                queue.is_deleted = True
+                queue.is_deleted, queue.deleted_at = True, t
                 queue.ready = queue.unacked = 0
                 queue.consumers.clear()
             case events.CONSUME:
                 queue.consumers[row.get("conn"), row.get("chan"), row.get("consumer")] = None
+                queue.was_consumed = True
             case events.CANCEL:
                 queue.consumers.pop((row.get("conn"), row.get("chan"), row.get("consumer")), None)
             case _:

@@ -70,6 +70,16 @@ class Reading:
     dropped_count: int = 0
     cut_count: int = 0
     redaction: Redaction | None = None
+    # The broker's clock when this was read, and its moves; None if only its events are known.
+    now: int | None = None
+    moves: Sequence[tuple[int, int]] = ()
+
+    def clock_at(self, wall: int) -> int | None:
+        """Return the time of the broker's clock at an instant of real time after its last move."""
+        if self.now is None or not self.moves:
+            return None if self.now is None else wall
+        own, real = self.moves[-1]
+        return min(own + max(0, wall - real), self.now)
 
 
 class OwnNumbers(Numbering):

@@ -25,14 +25,16 @@ NO_ACK: Final = "no_ack"
 SETUP: Final = frozenset(
     {
         *(events.CONN_OPEN, events.CHAN_OPEN, events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.BIND),
-        *(events.UNBIND, events.CONSUME, events.QOS, events.CALLED, events.EXCHANGE_DELETE, events.QUEUE_DELETE),
+        *(events.UNBIND, events.CONSUME, events.CALLED, events.EXCHANGE_DELETE, events.QUEUE_DELETE),
         *(events.CANCEL, events.PURGED),
     }
 )
 # What says nothing of its own once messages flow.
-ALWAYS_SETUP: Final = frozenset({events.CONN_OPEN, events.CHAN_OPEN, events.QOS})
+ALWAYS_SETUP: Final = frozenset({events.CONN_OPEN, events.CHAN_OPEN})
 # Kinds that a connection, or the test itself, causes.
 BY_SOMEONE: Final = frozenset(name for name, kind in events.TABLE.items() if "conn" in kind.fields)
+# What a client does with a delivery. Of these, the details say whether more than one was settled.
+SETTLING: Final = (events.ACKED, events.NACKED, events.REJECTED)
 _SHOWN_FIELDS: Final = {
     "tag": "delivery tag",
     "count": "delivered before",
@@ -69,17 +71,21 @@ def details(row: PageRow) -> list[list[str]]:
         value = row.get(name)
         if (
             value is not None
-            and value is not False
+            and (value is not False or (name == "multiple" and row["kind"] in SETTLING))
             and not (name == "count" and (value == 0 or row["kind"] == events.QOS))
         ):
             is_publish = name == "tag" and row["kind"] in (events.PUBLISHED, *events.ANSWERS)
-            shown.append(["publish number" if is_publish else label, "yes" if value is True else str(value)])
+            shown.append(["publish number" if is_publish else label, _shown_value(value)])
     attrs = row["attrs"]
     for name in ("arguments", "prefetch_count", "peer", "user", "code", "cause", "exclusive", "no_ack"):
         value = attrs.get(name)
         if value not in (None, False, {}):
-            shown.append([name.replace("_", " "), "yes" if value is True else str(value)])
+            shown.append([name.replace("_", " "), _shown_value(value)])
     return shown
+
+
+def _shown_value(value: object) -> str:
+    return str(value) if not isinstance(value, bool) else "yes" if value else "no"
 
 
 def _client(row: PageRow, lanes: Lanes) -> str:
@@ -219,7 +225,10 @@ def _queue_declare(row: PageRow, lanes: Lanes, name: str) -> Step:
 
 def _queue_delete(row: PageRow, lanes: Lanes, name: str) -> Step:
     why = f" ({row['reason']})" if row.get("reason") else ""
-    return Step(f"deleted queue {shown_name(row.get('queue'))!r}{why}", _client(row, lanes), _queue(row, lanes))
+    text = f"deleted queue {shown_name(row.get('queue'))!r}{why}"
+    if why and row.get("conn") is None:
+        return Step(text, _queue(row, lanes))
+    return Step(text, _client(row, lanes), _queue(row, lanes))
 
 
 def _bind(row: PageRow, lanes: Lanes, name: str) -> Step:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
+from leveret.observe.deletions import Deletion, Deletions
 from leveret.page.causes import Causes
 from leveret.page.lanes import Lanes, channel_text, short_line
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import Queues
 from leveret.page.reading import PageRow, Reading
-from leveret.page.steps import ALWAYS_SETUP, BY_SOMEONE, PLAIN, SETUP, StoryEvent, details, step_of
+from leveret.page.steps import ALWAYS_SETUP, BY_SOMEONE, PLAIN, SETTLING, SETUP, StoryEvent, details, step_of
 from leveret.page.topology import Topology
 from leveret.trace import events
 from leveret.trace.redaction import Redaction
@@ -31,6 +32,12 @@ FORMAT: Final = 1
 _LEAP_MIN: Final = 10_000
 # The messages of the second broker of a test have numbers above this one, those of the third above twice this one.
 BROKER_SPAN: Final = 1_000_000
+# A connection and a channel.
+Place = tuple[object, object]
+# The method of `leveret.faults` that adds any fault, and the methods of clients that settle deliveries.
+_ADD: Final = "add"
+_SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
+_ORDINALS: Final = ("first", "second", "third", "fourth")
 _NUMBER: Final = re.compile(r"#(\d+)")
 
 
@@ -43,6 +50,8 @@ class Test:
     phase: str | None = None
     seconds: float | None = None
     error: str | None = None
+    # When it failed, in real time: microseconds since the epoch.
+    failed_at: int | None = None
 
 
 class BrokerStory:
@@ -65,6 +74,17 @@ class BrokerStory:
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
+        self.deletions: Final = Deletions()
+        self._deleted: dict[tuple[str, str], Deletion] = {}
+        # The last publish of each channel, the deliveries that it holds, and how each copy was settled.
+        self._published: dict[Place, MessageStory] = {}
+        self._held: dict[int, tuple[Place, MessageStory]] = {}
+        self._settled: dict[int, StoryEvent] = {}
+        # The calls that add faults, by their names, and the line of the last of each.
+        self._faults: Final = {fault.name.partition("(")[0] for fault in reading.faults} | {
+            str(row["attrs"].get("fault")) for row in reading.rows if row["kind"] == events.FAULT
+        }
+        self._added: dict[str, str] = {}
 
     def read(self) -> None:
         """Go through all rows."""
@@ -84,6 +104,7 @@ class BrokerStory:
             return
         if row["kind"] == events.CONN_OPEN:
             step_of(row, self.lanes, "")
+        row = self._explained(row)
         self.queues.take(row, None, None)
         self.topology.take(row, -1, None)
 
@@ -91,14 +112,19 @@ class BrokerStory:
         kind = row["kind"]
         if kind in (events.TEST_START, events.TEST_END):
             return
-        message = None if row.get("msg") is None else self._message(row)
+        row = self._explained(row)
+        message = self._hit(row) if row.get("msg") is None else self._message(row)
         if kind == events.PUBLISHED and message is not None:
             message.publish(row, self.redaction)
         event = self._event(row, message)
         copy = None
-        if message is not None:
+        if kind == events.FAULT and message is not None:
+            message.fault(row)
+            message.events.append(event)
+        elif message is not None:
             self._has_message = True
             copy = message.take(row)
+            self._note_settling(row, event, message)
             message.events.append(event)
             if copy is not None:
                 copy.events.append(event)
@@ -110,6 +136,49 @@ class BrokerStory:
         self.events.append(event)
         if kind == events.CALLED:
             self._call = (event.get("line"), event)
+            if (call := str(row["attrs"].get("call"))) in (*self._faults, _ADD) and "line" in event:
+                self._added[call] = event["line"]
+
+    def _explained(self, row: PageRow) -> PageRow:
+        """Return a row with the connection that caused it, if that follows from others."""
+        kind, conn, vhost, queue = row["kind"], row.get("conn"), row.get("vhost") or "/", row.get("queue") or ""
+        if kind == events.CONN_OPEN:
+            self.deletions.connected(conn or 0, str(row["attrs"].get("client") or ""))
+        elif kind == events.CONN_CLOSE:
+            self.deletions.closed(conn or 0, row.get("reason"))
+        elif kind == events.QUEUE_DECLARE:
+            self.deletions.declared(vhost, queue, conn)
+        elif kind == events.QUEUE_DELETE:
+            deletion = self.deletions.deleted(vhost, queue, row.get("ts"), conn, row.get("reason"))
+            self._deleted[vhost, queue] = deletion
+            return {**row, "conn": deletion.conn}
+        return row
+
+    def _hit(self, row: PageRow) -> MessageStory | None:
+        """Return the message that a fault hit, if only one can be it."""
+        if row["kind"] != events.FAULT:
+            return None
+        place, on = (row.get("conn"), row.get("chan")), row["attrs"].get("on")
+        if on == "basic.publish":
+            return self._published.get(place)
+        held = [message for where, message in self._held.values() if where == place]
+        return held[0] if len(held) == 1 and on in _SETTLING else None
+
+    def _note_settling(self, row: PageRow, event: StoryEvent, message: MessageStory) -> None:
+        """Note who holds a copy, and what became of one that a client refused."""
+        kind, copy = row["kind"], row.get("copy")
+        if kind == events.PUBLISHED:
+            self._published[row.get("conn"), row.get("chan")] = message
+        if copy is None:
+            return
+        if kind in events.DELIVERIES:
+            self._held[copy] = ((row.get("conn"), row.get("chan")), message)
+        elif kind in SETTLING:
+            self._settled[copy] = event
+        elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
+            settled["detail"].append(["requeue", "yes" if kind == events.REQUEUED else "no"])
+        if kind not in events.DELIVERIES and kind != events.ENQUEUED:
+            self._held.pop(copy, None)
 
     def _message(self, row: PageRow) -> MessageStory:
         number = row["msg"] + self._first
@@ -142,7 +211,8 @@ class BrokerStory:
         line = self._line(row)
         if line is not None:
             event["line"] = line
-        if kind in ALWAYS_SETUP or (kind in SETUP and not self._has_message):
+        adds_fault = kind == events.CALLED and row["attrs"].get("call") in self._faults
+        if kind in ALWAYS_SETUP or (kind in SETUP and not self._has_message and not adds_fault):
             event["setup"] = True
         if step.is_across:
             event["across"] = True
@@ -169,6 +239,8 @@ class BrokerStory:
 
     def _line(self, row: PageRow) -> str | None:
         attrs = row["attrs"]
+        if row["kind"] == events.FAULT and row.get("conn") is not None:
+            return self._added.get(str(attrs.get("fault")), self._added.get(_ADD))
         caller = attrs.get("caller") or (attrs.get("opener") if row["kind"] == events.CONN_OPEN else None)
         if caller is not None:
             return short_line(str(caller))
@@ -191,6 +263,9 @@ class BrokerStory:
             self.lanes.draw(event.get("to"))
         for vhost, name in self.queues.known:
             self.lanes.draw(self.lanes.queue(vhost, name))
+        for place, deletion in self._deleted.items():
+            if (queue := self.queues.known.get(place)) is not None:
+                queue.deleted_by, queue.deleted_how = self.deletions.who(deletion), self.deletions.how(deletion)
         self.topology.count()
 
     def faults(self) -> list[dict[str, Any]]:
@@ -223,9 +298,9 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "test": _shown_test(test, shown, [message.number for message in messages], [one.redaction for one in stories]),
+        "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
-        "brokers": [_shown_broker(one) for one in stories],
+        "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
         "lanes": _lanes(stories),
         "events": [{"i": event["i"], **event} for event in shown],
         "messages": [],
@@ -234,16 +309,18 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "cut": {"events": sum(reading.cut_count for reading in readings), "bodies": 0},
     }
     colour = 0
+    asked = (test.error or "").partition("\n")[0]
     for one in stories:
+        known = one.queues.known
+        about = {name for _, name in known if repr(name) in asked}
+        unconsumed = {name for (_, name), queue in known.items() if not queue.was_consumed}
         for message in one.messages.values():
             if message.events:
-                story["messages"].append(message.shown(one.lanes, colour % COLOURS))
+                story["messages"].append(message.shown(one.lanes, colour % COLOURS, about, unconsumed))
                 colour += 1
-        known = one.queues.known
         for (vhost, name), queue in known.items():
             story["queues"].append(queue.shown(one.lanes, one.topology.bindings_to(vhost, name)))
-        types = {place: queue.type for place, queue in known.items()}
-        for part, items in one.topology.shown(one.lanes, one.id, types).items():
+        for part, items in one.topology.shown(one.lanes, one.id, known, one.deletions).items():
             story["topology"][part] += items
     return story
 
@@ -278,20 +355,48 @@ def _name_causes(event: StoryEvent) -> None:
 
 
 def _shown_test(
-    test: Test, happened: list[StoryEvent], numbers: list[int], redactions: list[Redaction]
+    test: Test,
+    happened: list[StoryEvent],
+    numbers: list[int],
+    stories: list[BrokerStory],
+    start: tuple[int | None, int | None],
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": test.name, "outcome": test.outcome, "phase": test.phase, "seconds": test.seconds}
     times = [event["t"] for event in happened if "t" in event]
     if times:
         shown["broker_seconds"] = round((times[-1] - min(times[0], 0)) / 1_000_000, 6)
+    failed_at = None if test.failed_at is None else _instant(test.failed_at, stories, start)
+    if failed_at is not None:
+        # Both over the same span, so that they agree while the clock runs as real time does.
+        shown |= {"seconds": failed_at["wall"] / 1_000_000, "broker_seconds": failed_at["t"] / 1_000_000}
+        shown["failed_at"] = failed_at
     if test.error is not None:
         named = dict.fromkeys(int(number) for number in _NUMBER.findall(test.error))
-        text = reduce(lambda text, redaction: redaction.text(text), redactions, test.error)
+        text = reduce(lambda text, one: one.redaction.text(text), stories, test.error)
         shown["error"] = {"text": text, "messages": [number for number in named if number in numbers]}
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _shown_broker(one: BrokerStory) -> dict[str, Any]:
+def _instant(wall: int, stories: list[BrokerStory], start: tuple[int | None, int | None]) -> dict[str, int] | None:
+    """Return an instant of real time with that of the broker's clock, None if the brokers' clocks are unknown."""
+    start_ts, start_wall = start
+    times = [one.reading.clock_at(wall) for one in stories]
+    known = [at for at in times if at is not None]
+    if start_ts is None or start_wall is None or not known:
+        return None
+    return {"t": max(known) - start_ts, "wall": wall - start_wall}
+
+
+def _title(readings: Sequence[Reading], number: int) -> str:
+    """Return what to call a broker: with others beside it, by the order in which they started."""
+    title = readings[number].title
+    if len(readings) == 1 or number >= len(_ORDINALS):
+        return title
+    what, _, port = title.partition(" on ")
+    return f"{_ORDINALS[number]} {what} ({port})" if port else f"{_ORDINALS[number]} {what}"
+
+
+def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
     reading = one.reading
     checks = [
         {"name": check.name, "level": check.level, "text": check.text, "messages": check.messages}
@@ -299,7 +404,7 @@ def _shown_broker(one: BrokerStory) -> dict[str, Any]:
     ]
     return {
         "id": one.id,
-        "title": reading.title,
+        "title": title,
         "rabbitmq": reading.rabbitmq,
         **({} if reading.seed is None else {"seed": reading.seed}),
         "clock": reading.clock,

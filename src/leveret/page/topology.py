@@ -18,8 +18,10 @@ from leveret.page.reading import PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from leveret.observe.deletions import Deletions
     from leveret.page.messages import MessageStory
     from leveret.page.picture import Picture
+    from leveret.page.queues import QueueStory
 
 Place = tuple[str, str]
 _ALTERNATE: Final = "alternate-exchange"
@@ -74,6 +76,8 @@ class Topology:
         self._latest: dict[tuple[int, int | None], Way] = {}
         self._letters: dict[tuple[str, str, str], int] = {}
         self._lost: dict[tuple[str, str, str], list[int]] = {}
+        # When the first of these was lost: its row, and the instant.
+        self._lost_at: dict[tuple[str, str, str], tuple[int, int | None]] = {}
         self._defaults: dict[Place, int] = {}
         self._alternate_counts: dict[tuple[str, str, str], int] = {}
 
@@ -149,7 +153,9 @@ class Topology:
         elif kind in (events.RETURNED, events.DROPPED) and row.get("copy") is None:
             if kind == events.DROPPED and row.get("reason") != events.NO_ROUTE:
                 return
-            lost = self._lost.setdefault((vhost, message.exchange, message.routing_key), [])
+            place = (vhost, message.exchange, message.routing_key)
+            self._lost_at.setdefault(place, (at, row.get("ts")))
+            lost = self._lost.setdefault(place, [])
             if number not in lost:
                 lost.append(number)
 
@@ -239,8 +245,10 @@ class Topology:
             if (one.vhost, one.kind, one.destination) == (vhost, "queue", queue) and one.exchange
         ]
 
-    def shown(self, lanes: Lanes, broker: str, queues: Mapping[Place, str | None]) -> dict[str, list[dict[str, Any]]]:
-        """Return the graph as a page takes it. `queues` has the type of each queue, if it is known."""
+    def shown(
+        self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueStory], deletions: Deletions
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the graph as a page takes it."""
         ends: dict[str, tuple[str, str, str]] = {}
 
         def end(kind: str, vhost: str, name: str) -> str:
@@ -252,7 +260,8 @@ class Topology:
             # Of the exchanges that every virtual host has, those that lead nowhere are left out.
             if name not in _PREDECLARED and not name.startswith("amq."):
                 end("x", vhost, name)
-        edges = self._edges(end)
+        edges = self._edges(end, queues)
+        led_to = {edge["to"] for edge in edges}
         for vhost, exchange, _ in self._lost:
             end("x", vhost, exchange)
         for vhost, name in queues:
@@ -262,15 +271,23 @@ class Topology:
                 "id": found,
                 "kind": "exchange" if kind == "x" else "queue",
                 "label": name or "(default exchange)",
-                "type": self._type((vhost, name)) if kind == "x" else queues.get((vhost, name)) or "",
+                "type": self._type((vhost, name)) if kind == "x" else _type_of(queues.get((vhost, name))),
                 "broker": broker,
+                **_note(queues.get((vhost, name)) if kind == "q" else None, is_led_to=found in led_to),
             }
             for found, (kind, vhost, name) in ends.items()
         ]
-        return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues)}
+        return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues, deletions)}
 
-    def _edges(self, end: Callable[[str, str, str], str]) -> list[dict[str, Any]]:
-        """Return the edges. `end` names the exchange or queue at an end of one."""
+    def _edges(self, end: Callable[[str, str, str], str], queues: Mapping[Place, QueueStory]) -> list[dict[str, Any]]:
+        """Return the edges, also those that no message took. `end` names the exchange or queue at an end of one."""
+        defaults, letters = dict(self._defaults), dict(self._letters)
+        for (vhost, name), state in queues.items():
+            if state.dead_letters is not None:
+                exchange, key = state.dead_letters
+                letters.setdefault((vhost, name, exchange), 0)
+                if exchange == "" and key is not None and (vhost, key) in queues:
+                    defaults.setdefault((vhost, key), 0)
         edges = []
         for one in self._bound:
             if one.exchange:
@@ -278,10 +295,10 @@ class Topology:
                 target = end("q" if one.kind == "queue" else "x", one.vhost, one.destination)
                 label = one.key or _arguments_text(one.arguments)
                 edges.append({"from": start, "to": target, "label": label, "count": one.count, "kind": "binding"})
-        for (vhost, queue), count in self._defaults.items():
+        for (vhost, queue), count in defaults.items():
             start, target = end("x", vhost, ""), end("q", vhost, queue)
             edges.append({"from": start, "to": target, "label": queue, "count": count, "kind": "default"})
-        for (vhost, queue, exchange), count in self._letters.items():
+        for (vhost, queue, exchange), count in letters.items():
             start, target = end("q", vhost, queue), end("x", vhost, exchange)
             edges.append({"from": start, "to": target, "label": "dead letters", "count": count, "kind": "dead letter"})
         for (vhost, exchange), alternate in self._alternates.items():
@@ -290,7 +307,26 @@ class Topology:
             edges.append({"from": start, "to": target, "label": "alternate", "count": count, "kind": "alternate"})
         return edges
 
-    def _unroutable(self, lanes: Lanes, queues: Iterable[Place]) -> list[dict[str, Any]]:
+    def _unmatched(
+        self, lanes: Lanes, place: Place, key: str, queues: Iterable[Place], deletions: Deletions
+    ) -> list[tuple[str, str, str]]:
+        """Return what would have taken a lost message at another time: a deleted queue, or a binding."""
+        vhost, exchange = place
+        row, instant = self._lost_at[vhost, exchange, key]
+        if not exchange:
+            if (vhost, key) not in queues:
+                return []
+            why = deletions.text(vhost, key, instant) or f"queue {key!r} was declared later"
+            return [(key, lanes.id_of("q", vhost, key), why)]
+        found = []
+        for one in self._from.get(place, ()):
+            is_match = topic_matches(one.key, key) if self._type(place) == "topic" else one.key == key
+            if is_match and self._type(place) in ("topic", "direct") and not one.since <= row < one.until:
+                why = "it was bound later" if row < one.since else "it was unbound before"
+                found.append((one.key, lanes.id_of("q" if one.kind == "queue" else "x", vhost, one.destination), why))
+        return found
+
+    def _unroutable(self, lanes: Lanes, queues: Iterable[Place], deletions: Deletions) -> list[dict[str, Any]]:
         found = []
         for (vhost, exchange, key), messages in self._lost.items():
             # Every queue is bound to the default exchange by its name.
@@ -300,11 +336,27 @@ class Topology:
                 for one in self._from.get((vhost, exchange), ())
                 if self._type((vhost, exchange)) in ("topic", "direct")
             ]
-            near = [{"key": pattern, "to": end, "why": why} for pattern, end, why in nearest(key, bound)]
+            matching = self._unmatched(lanes, (vhost, exchange), key, queues, deletions)
+            known = [(pattern, end) for pattern, end, _ in matching]
+            others = nearest(key, [one for one in bound if one not in known])
+            near = [{"key": pattern, "to": end, "why": why} for pattern, end, why in [*matching, *others]]
             found.append(
                 {"exchange": lanes.id_of("x", vhost, exchange), "key": key, "messages": messages, "near": near}
             )
         return found
+
+
+def _type_of(queue: QueueStory | None) -> str:
+    return "" if queue is None else queue.type or ""
+
+
+def _note(queue: QueueStory | None, *, is_led_to: bool) -> dict[str, str]:
+    """Return what to know of a queue: that it is gone, or that nothing leads to it."""
+    if queue is None:
+        return {}
+    if queue.is_deleted:
+        return {"note": f"deleted {queue.deleted_how}" if queue.deleted_how else "deleted"}
+    return {} if is_led_to else {"note": "nothing leads here"}
 
 
 def _destination(row: PageRow) -> tuple[str, str]:
