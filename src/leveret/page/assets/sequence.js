@@ -152,9 +152,11 @@ class Sequence {
     const used = new Set(
       drawn.flatMap((item) => item.events.flatMap((index) => [story.events[index].from, story.events[index].to])),
     );
-    const lanes = story.lanes.filter((lane) => used.has(lane.id));
-    this.unused = lanes.length && story.lanes.length - lanes.length;
-    this.lanes = this.unused && !this.hasAllLanes ? lanes : story.lanes;
+    const seen = new Set([...used].map((id) => laneOf.get(id ?? "")?.broker));
+    // A broker that nothing reached keeps its lanes: that may be what went wrong.
+    const lanes = story.lanes.filter((lane) => used.has(lane.id) || !seen.has(lane.broker));
+    this.unused = story.lanes.length - lanes.length;
+    this.lanes = this.hasAllLanes ? story.lanes : lanes;
     this.showSwitch();
     this.places = new Map(this.lanes.map((lane, index) => [lane.id, index]));
     this.rows.active = -1;
@@ -215,7 +217,7 @@ class Sequence {
     if (item.kind === "end") return makeEnd();
     const events = item.events.map((each) => story.events[each]);
     const [first] = events;
-    const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first);
+    const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first) && first.kind !== "called";
     const before = this.items[index - 1];
     const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
     const isSameTime = timeBefore === spanText(instantOf(first));
