@@ -29,7 +29,7 @@ _OPAQUE: Final = re.compile(
 _SIGNS: Final = ("=>", "===", "!==", "=", "&&", "||", "??", "?", ":", "+", "-", "*", "<", ">", "<=", ">=", "+=", "??=")
 _NARROWED: Final = (
     *((f" {sign} ", sign) for sign in _SIGNS),
-    *((f"{sign}\n", sign) for sign in (*"{([,;:?=", "=>", "&&", "||")),
+    *((f"{sign}\n", sign) for sign in (*"{}([,;:?=", "=>", "&&", "||")),
     *((f"\n{sign}", sign) for sign in (*"})].?:", "&&", "||")),
     *((f"{sign} ", sign) for sign in ",;:){}"),
     *((f" {sign}", sign) for sign in "{}("),

@@ -162,9 +162,7 @@ class Sequence {
     this.rows.active = -1;
     this.rows.options.count = this.items.length;
     this.empty.hidden = this.items.length > 0;
-    this.empty.textContent = story.events.length
-      ? "No event passes the filter."
-      : "Nothing happened on the broker during this test.";
+    this.empty.textContent = emptyWords();
     this.resize();
   }
 
@@ -222,12 +220,8 @@ class Sequence {
     const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
     const isSameTime = timeBefore === spanText(instantOf(first));
     const words = stepWords(events);
-    return el(
-      "div",
-      {
-        role: "option",
-        "aria-selected": "false",
-        class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
+    return option(
+      { class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
         "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
           .filter(Boolean)
           .join(", "),
@@ -248,12 +242,8 @@ class Sequence {
 
   /** @param {Item} item */
   makeLeap(item) {
-    return el(
-      "div",
-      {
-        role: "option",
-        "aria-selected": "false",
-        "aria-disabled": "true",
+    return option(
+      { "aria-disabled": "true",
         class: "leap",
         "aria-label": `the broker's clock leaps by ${spanText(item.us)}`,
       },
@@ -291,7 +281,7 @@ class Sequence {
       if (turns && index === 1)
         fill(
           drawing,
-          svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }),
+          path("flow solid", `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5`),
         );
       if (direction) fill(drawing, lineBetween(mark, toneOf(event), x1, x2, y));
       if (mark.icon === "right" && direction) marks.push(arrowHead(x2, y, direction));
@@ -349,7 +339,7 @@ class Sequence {
       this.x(places[places.length - 1]) + this.laneWidth / 2 - 4,
     ];
     return [
-      svg("path", { class: `across ${tone}`, d: `M${ends[0]} ${y}H${ends[1]}` }),
+      path(`across ${tone}`, `M${ends[0]} ${y}H${ends[1]}`),
       event.message !== undefined && pill(event.message, this.x(at) + 9 + pillWidth(event.message) / 2, y),
       markGroup(markOf(event), tone, this.x(at), y),
     ];
@@ -432,27 +422,26 @@ function isContinued(before, event) {
   return event.from === before.to && !((event.t ?? 0) - (before.t ?? 0) > AT_ONCE);
 }
 
+/**
+ * @param {Record<string, unknown>} attributes
+ * @param {...Child} children
+ */
+function option(attributes, ...children) {
+  return el("div", { role: "option", "aria-selected": "false", ...attributes }, ...children);
+}
+
 /** @param {Item} item */
 function makeFold(item) {
-  const kinds = new Map();
-  for (const index of item.events) {
-    const { kind } = story.events[index];
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-  }
   const [text, words] = item.isRun
     ? roundWords(item.events).split(": ")
     : [
         `Set-up: ${counted(item.events.length, "event")}`,
-        [...kinds]
+        [...countsOf(item.events, (event) => event.kind)]
           .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
           .join(", "),
       ];
-  return el(
-    "div",
-    {
-      role: "option",
-      "aria-selected": "false",
-      class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
+  return option(
+    { class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
     div("caption", el("span", { class: "words", title: words }, el("strong", {}, ...linked(text, chip)), `: ${words}`)),
@@ -463,9 +452,8 @@ function makeEnd() {
   const { failed_at, error } = story.test;
   const [first] = (error?.text ?? "").split("\n");
   const at = /** @type {StoryEvent} */ ({ wall: failed_at?.t, ...failed_at });
-  return el(
-    "div",
-    { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "step bad end" },
+  return option(
+      { "aria-disabled": "true", class: "step bad end" },
     div("caption", timeElement(at), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
   );
 }
@@ -518,7 +506,7 @@ function laneHeads(lanes) {
  */
 function lineBetween(mark, tone, x1, x2, y) {
   const end = x2 - Math.sign(x2 - x1) * (mark.icon === "right" || mark.at ? 3 : 7);
-  return svg("path", { class: `flow ${mark.line} ${mark.line === "answer" ? tone : ""}`, d: `M${x1} ${y}H${end}` });
+  return path(`flow ${mark.line} ${mark.line === "answer" ? tone : ""}`, `M${x1} ${y}H${end}`);
 }
 
 /**
@@ -527,7 +515,7 @@ function lineBetween(mark, tone, x1, x2, y) {
  * @param {number} direction
  */
 function arrowHead(x, y, direction) {
-  return svg("path", { class: "arrow", d: `M${x - direction} ${y}l${-8 * direction} -4.5v9z` });
+  return path("arrow", `M${x - direction} ${y}l${-8 * direction} -4.5v9z`);
 }
 
 /** @param {number} message */

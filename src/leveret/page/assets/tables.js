@@ -82,9 +82,7 @@ function eventsPanel() {
     rows.active = shownEvents().indexOf(state.event);
     grid.setAttribute("aria-rowcount", String(rows.options.count + 1));
     empty.hidden = rows.options.count > 0;
-    empty.textContent = story.events.length
-      ? "No event passes the filter."
-      : "Nothing happened on the broker during this test.";
+    empty.textContent = emptyWords();
     rows.refresh();
     rows.reveal();
   };
