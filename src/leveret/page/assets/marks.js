@@ -104,7 +104,7 @@ function countsOf(indexes, wordOf) {
   /** @type {Map<string, number>} */
   const counts = new Map();
   for (const index of indexes) {
-    const word = wordOf(story.events[index]);
+    const word = wordOf(eventAt(index));
     counts.set(word, (counts.get(word) ?? 0) + 1);
   }
   return counts;
@@ -113,8 +113,8 @@ function countsOf(indexes, wordOf) {
 /** Return what happens in a run of rounds, how often, and how long. @param {number[]} run */
 function roundWords(run) {
   const counts = countsOf(run, (event) => markOf(event).word || kindWord(event.kind));
-  const first = story.events[run[0]];
-  const span = spanBetween(first, story.events[run[run.length - 1]]);
+  const first = eventAt(run[0]);
+  const span = spanBetween(first, eventAt(run[run.length - 1]));
   const words = [...counts.keys()].join(", ");
   return `${messageName(first.message ?? 0)} ${Math.max(...counts.values())} times in ${spanText(span)}: ${words}`;
 }

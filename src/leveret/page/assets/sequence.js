@@ -90,7 +90,7 @@ class Sequence {
    * @param {number[]} events
    */
   revealLanes(events) {
-    const ids = events.flatMap((index) => [story.events[index].from, story.events[index].to]);
+    const ids = events.flatMap((index) => [eventAt(index).from, eventAt(index).to]);
     const places = ids.flatMap((id) => this.places.get(id ?? "") ?? []);
     if (!places.length) return;
     const left = Math.min(...places) * this.laneWidth;
@@ -141,7 +141,7 @@ class Sequence {
     const shown = shownEvents();
     const isBrief = state.filter.kind === PROBLEMS;
     this.items = groupEvents(
-      isBrief ? shown.map((index) => roundsOf.get(story.events[index].fold ?? -1) ?? [index]) : runsOf(shown),
+      isBrief ? shown.map((index) => roundsOf.get(eventAt(index).fold ?? -1) ?? [index]) : runsOf(shown),
       this.opened,
     );
     this.itemOf.clear();
@@ -150,7 +150,7 @@ class Sequence {
     });
     const drawn = this.items.filter((item) => item.isRun || item.kind === "step");
     const used = new Set(
-      drawn.flatMap((item) => item.events.flatMap((index) => [story.events[index].from, story.events[index].to])),
+      drawn.flatMap((item) => item.events.flatMap((index) => [eventAt(index).from, eventAt(index).to])),
     );
     const seen = new Set([...used].map((id) => laneOf.get(id ?? "")?.broker));
     // A broker that nothing reached keeps its lanes: that may be what went wrong.
@@ -213,11 +213,11 @@ class Sequence {
     if (item.kind === "leap") return this.makeLeap(item);
     if (item.kind === "fold") return makeFold(item);
     if (item.kind === "end") return makeEnd();
-    const events = item.events.map((each) => story.events[each]);
+    const events = item.events.map((each) => eventAt(each));
     const [first] = events;
     const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first) && first.kind !== "called";
     const before = this.items[index - 1];
-    const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
+    const timeBefore = before?.kind === "step" ? spanText(instantOf(eventAt(before.events[0]))) : "";
     const isSameTime = timeBefore === spanText(instantOf(first));
     const words = stepWords(events);
     return option(
@@ -360,11 +360,11 @@ function groupEvents(runs, opened) {
   const folds = !isFiltered();
   for (let at = 0; at < runs.length; at++) {
     const events = [...runs[at]];
-    const event = story.events[events[0]];
+    const event = eventAt(events[0]);
     const isRun = events.length > 1;
     if (event.leap && state.clock !== "real") items.push({ kind: "leap", events: [event.i], us: event.leap });
     if (folds && isFolded(event)) {
-      for (let next; isFolded((next = story.events[runs[at + 1]?.[0]])) && !next.leap; at++) events.push(next.i);
+      for (let next; isFolded((next = eventAt(runs[at + 1]?.[0]))) && !next.leap; at++) events.push(next.i);
     }
     if (events.length > 1) {
       const isOpen = opened.has(events[0]);
@@ -373,7 +373,7 @@ function groupEvents(runs, opened) {
       continue;
     }
     const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
-    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event))
+    if (source && CONTINUED.has(event.kind) && isContinued(eventAt(source.events[0]), event))
       source.events.push(event.i);
     else {
       /** @type {Item} */
@@ -405,7 +405,7 @@ function measureGaps(items) {
   const gaps = items.slice(1).map((item, index) => {
     const { kind, events } = items[index];
     if (item.kind !== "step" || kind === "leap") return 0;
-    return spanBetween(story.events[events[events.length - 1]], story.events[item.events[0]]);
+    return spanBetween(eventAt(events[events.length - 1]), eventAt(item.events[0]));
   });
   const least = Math.max(LEAST_GAP, 20 * [...gaps].sort((a, b) => a - b)[gaps.length >> 1]);
   gaps.forEach((gap, index) => {

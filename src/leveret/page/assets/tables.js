@@ -59,7 +59,7 @@ function eventCell(event) {
 
 /** Return the panel with the table of events. */
 function eventsPanel() {
-  const at = (/** @type {number} */ index) => story.events[shownEvents()[index]];
+  const at = (/** @type {number} */ index) => eventAt(shownEvents()[index]);
   const { scroller, rows, grid, empty } = longTable({
     id: "event-row",
     label: "Events",
