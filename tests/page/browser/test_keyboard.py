@@ -110,5 +110,5 @@ def test_every_control_is_reached_by_tab_and_shows_its_focus(open_story: Open) -
 
     assert [name for name, is_outlined in seen if not is_outlined] == []
     names = [name for name, _ in seen]
-    assert {"Show real t", "theme", "Help", "tab-sequence", "search", "filter-kind", "filter-message"} <= set(names)
+    assert {"Show real ti", "theme", "Help", "tab-sequence", "search", "filter-kind", "filter-message"} <= set(names)
     assert len(seen) < 20
