@@ -252,6 +252,18 @@ def busy(count: int) -> Story:
     return story_of("test_busy.py::test_many", [SHOP, WORKER, ORDERS, JOBS], told, sent)
 
 
+def bouncing(rounds: int) -> Story:
+    """Return a story in which a message is nacked, requeued and redelivered this many times."""
+    told = Telling()
+    told.add("published", "published #1", SHOP, JOBS, message=1)
+    told.add("delivered", "delivered #1 to c2/ch1", JOBS, WORKER, message=1, copy=1)
+    for _ in range(rounds):
+        told.add("nacked", "nacked #1", WORKER, JOBS, message=1, copy=1, tone="warn")
+        told.add("requeued", "requeued #1 in 'jobs' (nacked)", JOBS, message=1, copy=1, tone="warn")
+        told.add("delivered", "redelivered #1 to c2/ch1", JOBS, WORKER, message=1, copy=1, tone="warn")
+    return story_of("test_jobs.py::test_retry", [SHOP, WORKER, JOBS], told, [{"number": 1, "label": "'job'"}])
+
+
 def story_of(test: str, lanes: list[dict[str, Any]], told: Telling, sent: list[dict[str, Any]]) -> Story:
     """Return a story of events and messages, without anything else."""
     return {

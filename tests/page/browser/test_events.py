@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.browser.conftest import Open
-from tests.page.browser.stories import busy, shop
+from tests.page.browser.stories import bouncing, busy, shop
 
 ROWS = "#panel-events .rows [role=row]"
 
@@ -94,3 +94,11 @@ def test_ten_thousand_events_are_found_by_search(open_story: Open) -> None:
 
     expect(page.locator(ROWS)).to_have_count(1)
     expect(page.get_by_role("status")).to_have_text("1 of 10,000 events")
+
+
+def test_rounds_are_one_problem(open_story: Open) -> None:
+    page = open_story(bouncing(60), "#events?kind=problems")
+
+    expect(page.locator(ROWS)).to_have_count(1)
+    expect(page.locator(ROWS)).to_contain_text("#1 60 times in 179 ms: nacked, requeued, redelivered")
+    expect(page.get_by_role("status")).to_have_text("1 of 182 events")

@@ -52,8 +52,27 @@ def test_two_brokers_are_each_named_with_their_lanes_and_messages(open_story: Op
     page = open_story(two_brokers())
 
     expect(page.locator(".broker")).to_have_text(["orders", "billing"])
-    expect(page.locator(".lane .kind")).to_have_text(
-        ["orders client", "orders queue", "billing client", "billing queue"]
-    )
+    expect(page.locator(".lane .group")).to_have_text(["orders", "billing"])
+    expect(page.locator(".lane .kind")).to_have_text(["client", "queue", "client", "queue"])
     page.locator(".failure").get_by_role("link", name="#1 of b2").click()
     expect(page.locator(".details h2")).to_have_text("#1 of b2 second")
+
+
+def test_error_of_twelve_lines_is_whole_and_a_longer_one_opens(open_story: Open) -> None:
+    story = shop()
+    story["test"]["error"]["text"] = "\n".join(f"line {number}" for number in range(1, 31))
+    failure = open_story(story).locator(".failure")
+    expect(failure.get_by_text("line 12", exact=False)).to_be_in_viewport(ratio=1)
+    expect(failure.get_by_text("line 30")).to_be_hidden()
+
+    failure.get_by_role("button", name="Show all 30 lines").click()
+
+    expect(failure.get_by_text("line 30")).to_be_visible()
+    assert failure.evaluate("(box) => box.scrollHeight <= box.clientHeight")
+
+
+def test_error_of_twelve_lines_has_no_button(open_story: Open) -> None:
+    story = shop()
+    story["test"]["error"]["text"] = "\n".join(f"line {number}" for number in range(1, 13))
+
+    expect(open_story(story).locator(".failure button")).to_have_count(0)

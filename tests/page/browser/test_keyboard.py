@@ -64,7 +64,7 @@ def test_question_mark_shows_the_keys_and_the_marks(open_story: Open) -> None:
     press(page, "?")
     dialog = page.get_by_role("dialog", name="Help")
     expect(dialog).to_contain_text("next problem")
-    expect(dialog.locator(".legend li")).to_have_count(12)
+    expect(dialog.locator(".legend li")).to_have_count(14)
     press(page, "Escape")
     expect(dialog).to_be_hidden()
 
@@ -110,5 +110,5 @@ def test_every_control_is_reached_by_tab_and_shows_its_focus(open_story: Open) -
 
     assert [name for name, is_outlined in seen if not is_outlined] == []
     names = [name for name, _ in seen]
-    assert {"Broker time", "theme", "Help", "tab-sequence", "search", "filter-kind", "filter-message"} <= set(names)
+    assert {"Show real ti", "theme", "Help", "tab-sequence", "search", "filter-kind", "filter-message"} <= set(names)
     assert len(seen) < 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.page.browser.conftest import Open
-from tests.page.browser.stories import shop
+from tests.page.browser.stories import bouncing, shop
 
 
 def test_click_on_a_row_shows_the_life_of_its_message(open_story: Open) -> None:
@@ -66,7 +66,8 @@ def test_cause_is_a_link_and_a_guess_is_called_one(open_story: Open) -> None:
 def test_other_messages_fade_while_one_is_followed(open_story: Open) -> None:
     page = open_story(shop(), "#message-2")
 
-    expect(page.locator(".step:not(.other)")).to_have_count(3)
+    expect(page.locator(".step:not(.other)")).to_have_count(5)
+    expect(page.locator(".step.other", has_text="fault reset_peer")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.locator(".step.other")).to_have_count(0)
 
@@ -114,3 +115,30 @@ def test_back_returns_to_where_the_reader_was(open_story: Open) -> None:
 
     expect(page.locator(".details")).to_be_hidden()
     expect(page.get_by_role("tab", name="Topology")).to_have_attribute("aria-selected", "true")
+
+
+def test_life_lists_the_fault_that_hit_the_channel_that_held_the_message(open_story: Open) -> None:
+    story = bouncing(0)
+    story["events"][1]["channel"] = "c2/ch1"
+    for kind, text, channel in (
+        ("fault", "fault reset_peer", "c2/ch1"),
+        ("conn_close", "c2 lost its connection", "c2"),
+    ):
+        story["events"].append(
+            {"t": 9000, "kind": kind, "text": text, "channel": channel, "from": "b1/c2", "across": True, "tone": "bad"}
+        )
+
+    life = open_story(story, "#message-1").locator(".life > li")
+
+    expect(life).to_have_count(4)
+    expect(life.nth(2)).to_contain_text("fault reset_peer")
+    expect(life.nth(3)).to_contain_text("c2 lost its connection")
+
+
+def test_life_shows_rounds_once_and_opens_them(open_story: Open) -> None:
+    page = open_story(bouncing(60), "#message-1")
+    expect(page.locator(".life > li")).to_have_count(3)
+
+    page.locator(".life summary", has_text="#1 60 times in 179 ms").click()
+
+    expect(page.locator(".life ol li")).to_have_count(180)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.page.browser.conftest import Open
-from tests.page.browser.stories import busy, shop
+from tests.page.browser.stories import bouncing, busy, shop
 
 
 def test_each_client_exchange_and_queue_has_a_lane(open_story: Open) -> None:
     page = open_story(shop())
 
     expect(page.locator(".lane .label")).to_have_text(
-        ["test", "c1 shop", "c2 worker", "orders", "dlx", "jobs", "audit", "dead"]
+        ["c1 shop", "c2 worker", "orders", "dlx", "jobs", "audit", "dead"]
     )
 
 
@@ -39,8 +39,8 @@ def test_arrow_begins_and_ends_on_its_lanes(open_story: Open) -> None:
         };
     }""")
 
-    assert abs(middles["pill"] - middles["lanes"][1]) < 1.5
-    assert abs(middles["tip"] - middles["lanes"][5]) < 3
+    assert abs(middles["pill"] - middles["lanes"][0]) < 1.5
+    assert abs(middles["tip"] - middles["lanes"][4]) < 3
 
 
 def test_outcomes_have_marks_of_their_own(open_story: Open) -> None:
@@ -100,7 +100,7 @@ def test_time_is_that_of_the_test_and_the_clock_is_a_hover_away(open_story: Open
     expect(time).to_have_text("1 h")
     assert "broker's clock 2026-01-01 01:00:00.020000 UTC\n" in (time.get_attribute("title") or "")
 
-    page.get_by_role("button", name="Broker time").click()
+    page.get_by_role("button", name="Show real time").click()
     expect(page.locator(".step", has_text="#4 expired").locator(".time")).to_have_text("20 ms")
 
 
@@ -134,3 +134,65 @@ def test_story_of_one_event_without_times_is_drawn(open_story: Open) -> None:
     page = open_story(story)
 
     expect(page.locator(".step .caption")).to_have_text("published #1 k")
+
+
+def test_lanes_without_an_arrow_are_behind_a_switch(open_story: Open) -> None:
+    page = open_story(shop())
+    expect(page.locator(".lane", has_text="test")).to_have_count(0)
+
+    page.get_by_role("button", name="1 unused lane").click()
+
+    expect(page.locator(".lane .label").first).to_have_text("test")
+
+
+def test_rounds_of_a_message_are_one_row_that_opens(open_story: Open) -> None:
+    page = open_story(bouncing(60))
+    fold = page.locator(".fold")
+    expect(fold).to_have_text("#1 60 times in 179 ms: nacked, requeued, redelivered")
+    expect(page.locator(".step", has_text="nacked #1")).to_have_count(0)
+
+    fold.click()
+
+    expect(page.locator(".step", has_text="nacked #1").first).to_be_visible()
+
+
+def test_prefetch_and_calls_of_the_test_are_not_folded_with_the_set_up(open_story: Open) -> None:
+    story = bouncing(4)
+    for kind, text in (("qos", "c2/ch1 set its prefetch to 1"), ("called", "the test called reset_peer")):
+        story["events"].insert(0, {"t": 0, "kind": kind, "from": "b1/c2", "text": text, "setup": True})
+
+    page = open_story(story)
+
+    expect(page.locator(".step .words").nth(0)).to_have_text("the test called reset_peer")
+    expect(page.locator(".step .words").nth(1)).to_have_text("c2/ch1 set its prefetch to 1")
+
+
+def test_long_pause_and_the_time_until_an_ack_are_shown(open_story: Open) -> None:
+    story = busy(10)
+    for event in story["events"][4:]:
+        event["t"] += 150_000
+
+    page = open_story(story)
+
+    expect(page.locator(".gap")).to_have_text("151 ms")
+    expect(page.locator(".step", has_text="acked #1")).to_contain_text("acked #1 after 151 ms")
+
+
+def test_last_row_says_where_the_test_failed(open_story: Open) -> None:
+    story = shop()
+    story["test"]["failed_at"] = {"t": 25_000, "wall": 25_000}
+
+    page = open_story(story)
+
+    expect(page.locator(".steps > *").last).to_contain_text("25 msfailed here AssertionError: 'jobs' acked 1 message")
+
+
+def test_consumer_tag_is_shortened_and_whole_on_hover(open_story: Open) -> None:
+    story = bouncing(4)
+    text = "c2/ch1 consumes 'jobs' as 'ctag1.11a489af9ace4c4e956a181e2a0bd1ef'"
+    story["events"].append({"t": 900_000, "kind": "consume", "from": "b1/c2", "to": "b1/q/jobs", "text": text})
+
+    words = open_story(story).locator(".step .words").last
+
+    expect(words).to_have_text("c2/ch1 consumes 'jobs' as 'ctag1.11a489…'")
+    expect(words).to_have_attribute("title", text)

@@ -77,6 +77,44 @@ def test_topology_explains_a_key_that_nearly_matched(open_story: Open) -> None:
     )
 
 
+def test_loop_of_dead_letters_stays_in_the_picture_and_notes_are_shown(open_story: Open) -> None:
+    story = shop()
+    graph = story["topology"]
+    graph["nodes"][4]["note"] = "nothing leads here"
+    graph["edges"].append({"from": "b1/q/dead", "to": "b1/x/orders", "count": 0, "kind": "dead letter"})
+
+    page = open_story(story, "#topology")
+
+    loop = page.locator(".edge.dead-letter.unused:not(.tip)").bounding_box()
+    graphs = page.locator(".graph").bounding_box()
+    assert loop is not None
+    assert graphs is not None
+    assert loop["x"] >= graphs["x"]
+    assert loop["x"] + loop["width"] <= graphs["x"] + graphs["width"]
+    expect(page.get_by_role("region", name="queue dead")).to_contain_text("nothing leads here")
+
+
+def test_durations_and_the_default_exchange_are_named_in_arguments(open_story: Open) -> None:
+    story = shop()
+    story["queues"][0]["arguments"] = {"x-message-ttl": 86_400_000, "x-dead-letter-exchange": ""}
+
+    card = open_story(story, "#queues").get_by_role("article", name="Queue jobs")
+
+    expect(card).to_contain_text("x-message-ttl86400000 (1 d)")
+    expect(card).to_contain_text("x-dead-letter-exchange(default exchange)")
+
+
+def test_charts_have_times_and_no_leaps_in_real_time(open_story: Open) -> None:
+    page = open_story(shop(), "#queues")
+    card = page.get_by_role("article", name="Queue jobs")
+    expect(card.locator(".tick").first).to_have_text("2 ms")
+    expect(card.locator(".break")).to_have_text("1 h")
+
+    page.get_by_role("button", name="Show real time").click()
+
+    expect(card.locator(".break")).to_have_count(0)
+
+
 def test_boxes_of_the_topology_do_not_overlap(open_story: Open) -> None:
     page = open_story(shop(), "#topology")
 

@@ -60,6 +60,14 @@ function svg(tag, attributes, ...children) {
 }
 
 /**
+ * @param {string} className
+ * @param {string} d
+ */
+function path(className, d) {
+  return svg("path", { class: className, d });
+}
+
+/**
  * @param {Element} element
  * @param {Record<string, unknown>} attributes
  * @param {Child[]} children

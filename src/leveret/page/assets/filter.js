@@ -40,8 +40,7 @@ function hasWord(event, word) {
 
 /** Return the bar with the fields of the filter. */
 function filterBar() {
-  const kinds = new Map();
-  for (const event of story.events) kinds.set(event.kind, (kinds.get(event.kind) ?? 0) + 1);
+  const kinds = countsOf([...story.events.keys()], (event) => event.kind);
   const lanes = (/** @type {string[]} */ ...wanted) =>
     story.lanes.filter((lane) => wanted.includes(lane.kind)).map((lane) => [lane.id, laneName(lane.id)]);
   const text = el("input", {
@@ -102,6 +101,11 @@ function filterBar() {
       : "";
   });
   return bar;
+}
+
+/** Return why no event is shown. */
+function emptyWords() {
+  return story.events.length ? "No event passes the filter." : "Nothing happened on the broker during this test.";
 }
 
 /** @type {{filter: Filter | null, events: number[]}} */

@@ -114,7 +114,7 @@ function moveInMessage(by) {
 
 /** Select the next event that went wrong, from the top again after the last. */
 function nextProblem() {
-  const problems = runsOf(shownEvents().filter((index) => isProblem(story.events[index])));
+  const problems = runsOf(shownEvents().filter((index) => isProblem(eventAt(index))));
   const [next] = problems.find(([index]) => index > state.event) ?? problems[0] ?? [];
   if (next !== undefined) selectEvent(next);
 }

@@ -95,18 +95,28 @@ function kindWord(kind) {
   return MARKS[kind]?.word ?? kind.replaceAll("_", " ");
 }
 
-/** Return what happens in a run of rounds, how often, and how long. @param {number[]} run */
-function roundWords(run) {
-  const events = run.map((index) => story.events[index]);
+/**
+ * Return how often events have each word.
+ * @param {number[]} indexes
+ * @param {(event: StoryEvent) => string} wordOf
+ */
+function countsOf(indexes, wordOf) {
   /** @type {Map<string, number>} */
   const counts = new Map();
-  for (const event of events) {
-    const word = markOf(event).word || kindWord(event.kind);
+  for (const index of indexes) {
+    const word = wordOf(eventAt(index));
     counts.set(word, (counts.get(word) ?? 0) + 1);
   }
-  const span = spanBetween(events[0], events[events.length - 1]);
+  return counts;
+}
+
+/** Return what happens in a run of rounds, how often, and how long. @param {number[]} run */
+function roundWords(run) {
+  const counts = countsOf(run, (event) => markOf(event).word || kindWord(event.kind));
+  const first = eventAt(run[0]);
+  const span = spanBetween(first, eventAt(run[run.length - 1]));
   const words = [...counts.keys()].join(", ");
-  return `${messageName(events[0].message ?? 0)} ${Math.max(...counts.values())} times in ${spanText(span)}: ${words}`;
+  return `${messageName(first.message ?? 0)} ${Math.max(...counts.values())} times in ${spanText(span)}: ${words}`;
 }
 
 /**

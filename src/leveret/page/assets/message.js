@@ -17,7 +17,7 @@ function detailsPane() {
     if (!["event", "message", "isOpen", "clock"].some((name) => changed.has(/** @type {keyof typeof state} */ (name))))
       return;
     const message = messageOf.get(state.message);
-    const event = story.events[state.event];
+    const event = eventAt(state.event);
     const isShown = state.isOpen && Boolean(message || event);
     pane.hidden = !isShown;
     document.body.classList.toggle("has-details", isShown);
@@ -86,7 +86,7 @@ function eventPart(event) {
 
 /** @param {number} index */
 function eventLink(index) {
-  const event = story.events[index];
+  const event = eventAt(index);
   return event ? el("a", { href: `#event-${index}` }, event.text) : `event ${index}`;
 }
 
@@ -169,7 +169,7 @@ function lifePart(message) {
 
 /** @param {number} index */
 function lifeEntry(index) {
-  const event = story.events[index];
+  const event = eventAt(index);
   return el(
     "li",
     { class: toneOf(event) },

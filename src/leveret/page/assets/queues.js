@@ -27,11 +27,9 @@ function queueCard(queue, axis) {
   const about = [
     queue.type ?? "classic",
     queue.durable ? "durable" : "not durable",
-    queue.deleted &&
-      ["deleted", queue.deleted_by && `by ${queue.deleted_by}`, `at ${spanText(queue.deleted_at)}`]
-        .slice(0, queue.deleted_at === undefined ? 2 : 3)
-        .filter(Boolean)
-        .join(" "),
+    queue.deleted && "deleted",
+    queue.deleted_by && `by ${queue.deleted_by}`,
+    queue.deleted_at && `at ${spanText(queue.deleted_at)}`,
     queue.vhost && queue.vhost !== "/" ? `virtual host ${queue.vhost}` : "",
     hasManyBrokers ? brokerTitle(laneOf.get(queue.lane)?.broker ?? "") : "",
   ].filter(Boolean);
@@ -164,8 +162,8 @@ function chart(points, axis) {
     svg(
       "svg",
       { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("path", { class: "area ready", d: area }),
-      ...SERIES.map(([column, name]) => svg("path", { class: `series ${name}`, d: steps(column) })),
+      path("area ready", area),
+      ...SERIES.map(([column, name]) => path(`series ${name}`, steps(column))),
     ),
     span("most", most),
     ...axis.breaks.map((each) => placed(each, "break")),

@@ -90,7 +90,7 @@ class Sequence {
    * @param {number[]} events
    */
   revealLanes(events) {
-    const ids = events.flatMap((index) => [story.events[index].from, story.events[index].to]);
+    const ids = events.flatMap((index) => [eventAt(index).from, eventAt(index).to]);
     const places = ids.flatMap((id) => this.places.get(id ?? "") ?? []);
     if (!places.length) return;
     const left = Math.min(...places) * this.laneWidth;
@@ -141,7 +141,7 @@ class Sequence {
     const shown = shownEvents();
     const isBrief = state.filter.kind === PROBLEMS;
     this.items = groupEvents(
-      isBrief ? shown.map((index) => roundsOf.get(story.events[index].fold ?? -1) ?? [index]) : runsOf(shown),
+      isBrief ? shown.map((index) => roundsOf.get(eventAt(index).fold ?? -1) ?? [index]) : runsOf(shown),
       this.opened,
     );
     this.itemOf.clear();
@@ -150,19 +150,19 @@ class Sequence {
     });
     const drawn = this.items.filter((item) => item.isRun || item.kind === "step");
     const used = new Set(
-      drawn.flatMap((item) => item.events.flatMap((index) => [story.events[index].from, story.events[index].to])),
+      drawn.flatMap((item) => item.events.flatMap((index) => [eventAt(index).from, eventAt(index).to])),
     );
-    const lanes = story.lanes.filter((lane) => used.has(lane.id));
-    this.unused = lanes.length && story.lanes.length - lanes.length;
-    this.lanes = this.unused && !this.hasAllLanes ? lanes : story.lanes;
+    const seen = new Set([...used].map((id) => laneOf.get(id ?? "")?.broker));
+    // A broker that nothing reached keeps its lanes: that may be what went wrong.
+    const lanes = story.lanes.filter((lane) => used.has(lane.id) || !seen.has(lane.broker));
+    this.unused = story.lanes.length - lanes.length;
+    this.lanes = this.hasAllLanes ? story.lanes : lanes;
     this.showSwitch();
     this.places = new Map(this.lanes.map((lane, index) => [lane.id, index]));
     this.rows.active = -1;
     this.rows.options.count = this.items.length;
     this.empty.hidden = this.items.length > 0;
-    this.empty.textContent = story.events.length
-      ? "No event passes the filter."
-      : "Nothing happened on the broker during this test.";
+    this.empty.textContent = emptyWords();
     this.resize();
   }
 
@@ -213,19 +213,15 @@ class Sequence {
     if (item.kind === "leap") return this.makeLeap(item);
     if (item.kind === "fold") return makeFold(item);
     if (item.kind === "end") return makeEnd();
-    const events = item.events.map((each) => story.events[each]);
+    const events = item.events.map((each) => eventAt(each));
     const [first] = events;
-    const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first);
+    const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first) && first.kind !== "called";
     const before = this.items[index - 1];
-    const timeBefore = before?.kind === "step" ? spanText(instantOf(story.events[before.events[0]])) : "";
+    const timeBefore = before?.kind === "step" ? spanText(instantOf(eventAt(before.events[0]))) : "";
     const isSameTime = timeBefore === spanText(instantOf(first));
     const words = stepWords(events);
-    return el(
-      "div",
-      {
-        role: "option",
-        "aria-selected": "false",
-        class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
+    return option(
+      { class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
         "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
           .filter(Boolean)
           .join(", "),
@@ -246,12 +242,8 @@ class Sequence {
 
   /** @param {Item} item */
   makeLeap(item) {
-    return el(
-      "div",
-      {
-        role: "option",
-        "aria-selected": "false",
-        "aria-disabled": "true",
+    return option(
+      { "aria-disabled": "true",
         class: "leap",
         "aria-label": `the broker's clock leaps by ${spanText(item.us)}`,
       },
@@ -289,7 +281,7 @@ class Sequence {
       if (turns && index === 1)
         fill(
           drawing,
-          svg("path", { class: "flow solid", d: `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5` }),
+          path("flow solid", `M${x1} ${MIDDLE - 5}q${4 * way} 0 ${4 * way} 5.5t${-4 * way} 5.5`),
         );
       if (direction) fill(drawing, lineBetween(mark, toneOf(event), x1, x2, y));
       if (mark.icon === "right" && direction) marks.push(arrowHead(x2, y, direction));
@@ -347,7 +339,7 @@ class Sequence {
       this.x(places[places.length - 1]) + this.laneWidth / 2 - 4,
     ];
     return [
-      svg("path", { class: `across ${tone}`, d: `M${ends[0]} ${y}H${ends[1]}` }),
+      path(`across ${tone}`, `M${ends[0]} ${y}H${ends[1]}`),
       event.message !== undefined && pill(event.message, this.x(at) + 9 + pillWidth(event.message) / 2, y),
       markGroup(markOf(event), tone, this.x(at), y),
     ];
@@ -368,11 +360,11 @@ function groupEvents(runs, opened) {
   const folds = !isFiltered();
   for (let at = 0; at < runs.length; at++) {
     const events = [...runs[at]];
-    const event = story.events[events[0]];
+    const event = eventAt(events[0]);
     const isRun = events.length > 1;
     if (event.leap && state.clock !== "real") items.push({ kind: "leap", events: [event.i], us: event.leap });
     if (folds && isFolded(event)) {
-      for (let next; isFolded((next = story.events[runs[at + 1]?.[0]])) && !next.leap; at++) events.push(next.i);
+      for (let next; isFolded((next = eventAt(runs[at + 1]?.[0]))) && !next.leap; at++) events.push(next.i);
     }
     if (events.length > 1) {
       const isOpen = opened.has(events[0]);
@@ -381,7 +373,7 @@ function groupEvents(runs, opened) {
       continue;
     }
     const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
-    if (source && CONTINUED.has(event.kind) && isContinued(story.events[source.events[0]], event))
+    if (source && CONTINUED.has(event.kind) && isContinued(eventAt(source.events[0]), event))
       source.events.push(event.i);
     else {
       /** @type {Item} */
@@ -413,7 +405,7 @@ function measureGaps(items) {
   const gaps = items.slice(1).map((item, index) => {
     const { kind, events } = items[index];
     if (item.kind !== "step" || kind === "leap") return 0;
-    return spanBetween(story.events[events[events.length - 1]], story.events[item.events[0]]);
+    return spanBetween(eventAt(events[events.length - 1]), eventAt(item.events[0]));
   });
   const least = Math.max(LEAST_GAP, 20 * [...gaps].sort((a, b) => a - b)[gaps.length >> 1]);
   gaps.forEach((gap, index) => {
@@ -430,27 +422,26 @@ function isContinued(before, event) {
   return event.from === before.to && !((event.t ?? 0) - (before.t ?? 0) > AT_ONCE);
 }
 
+/**
+ * @param {Record<string, unknown>} attributes
+ * @param {...Child} children
+ */
+function option(attributes, ...children) {
+  return el("div", { role: "option", "aria-selected": "false", ...attributes }, ...children);
+}
+
 /** @param {Item} item */
 function makeFold(item) {
-  const kinds = new Map();
-  for (const index of item.events) {
-    const { kind } = story.events[index];
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-  }
   const [text, words] = item.isRun
     ? roundWords(item.events).split(": ")
     : [
         `Set-up: ${counted(item.events.length, "event")}`,
-        [...kinds]
+        [...countsOf(item.events, (event) => event.kind)]
           .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
           .join(", "),
       ];
-  return el(
-    "div",
-    {
-      role: "option",
-      "aria-selected": "false",
-      class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
+  return option(
+    { class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
     div("caption", el("span", { class: "words", title: words }, el("strong", {}, ...linked(text, chip)), `: ${words}`)),
@@ -461,9 +452,8 @@ function makeEnd() {
   const { failed_at, error } = story.test;
   const [first] = (error?.text ?? "").split("\n");
   const at = /** @type {StoryEvent} */ ({ wall: failed_at?.t, ...failed_at });
-  return el(
-    "div",
-    { role: "option", "aria-selected": "false", "aria-disabled": "true", class: "step bad end" },
+  return option(
+      { "aria-disabled": "true", class: "step bad end" },
     div("caption", timeElement(at), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
   );
 }
@@ -516,7 +506,7 @@ function laneHeads(lanes) {
  */
 function lineBetween(mark, tone, x1, x2, y) {
   const end = x2 - Math.sign(x2 - x1) * (mark.icon === "right" || mark.at ? 3 : 7);
-  return svg("path", { class: `flow ${mark.line} ${mark.line === "answer" ? tone : ""}`, d: `M${x1} ${y}H${end}` });
+  return path(`flow ${mark.line} ${mark.line === "answer" ? tone : ""}`, `M${x1} ${y}H${end}`);
 }
 
 /**
@@ -525,7 +515,7 @@ function lineBetween(mark, tone, x1, x2, y) {
  * @param {number} direction
  */
 function arrowHead(x, y, direction) {
-  return svg("path", { class: "arrow", d: `M${x - direction} ${y}l${-8 * direction} -4.5v9z` });
+  return path("arrow", `M${x - direction} ${y}l${-8 * direction} -4.5v9z`);
 }
 
 /** @param {number} message */

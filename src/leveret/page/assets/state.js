@@ -57,7 +57,7 @@ function change(changes, options) {
  * @param {boolean} [isOpen] Show the details too.
  */
 function selectEvent(index, isOpen) {
-  change({ event: index, message: story.events[index]?.message ?? 0, isOpen: isOpen ?? state.isOpen });
+  change({ event: index, message: eventAt(index)?.message ?? 0, isOpen: isOpen ?? state.isOpen });
 }
 
 /**
@@ -65,7 +65,7 @@ function selectEvent(index, isOpen) {
  * @param {number} number
  */
 function openMessage(number) {
-  const isSelected = story.events[state.event]?.message === number;
+  const isSelected = eventAt(state.event)?.message === number;
   change(
     { message: number, event: isSelected ? state.event : (eventsOf.get(number)?.[0] ?? -1), isOpen: true },
     { isNewPlace: true },
@@ -117,7 +117,7 @@ function readAddress() {
   isReading = true;
   change({ view: VIEWS.includes(view) ? view : "sequence", filter, isOpen: false });
   if (what === "message" && messageOf.has(number)) openMessage(number);
-  else if (what === "event" && story.events[number]) selectEvent(number, true);
+  else if (what === "event" && eventAt(number)) selectEvent(number, true);
   isReading = false;
 }
 

@@ -94,6 +94,14 @@ function readStory(raw) {
 
 const story = readStory(JSON.parse(document.getElementById("story")?.textContent || "{}"));
 
+/**
+ * @param {number} index
+ * @returns {StoryEvent}
+ */
+function eventAt(index) {
+  return story.events[index];
+}
+
 /** @type {Map<number, Message>} */
 const messageOf = new Map(story.messages.map((message) => [message.number, message]));
 
@@ -155,7 +163,7 @@ function findRounds() {
     let runs = 0;
     for (const indexes of eventsOf.values()) {
       const steps = indexes.map((index) => {
-        const { kind, from, to, tone } = story.events[index];
+        const { kind, from, to, tone } = eventAt(index);
         return [kind, from, to, tone].join();
       });
       for (let at = 0; at < steps.length; at++) {
@@ -166,7 +174,7 @@ function findRounds() {
           if (rounds < LEAST_ROUNDS) continue;
           runs++;
           end = at + rounds * length;
-          for (; at < end; at++) story.events[indexes[at]].fold = runs;
+          for (; at < end; at++) eventAt(indexes[at]).fold = runs;
           at--;
           break;
         }
@@ -190,7 +198,7 @@ function runsOf(indexes) {
   /** @type {Map<number, number[]>} */
   const known = new Map();
   for (const index of indexes) {
-    const { fold } = story.events[index];
+    const { fold } = eventAt(index);
     const run = known.get(fold ?? -1);
     if (run) run.push(index);
     else {

@@ -59,7 +59,7 @@ function eventCell(event) {
 
 /** Return the panel with the table of events. */
 function eventsPanel() {
-  const at = (/** @type {number} */ index) => story.events[shownEvents()[index]];
+  const at = (/** @type {number} */ index) => eventAt(shownEvents()[index]);
   const { scroller, rows, grid, empty } = longTable({
     id: "event-row",
     label: "Events",
@@ -82,9 +82,7 @@ function eventsPanel() {
     rows.active = shownEvents().indexOf(state.event);
     grid.setAttribute("aria-rowcount", String(rows.options.count + 1));
     empty.hidden = rows.options.count > 0;
-    empty.textContent = story.events.length
-      ? "No event passes the filter."
-      : "Nothing happened on the broker during this test.";
+    empty.textContent = emptyWords();
     rows.refresh();
     rows.reveal();
   };

@@ -94,8 +94,8 @@ function drawEdges(drawn, size, height) {
     const end = arc.to.y + INLET;
     fill(
       picture,
-      svg("path", { class: kind, d: arcPath(arc, below, turn) }),
-      svg("path", { class: `${kind} tip`, d: `M${arc.to.x} ${end}l-8-4.5v9z` }),
+      path(kind, arcPath(arc, below, turn)),
+      path(`${kind} tip`, `M${arc.to.x} ${end}l-8-4.5v9z`),
     );
     if (!arc.isBack) continue;
     below += 10;
