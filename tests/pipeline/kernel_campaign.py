@@ -24,15 +24,17 @@ from tests.pipeline.plain import Trace
 from tests.pipeline.random_traces import Made
 
 NAMES: Final = (
-    *("control", "copies", "messages", "tests", "consumers", "test_queues", "latency_hist", "queue_stats"),
-    *("consumer_stats", "run_lineage"),
+    *("control", "copies", "messages", "tests", "consumers", "routes", "test_queues", "latency_hist", "queue_stats"),
+    *("consumer_stats", "run_lineage", "run_coverage", "fingerprints", "fault_effect", "violations"),
 )
 # Numbers for consumers, which only the kernel gives.
 _OWN: Final = ("holder", "last_holder")
 _TYPES: Final = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()}
 EVENTS: Final = pa.schema(
     {
-        "day": pa.date32(), "run": pa.string(), "worker": pa.string(),
+        "day": pa.date32(),
+        "run": pa.string(),
+        "worker": pa.string(),
         **{name: _TYPES[kind] for name, kind in trace_schema.COLUMNS.items()},
     }
 )

@@ -435,7 +435,7 @@ class _Player:
             self.emit("cancel", **self._at(consumer.channel), queue=consumer.queue.name, consumer=consumer.tag)
 
     def _finish(self) -> None:
-        """Leave nothing unacked. Ready messages may stay, except where priorities decide which comes first."""
+        """Leave nothing unacked. Ready messages may stay, and in a queue with priorities also the older ones."""
         for held in self.held[:]:
             self.held.remove(held)
             if self.dice.random() < 0.7:
@@ -443,7 +443,7 @@ class _Player:
             else:
                 self._requeue(held, "recovered")
         for queue in self.queues:
-            if queue.has_priorities or self.dice.random() < 0.5:
+            if self.dice.random() < 0.5:
                 for copy in queue.ready:
                     self.emit("purged", **self._about(queue, copy), reason="queue_deleted")
                 queue.ready.clear()
