@@ -63,11 +63,13 @@ class Names:
         """Return the number of each row's string in this mapping."""
         # The code of null is -1, so it takes the last entry.
         by_code = [numbers.get(text, otherwise) for text in self.texts]
-        return np.array([*by_code, otherwise], np.int8)[self.codes]
+        found: Array = np.array([*by_code, otherwise], np.int8)[self.codes]
+        return found
 
     def is_in(self, texts: Collection[str]) -> Array:
         """Return for each row whether its string is one of these."""
-        return self.numbers(dict.fromkeys(texts, 1)) == 1
+        found: Array = self.numbers(dict.fromkeys(texts, 1)) == 1
+        return found
 
     def arrow(self) -> pa.Array:
         """Return the rows as an Arrow array of dictionary codes."""
@@ -90,9 +92,9 @@ def flags(column: pa.ChunkedArray) -> Array:
     return np.asarray(column.cast(pa.int8()).fill_null(-1))
 
 
-def pick(values: Array, rows: Array) -> Array:
-    """Return the values of these rows, and NULL for NO_ROW."""
-    return np.where(rows == NO_ROW, NULL, values[rows]) if len(values) else np.full(len(rows), NULL)
+def pick(values: Array, rows: Array, otherwise: int = NULL) -> Array:
+    """Return the values of these rows, and another number for NO_ROW."""
+    return np.where(rows == NO_ROW, otherwise, values[rows]) if len(values) else np.full(len(rows), otherwise)
 
 
 def table(schema: pa.Schema, columns: Mapping[str, object]) -> pa.Table:

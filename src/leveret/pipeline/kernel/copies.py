@@ -48,12 +48,14 @@ class Lives:
     @property
     def is_delivery(self) -> Array:
         """Whether the event is a delivery, to a consumer or by basic.get."""
-        return _IS_DELIVERY[self.kind]
+        found: Array = _IS_DELIVERY[self.kind]
+        return found
 
     @property
     def is_settlement(self) -> Array:
         """Whether the event can end a delivery."""
-        return _IS_SETTLEMENT[self.kind]
+        found: Array = _IS_SETTLEMENT[self.kind]
+        return found
 
 
 def lives_of(events: Events) -> Lives:
@@ -117,12 +119,14 @@ class Copies:
     @cached_property
     def is_open(self) -> Array:
         """Whether the copy has not ended."""
-        return self.end == NO_ROW
+        is_open: Array = self.end == NO_ROW
+        return is_open
 
     @cached_property
     def is_ready(self) -> Array:
         """Whether the last event made the copy ready."""
-        return self.last == self.ready
+        is_ready: Array = self.last == self.ready
+        return is_ready
 
     @cached_property
     def first_flag(self) -> Array:
@@ -162,7 +166,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
     counts = groups.counts(kind, KINDS)
 
     def event(row: Array) -> Array:
-        return np.where(row == NO_ROW, NO_ROW, lives.event[row]) if len(lives.event) else row
+        return pick(lives.event, row, NO_ROW)
 
     begin = lives.event[groups.starts]
     return Copies(

@@ -1,10 +1,12 @@
 """Coverage: the exchanges, queues, bindings, dead-letter exchanges and consumed queues that a run used.
 
 `routes` counts events by their address: one numbering of rows by six columns. `run_coverage` goes through the different
-routes and declarations one by one, because a run repeats few of them often. A copy used a binding if it came through the
-binding's exchange into its queue, under a routing key that the binding matches. The exchanges of a copy are the one that
-its message was published or dead-lettered to, and every exchange bound to that one on the way. The pipeline does not
-match headers, so a binding of a headers exchange counts every copy that could have come through it.
+routes and declarations one by one, because a run repeats few of them often.
+
+A copy used a binding if it came through the binding's exchange into its queue, under a routing key that the binding
+matches. The exchanges of a copy are the one that its message was published or dead-lettered to, and every exchange
+bound to that one on the way. The pipeline does not match headers, so a binding of a headers exchange counts every copy
+that could have come through it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, table
 from leveret.pipeline.kernel.control import Control, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, numbered
@@ -88,9 +90,8 @@ def _origins(events: Events, messages: Messages, enqueued: Array) -> Array:
     published = messages.index.find(events.message_id[enqueued])
     died = np.flatnonzero(events.kind.is_in([DEAD_LETTERED]) & (events.copy != NULL))
     death = Index(copy_id[died]).find(source_id[enqueued])
-    of_publish = np.where(published == NO_ROW, NO_ROW, messages.event[published]) if len(messages) else published
-    of_death = np.where(death == NO_ROW, NO_ROW, died[death]) if len(died) else death
-    return np.where(events.src_copy[enqueued] == NULL, of_publish, of_death)
+    is_published = events.src_copy[enqueued] == NULL
+    return np.where(is_published, pick(messages.event, published, NO_ROW), pick(died, death, NO_ROW))
 
 
 def routes(rows: Routes) -> pa.Table:
@@ -185,11 +186,10 @@ def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.T
                 used[route.day, "binding", name] += route.count
     things = list(dict.fromkeys([*declared, *used]))
     days = np.array([day for day, _, _ in things], np.int64)
-    run = events.run_of(np.zeros(len(things), np.int64)) if len(events) else events.run_of(np.zeros(0, np.int64))
     return table(
         schema.RUN_COVERAGE,
         {
-            **run,
+            **events.run_of(np.zeros(len(things), np.int64)),
             "day": events.days.take(pa.array(days, mask=days < 0)),
             "kind": [kind for _, kind, _ in things],
             "name": [name for _, _, name in things],

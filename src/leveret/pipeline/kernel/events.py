@@ -107,10 +107,10 @@ class Events:
     def run_of(self, rows: Array) -> dict[str, object]:
         """Return the columns day and run of these events."""
         days = self.day[rows]
-        run = self.table["run"][0].as_py() if len(self) else None
+        runs = self.table["run"].slice(0, 1).cast(pa.string()).combine_chunks()
         return {
             "day": self.days.take(pa.array(days, mask=days < 0)),
-            "run": Names(np.zeros(len(rows), np.int32), pa.array([run], pa.string())),
+            "run": Names(np.zeros(len(rows), np.int32), runs),
         }
 
     def file_of(self, rows: Array) -> dict[str, object]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, NO_ROW, Names, table
+from leveret.pipeline.kernel.columns import NEVER, Names, pick, table
 from leveret.pipeline.kernel.copies import OUTCOMES, Copies
 from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.tests import TestKey, TestLife
@@ -79,7 +79,7 @@ def _parts(copies: Copies) -> dict[_Key, list[_Part]]:
     place = copies.place_event[copies.place[tested]]
     groups = numbered(events.day[place], events.test.codes[place], events.queue.codes[place], copies.outcome[tested])
     enqueue = copies.enqueue[tested]
-    began = groups.lowest(np.where(enqueue == NO_ROW, NEVER, events.seq[enqueue])) if len(events) else enqueue
+    began = groups.lowest(pick(events.seq, enqueue, NEVER))
     first = place[groups.first]
     columns = (
         events.day[first].tolist(),

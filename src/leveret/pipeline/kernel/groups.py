@@ -1,8 +1,8 @@
 """Sorting and grouping of rows, for all subjects.
 
-Every subject uses the same few steps. `in_order` sorts rows by a key and, within it, by time. `numbered` gives rows with
-equal keys the same small number, so that `np.bincount` can count them. `Segments` are the groups of rows that a sort
-has put side by side. `Index` finds the row with a number.
+Every subject uses the same few steps. `in_order` sorts rows by a key and, within it, by time. `numbered` gives rows
+with equal keys the same small number, so that `np.bincount` can count them. `Segments` are the groups of rows that a
+sort has put side by side. `Index` finds the row with a number.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Segments:
     @property
     def last(self) -> Array:
         """The last row of each group."""
-        return np.append(self.starts[1:], len(self.of)) - 1
+        return np.append(self.starts[1:], len(self.of))[: self.count] - 1
 
     def first_where(self, mask: Array) -> Array:
         """Return the first row of each group for which the mask is true, or NO_ROW."""
@@ -129,7 +129,10 @@ class Segments:
 
     def highest(self, values: Array) -> Array:
         """Return the highest value of each group; NULL if all are."""
-        return np.maximum.reduceat(values, self.starts) if self.count else np.zeros(0, np.int64)
+        if not self.count:
+            return np.zeros(0, np.int64)
+        found: Array = np.maximum.reduceat(values, self.starts)
+        return found
 
     def counts(self, kinds: Array, kind_count: int) -> Array:
         """Return a row for each group with the number of its rows of each kind."""
@@ -141,35 +144,40 @@ class Segments:
         total = np.cumsum(values)
         if not self.count:
             return total
-        before = total[self.starts] - values[self.starts]
+        before: Array = total[self.starts] - values[self.starts]
         return total - before[self.of]
 
     def least_after(self, values: Array) -> Array:
         """Return the lowest value among the rows that follow in the group, or NEVER; negative values do not count."""
-        return self._after(values, is_least=True)
+        if not self.count:
+            return np.zeros(0, np.int64)
+        # One walk backwards through all groups: each group has its own range of numbers, lower than those after it.
+        span = self._span(values)
+        offset = self.of * span
+        walked = np.minimum.accumulate((np.where(values >= 0, values, span - 1) + offset)[::-1])[::-1]
+        found = self._moved(walked, span - 1 + offset) - offset
+        return np.where(found == span - 1, NEVER, found)
 
     def greatest_after(self, values: Array) -> Array:
         """Return the highest value among the rows that follow in the group, or -1; negative values do not count."""
-        return self._after(values, is_least=False)
-
-    def _after(self, values: Array, *, is_least: bool) -> Array:
-        """Walk backwards through all groups at once: an offset for each group keeps them apart."""
         if not self.count:
             return np.zeros(0, np.int64)
+        # As above, and each group's numbers are higher than those after it.
+        offset = (self.count - self.of) * self._span(values)
+        walked = np.maximum.accumulate((np.maximum(values, -1) + offset)[::-1])[::-1]
+        greatest: Array = self._moved(walked, offset - 1) - offset
+        return greatest
+
+    def _span(self, values: Array) -> int:
         span = max(int(values.max()), 0) + 2
         assert span * (self.count + 1) < NEVER, "too many groups for such values"
-        if is_least:
-            scan, empty, nothing = np.minimum, span - 1, NEVER
-            offset = self.of * span
-        else:
-            scan, empty, nothing = np.maximum, -1, -1
-            offset = (self.count - self.of) * span
-        shifted = np.where(values >= 0, values, empty) + offset
-        # The row itself does not count, so the result moves by one row, and a group's last row has nothing after it.
-        found = np.full(len(values), empty)
-        found[:-1] = scan.accumulate(shifted[::-1])[::-1][1:] - offset[:-1]
-        found[self.last] = empty
-        return np.where(found == empty, nothing, found)
+        return span
+
+    def _moved(self, walked: Array, empty: Array) -> Array:
+        """Return what was walked before each row: a row does not count itself, and a group's last row has nothing."""
+        found = np.append(walked[1:], walked[-1:])
+        found[self.last] = empty[self.last]
+        return found
 
 
 class Index:

@@ -72,8 +72,8 @@ def holds_of(copies: Copies) -> Holds:
         place=lives.place[row],
         is_hold=lives.kind[row] == COPY_KINDS["delivered"],
         is_first=copies.first_delivery[lives.copies.of[row]] == event,
-        until=np.where(end == NO_ROW, NO_ROW, lives.event[end]),
-        ended_by=np.where(end == NO_ROW, 0, lives.kind[end]),
+        until=pick(lives.event, end, NO_ROW),
+        ended_by=pick(lives.kind, end, 0),
     )
 
 

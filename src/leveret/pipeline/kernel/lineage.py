@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Names, names_of, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Names, names_of, pick, table
 from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.groups import Index, identified, numbered
 
@@ -23,11 +23,9 @@ def run_lineage(copies: Copies) -> pa.Table:
     number, origin = identified(worker, copies.copy, copies.src_copy)
     letters = np.flatnonzero((copies.src_copy != NULL) & (copies.count("enqueued") > 0))
     died = np.flatnonzero(copies.count("dead_lettered") > 0)
-    found = Index(number[died]).find(origin[letters])
-    source = np.where(found == NO_ROW, NO_ROW, died[found]) if len(died) else found
-    is_known = source != NO_ROW
-    from_queue = np.where(is_known, events.queue.codes[copies.last[source]], -1)
-    reason = np.where(is_known & (copies.death[source] != NULL), copies.death[source] - 1, -1)
+    source = pick(died, Index(number[died]).find(origin[letters]), NO_ROW)
+    from_queue = pick(events.queue.codes[copies.last], source, NO_ROW)
+    reason = np.maximum(pick(copies.death, source), 0) - 1
     place = copies.place_event[copies.place[letters]]
     groups = numbered(events.day[place], events.test.codes[place], from_queue, reason, events.queue.codes[place])
     first = place[groups.first]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, pick, table
 from leveret.pipeline.kernel.copies import OUTCOMES, Copies
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, Numbering, numbered
@@ -61,7 +61,7 @@ def messages_of(events: Events, copies: Copies) -> Messages:
     returned = _answered(events, index, RETURNED, len(event))
     is_confirmed = _answered(events, index, CONFIRMED, len(event))
     is_nacked = _answered(events, index, NACKED_CONFIRM, len(event))
-    of_last_end = copies.outcome[copies.of_event[last_end]] if len(copies) else np.zeros(len(event), np.int8)
+    of_last_end = pick(copies.outcome, pick(copies.of_event, last_end, NO_ROW), _DROPPED)
     outcome = np.select([open_count > 0, copy_count > 0, returned], [_OPEN, of_last_end, _RETURNED], _DROPPED)
     has_span = (open_count == 0) & (settled_at != NULL) & (events.ts[event] != NULL)
     return Messages(

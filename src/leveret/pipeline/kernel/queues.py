@@ -9,6 +9,7 @@ the copies' times by queue and bucket.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,6 @@ from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 
 _MEASURES = ("wait", "process")
-# More than the bucket of any span that fits 63 bits.
-_BUCKETS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ class QueueOrder:
     @property
     def is_late(self) -> Array:
         """Whether a younger copy was first delivered before this one."""
-        return self.copies.first_delivery[self.copy] > self.younger_first
+        is_late: Array = self.copies.first_delivery[self.copy] > self.younger_first
+        return is_late
 
     @property
     def is_passed(self) -> Array:
@@ -59,7 +59,8 @@ class QueueOrder:
         known = message[message != NULL]
         ranked = _ranked(message, known)
         is_repeated = self.copies.count("enqueued")[self.copy] > 1
-        return (message == NULL) | (ranked >= self.queues.least_after(ranked)) | is_repeated
+        is_unordered: Array = (message == NULL) | (ranked >= self.queues.least_after(ranked)) | is_repeated
+        return is_unordered
 
 
 def _ranked(message: Array, known: Array) -> Array:
@@ -163,16 +164,14 @@ def histograms_of(copies: Copies) -> Histograms:
     queues = numbered(events.day[place], events.vhost.codes[place], events.queue.codes[place])
     instants = (copies.enqueued_at, copies.first_delivered_at, copies.settled_at)
     keys = []
-    for measure in range(len(_MEASURES)):
-        begin, end = instants[measure], instants[measure + 1]
+    for number, (begin, end) in enumerate(pairwise(instants)):
         measured = np.flatnonzero((begin != NULL) & (end != NULL) & (end >= begin))
-        queue = queues.number[copies.place[measured]] + measure * queues.count
-        keys.append(queue * _BUCKETS + bucket_of(end[measured] - begin[measured]))
-    counts = np.bincount(np.concatenate(keys)) if queues.count else np.zeros(0, np.int64)
-    key = np.flatnonzero(counts)
-    queue, bucket = key // _BUCKETS, key % _BUCKETS
-    measure, queue = (queue // queues.count, queue % queues.count) if queues.count else (queue, queue)
-    return Histograms(copies, queues, measure, queue, bucket, counts[key])
+        queue, bucket = queues.number[copies.place[measured]], bucket_of(end[measured] - begin[measured])
+        keys.append((np.full(len(measured), number), queue, bucket))
+    measure, queue, bucket = (np.concatenate(columns) for columns in zip(*keys, strict=True))
+    groups = numbered(measure, queue, bucket)
+    first = groups.first
+    return Histograms(copies, queues, measure[first], queue[first], bucket[first], groups.counts())
 
 
 def bucket_of(span_us: Array) -> Array:

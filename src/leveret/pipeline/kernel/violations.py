@@ -37,7 +37,10 @@ def violations(run: Run, truncated: Collection[str]) -> pa.Table:
             is_kept = ~unfinished.holds(event)
             texts = [text for text, is_kept_text in zip(found.texts, is_kept.tolist(), strict=True) if is_kept_text]
             found, event = _Found(rule, found.rows[is_kept], texts), event[is_kept]
-        parts.append(_part(run, found, event))
+        if len(event):
+            parts.append(_part(run, found, event))
+    if not parts:
+        return schema.VIOLATIONS.empty_table()
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
