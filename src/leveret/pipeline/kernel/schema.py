@@ -32,6 +32,13 @@ def _of_trace(*names: str) -> dict[str, pa.DataType]:
     return {name: _TYPES[trace_schema.COLUMNS[name]] for name in names}
 
 
+_PLAIN: Final = {"long": _LONG, "int": _INT, "string": pa.string(), "boolean": pa.bool_()}
+
+# The columns of a line of a trace; few lines have an equal one in `attrs`, so here strings are plain.
+LINE: Final = pa.schema({name: _PLAIN[kind] for name, kind in trace_schema.COLUMNS.items()})
+
+EVENTS: Final = pa.schema([*pa.schema(_FILE), *LINE, pa.field("_extra", pa.string())])
+
 CONTROL: Final = pa.schema(
     {
         **_FILE,
