@@ -165,7 +165,7 @@ def _parsed_by_arrow(piece: bytes) -> pa.Table | None:
         )
     except pa.ArrowInvalid:
         return None
-    lines = piece.count(b"\n{") + 1
+    lines = piece.count(b"\n") + (not piece.endswith(b"\n"))
     if len(rows) != lines or rows["seq"].null_count or rows["kind"].null_count:
         return None
     return rows.append_column("_extra", pa.nulls(len(rows), pa.string()))
