@@ -1,8 +1,9 @@
 """Thousands of random traces with planted faults, the kernel against plain Python: a campaign outside CI.
 
-    python -m tests.pipeline.kernel_campaign [COUNT] [--seed SEED] [--batch TRACES]
+    python -m tests.pipeline.kernel_campaign [COUNT] [--seed SEED] [--batch TRACES] [--disturbed]
 
 It prints what was planted and found, and every table with a row that differs. The exit code is 1 if anything differs.
+With --disturbed, the traces have gaps, and what was planted is not compared.
 """
 
 from __future__ import annotations
@@ -103,18 +104,23 @@ def main() -> int:
     parser.add_argument("count", type=int, nargs="?", default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--disturbed", action="store_true")
     options = parser.parse_args()
     totals: Counter[str] = Counter()
     for begin in range(0, options.count, options.batch):
-        _compare_batch(options.seed + begin, min(options.batch, options.count - begin), totals)
+        count = min(options.batch, options.count - begin)
+        _compare_batch(options.seed + begin, count, totals, is_disturbed=options.disturbed)
     for name, total in sorted(totals.items()):
         print(f"{name:40} {total}")
     return 1 if any(total for name, total in totals.items() if name.startswith("wrong")) else 0
 
 
-def _compare_batch(seed: int, count: int, totals: Counter[str]) -> None:
+def _compare_batch(seed: int, count: int, totals: Counter[str], *, is_disturbed: bool) -> None:
     began = time.monotonic()
     made = random_traces.several(count, seed=seed)
+    if is_disturbed:
+        for number, each in enumerate(made):
+            each.trace = random_traces.disturbed(each.trace, seed + number)
     compared = compare(made)
     totals["traces"] += count
     totals["events"] += sum(len(each.trace.events) for each in made)
@@ -128,12 +134,17 @@ def _compare_batch(seed: int, count: int, totals: Counter[str]) -> None:
             for row, times in [pair for pair in difference.items() if pair[1]][:10]:
                 totals["wrong rows"] += 1
                 print("  ", "only plain" if times > 0 else "only the kernel", row)
+    if not is_disturbed:
+        _compare_planted(made, compared, totals)
+    print(f"{count} traces from seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _compare_planted(made: list[Made], compared: Compared, totals: Counter[str]) -> None:
     planted = {(each.trace.run, each.trace.worker, *fault) for each in made for fault in each.planted}
     for *_, rule in planted:
         totals[f"planted {rule}"] += 1
     totals["wrong: planted and not found"] += len(planted - compared.violations)
     totals["wrong: found and not planted"] += len(compared.violations - planted)
-    print(f"{count} traces from seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

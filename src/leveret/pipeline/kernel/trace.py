@@ -31,6 +31,7 @@ _COMPRESSED_BYTES: Final = 64 << 10
 _CAREFUL_BYTES: Final = 256
 # The values that the columns of a type can hold.
 _LIMITS: Final = {"long": 1 << 63, "int": 1 << 31}
+_DECODER: Final = json.JSONDecoder()
 _LINE_WITH_EXTRA: Final = LINE.append(pa.field("_extra", pa.string()))
 
 
@@ -198,7 +199,8 @@ def _parsed_by_line(piece: bytes) -> tuple[pa.Table, bool]:
 def _event(line: str) -> dict[str, Any] | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
-        values = json.loads(line)
+        # As Spark does, ignore what follows the first value of a line.
+        values, _ = _DECODER.raw_decode(line.lstrip(" \t"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(values, dict):
@@ -218,8 +220,9 @@ def _fitting(value: object, kind: str) -> object:
         return _text(value)
     if kind == "boolean":
         return value if isinstance(value, bool) else None
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and -_LIMITS[kind] <= value < _LIMITS[kind] else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -_LIMITS[kind] <= value < _LIMITS[kind] else None
 
 
 def _text(value: object) -> str | None:
