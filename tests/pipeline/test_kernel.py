@@ -15,9 +15,10 @@ import pytest
 
 from leveret.pipeline import gold
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
+from leveret.pipeline.kernel.coverage import Binding
 from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
 from leveret.pipeline.kernel.tables import tables_of
-from tests.pipeline import random_traces
+from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
 from tests.pipeline.plain import Trace
 
@@ -176,6 +177,46 @@ def test_a_queue_with_priorities_loses_nothing(arguments: dict[str, Any], rules:
 def _events_of(events: list[dict[str, Any]]) -> pa.Table:
     numbered_events = [{"seq": number, "ts": number * 10, **event} for number, event in enumerate(events, start=1)]
     return events_of([Trace("run", "main", None, numbered_events)])
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        *("null", "5", "[1]", "{", '"x"', "[" * 100_000, '{"a":' * 100_000, "\0", "{}", '{"outcome": {"a": [1]}}'),
+        *('{"outcome": "\\ud800", "duration": true}', '{"duration": ' + "9" * 5000 + "}", '{"duration": 1e999}'),
+        *('{"duration": ' + "9" * 400 + "}", '{"prefetch_count": ' + "9" * 30 + "}", '{"prefetch_count": "1"}'),
+        *('{"arguments": 5}', '{"arguments": {"x-max-priority": null, "x-dead-letter-exchange": 7}}'),
+        *('{"type": 5, "destination": 5}', '{"fault": null, "on": [1]}', '{"arguments": {"x-delayed-type": [1]}}'),
+    ],
+    ids=lambda attrs: attrs[:40],
+)
+def test_attributes_of_any_form_cost_only_themselves(attrs: str) -> None:
+    trace = FEW[0]
+    odd = [{**event, "attrs": attrs} if "attrs" in event else event for event in trace.events]
+
+    found = tables_of(events_of([Trace(trace.run, trace.worker, trace.day, odd)]))
+
+    expected = tables_of(events_of([trace]))
+    for name in ("copies", "messages", "consumers", "routes", "test_queues", "run_lineage"):
+        assert texts(found[name].to_pylist()) == texts(expected[name].to_pylist())
+    assert found["tests"].num_rows == expected["tests"].num_rows
+    assert found["control"].num_rows == expected["control"].num_rows
+
+
+def test_topics_match_as_in_plain_python() -> None:
+    dice = random.Random(1)
+    keys = [".".join(dice.choices(["a", "b", "*", "#", ""], k=dice.randrange(6))) for _ in range(3000)]
+    words = [".".join(dice.choices(["a", "b", ""], k=dice.randrange(6))) for _ in range(3000)]
+
+    for key, routing_key in zip(keys, words, strict=True):
+        binding = Binding("e", "topic", key, "q", None, "name")
+        assert binding.matches(routing_key) == plain._matches("topic", key, routing_key), (key, routing_key)
+
+
+def test_a_topic_of_many_hashes_is_matched_at_once() -> None:
+    binding = Binding("e", "topic", "#.a." * 40 + "#.b", "q", None, "name")
+
+    assert not binding.matches(".".join("a" * 120))
 
 
 @pytest.mark.parametrize("spread", [1, 3, 1 << 40])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NULL, Array, Names, numbers, table
+from leveret.pipeline.kernel.columns import NEVER, NULL, Array, Names, as_text, numbers, table
 from leveret.pipeline.kernel.events import Events
 from leveret.trace.events import CONTROL
 
@@ -67,7 +67,19 @@ def text_at(attributes: dict[str, Any], *path: str) -> str | None:
     value: Any = attributes
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return as_text(value)
+
+
+def whole_number_at(attributes: dict[str, Any], name: str) -> int | None:
+    """Return a whole number that fits 63 bits, or None."""
+    value = attributes.get(name)
+    return value if type(value) is int and abs(value) < NEVER else None
+
+
+def number_at(attributes: dict[str, Any], name: str) -> float | None:
+    """Return a number, or None."""
+    value = attributes.get(name)
+    return value if type(value) is float else whole_number_at(attributes, name)
 
 
 def _attributes(text: str) -> dict[str, Any]:

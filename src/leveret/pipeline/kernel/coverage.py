@@ -11,11 +11,9 @@ that could have come through it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -151,14 +149,7 @@ class Binding:
         """Return whether the binding matches a routing key; true if its type is not known."""
         if self.exchange_type == "direct":
             return self.key == routing_key
-        return self.exchange_type != "topic" or self._pattern.fullmatch(_dotted(routing_key)) is not None
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        """The regular expression of a topic binding: "*" is one word, "#" any number of words."""
-        of_words = {"#": r"(?:\.[^.]*)*", "*": r"\.[^.]*"}
-        words = self.key.split(".") if self.key else []
-        return re.compile("".join(of_words.get(word, r"\." + re.escape(word)) for word in words), re.DOTALL)
+        return self.exchange_type != "topic" or _matches_topic(_words(self.key), _words(routing_key))
 
 
 # Day, kind and name of a thing that a run declares or uses.
@@ -318,9 +309,29 @@ def _used_bindings(route: Route, bindings: _Topology) -> set[str]:
     return used
 
 
-def _dotted(key: str) -> str:
-    """Return a key with a dot before each word; the empty key has no words and stays empty."""
-    return f".{key}" if key else key
+def _words(key: str) -> list[str]:
+    """Return the words of a key; the empty key has none."""
+    return key.split(".") if key else []
+
+
+def _matches_topic(pattern: list[str], words: list[str]) -> bool:
+    """Return whether words match a pattern, in which "*" is one word and "#" any number of words."""
+    place = at = 0
+    # The place after the last "#", and the first word that it does not cover.
+    after_hash = resume_at = -1
+    while at < len(words):
+        of = pattern[place] if place < len(pattern) else None
+        if of == "#":
+            place, after_hash, resume_at = place + 1, place + 1, at
+        elif of in ("*", words[at]):
+            place, at = place + 1, at + 1
+        elif after_hash >= 0:
+            # Let the last "#" cover one more word.
+            resume_at += 1
+            place, at = after_hash, resume_at
+        else:
+            return False
+    return all(rest == "#" for rest in pattern[place:])
 
 
 def _label(vhost: str | None, name: str | None) -> str | None:

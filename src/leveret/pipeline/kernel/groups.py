@@ -13,8 +13,8 @@ import numpy as np
 
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array
 
-# With at most this many possible keys, a table with an entry for each replaces a sort.
-_SMALL = 1 << 22
+# With at most this many possible keys for each row, a table with an entry for each key replaces a sort.
+_KEYS_A_ROW = 16
 # Numbers that are spread more widely than this are ranked before they are combined with others.
 _SPREAD = 1 << 32
 _MOST_BITS = 62
@@ -242,7 +242,7 @@ def _from_zero(key: Array, low: int) -> Array:
 
 def _numbered_by_one(key: Array) -> tuple[Array, Array]:
     low, span = _range_of(key)
-    if span > max(_SMALL, 4 * len(key)):
+    if span > _KEYS_A_ROW * len(key):
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return number, first
     from_zero = _from_zero(key, low)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array
-from leveret.pipeline.kernel.control import Control, text_at
+from leveret.pipeline.kernel.control import Control, text_at, whole_number_at
 from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, in_order, numbered
@@ -38,6 +39,17 @@ class Run:
     holds: Holds
     consumers: Consumers
     queues: TestQueues
+
+    @cached_property
+    def order(self) -> QueueOrder:
+        """The order of the copies in queues where one may have been overtaken, within each attempt of a test.
+
+        A retried test has a fresh broker, and in it another queue of the same name.
+        """
+        chosen = np.flatnonzero(self.queues.is_out_of_order[self.copies.place])
+        queue = np.full(len(self.copies), NO_ROW)
+        queue[chosen] = numbered(self.copies.place[chosen], _attempts(self, chosen)).number
+        return order_of(self.copies, queue, chosen)
 
 
 @dataclass(frozen=True)
@@ -109,19 +121,17 @@ def lost(run: Run) -> Broken:
 
     In a queue with priorities, a younger message of higher priority may go first.
     """
-    order = _suspicious_order(run)
-    found = np.flatnonzero(order.is_passed & ~_has_priorities(run, order))
-    rows = order.copy[found]
-    ready, younger = run.copies.ready[rows], order.younger_last[found]
+    found = np.flatnonzero(run.order.is_passed & ~_has_priorities(run))
+    rows = run.order.copy[found]
+    ready, younger = run.copies.ready[rows], run.order.younger_last[found]
     return Broken(rows, {"ready_seq": run.copies.seq(ready), "younger_seq": run.copies.seq(younger)})
 
 
 def out_of_order(run: Run) -> Broken:
     """Find copies that were first delivered after a younger one, in queues without priorities."""
-    order = _suspicious_order(run)
-    found = np.flatnonzero(order.is_late & ~_has_priorities(run, order))
-    rows = order.copy[found]
-    delivery, younger = run.copies.first_delivery[rows], order.younger_first[found]
+    found = np.flatnonzero(run.order.is_late & ~_has_priorities(run))
+    rows = run.order.copy[found]
+    delivery, younger = run.copies.first_delivery[rows], run.order.younger_first[found]
     return Broken(rows, {"deliver_seq": run.copies.seq(delivery), "younger_seq": run.copies.seq(younger)})
 
 
@@ -152,7 +162,7 @@ def delivered_to_closed_channel(run: Run) -> Broken:
     is_suspicious = (first_close < consumers.last) & (events.conn[consumers.event] != NULL)
     event = holds.event[is_suspicious[holds.consumer]]
     change = _last_alike_before(changes, event, channel)
-    is_closed = (change != NO_ROW) & is_close[change] if len(change) else np.zeros(0, bool)
+    is_closed = (change != NO_ROW) & is_close[change]
     event = event[is_closed | (_first_alike(lost, event, connection) < event)]
     return Broken(run.copies.of_event[event], {"chan": events.chan[event], "conn": events.conn[event]})
 
@@ -222,18 +232,6 @@ RULES: Final = (
 )
 
 
-def _suspicious_order(run: Run) -> QueueOrder:
-    """Return the order of the copies in queues where one may have been overtaken, within each attempt of a test.
-
-    A retried test has a fresh broker, and in it another queue of the same name.
-    """
-    copies = run.copies
-    chosen = np.flatnonzero(run.queues.is_out_of_order[copies.place])
-    queue = np.full(len(copies), NO_ROW)
-    queue[chosen] = numbered(copies.place[chosen], _attempts(run, chosen)).number
-    return order_of(copies, queue, chosen)
-
-
 def _attempts(run: Run, chosen: Array) -> Array:
     """Return a number for the attempt in which each of these copies was enqueued: it grows from attempt to attempt."""
     events, copies = run.events, run.copies
@@ -245,21 +243,21 @@ def _attempts(run: Run, chosen: Array) -> Array:
     return np.searchsorted(np.array(starts, np.int64), test * len(events) + copies.enqueue[chosen], side="right")
 
 
-def _has_priorities(run: Run, order: QueueOrder) -> Array:
-    """Return for each copy of an order whether its queue was declared with x-max-priority in its test."""
+def _has_priorities(run: Run) -> Array:
+    """Return for each copy of `Run.order` whether its queue was declared with x-max-priority in its test."""
     events, copies = run.events, run.copies
     declares = run.control.of_kind(QUEUE_DECLARE)
     is_chosen = [text_at(attributes, "arguments", "x-max-priority") is not None for attributes in declares.parsed()]
     declared = declares.event[np.array(is_chosen, bool)]
     place = (events.worker.codes, events.test.codes, events.vhost.codes, events.queue.codes)
     number, mine, _ = _numbered_alike(declared, copies.place_event, place)
-    return np.isin(mine, number)[copies.place[order.copy]]
+    return np.isin(mine, number)[copies.place[run.order.copy]]
 
 
 def _limit(attributes: dict[str, Any]) -> int:
     """Return how many copies a consumer may hold, by the attributes of its consume; NEVER for no limit."""
-    prefetch = attributes.get("prefetch_count")
-    return prefetch if isinstance(prefetch, int) and prefetch > 0 and not attributes.get("no_ack") else NEVER
+    prefetch = whole_number_at(attributes, "prefetch_count")
+    return prefetch if prefetch is not None and prefetch > 0 and not attributes.get("no_ack") else NEVER
 
 
 # Columns of `Events` by which events are alike.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import table
-from leveret.pipeline.kernel.control import Control, text_at
+from leveret.pipeline.kernel.control import Control, number_at, text_at
 from leveret.pipeline.kernel.messages import Messages, published_in
 from leveret.trace.events import TEST_END, TEST_START
 
@@ -43,8 +43,7 @@ class TestLife:
     @property
     def duration(self) -> float | None:
         """The seconds of the last attempt, or None."""
-        duration = self.attributes.get("duration")
-        return float(duration) if isinstance(duration, int | float) else None
+        return number_at(self.attributes, "duration")
 
 
 def tests_of(control: Control) -> dict[TestKey, TestLife]:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from leveret.pipeline.kernel.columns import Names, table
+from leveret.pipeline.kernel.columns import Names, as_text, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.sources import HEADER_START, TraceFile, inspect_head
@@ -208,7 +208,7 @@ def _event(line: str) -> dict[str, Any] | None:
     event = {name: _fitting(values[name], kind) for name, kind in COLUMNS.items() if name in values}
     if event.get("seq") is None or event.get("kind") is None:
         return None
-    extra = {_valid(name): _text(value) for name, value in values.items() if name not in COLUMNS}
+    extra = {as_text(name): as_text(value) for name, value in values.items() if name not in COLUMNS}
     if extra:
         event["_extra"] = json.dumps(extra, ensure_ascii=False, separators=(",", ":"))
     return event
@@ -217,23 +217,12 @@ def _event(line: str) -> dict[str, Any] | None:
 def _fitting(value: object, kind: str) -> object:
     """Return a value in the type of its column: other values become text in a column of text, and null elsewhere."""
     if kind == "string":
-        return _text(value)
+        return as_text(value)
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if -_LIMITS[kind] <= value < _LIMITS[kind] else None
-
-
-def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return _valid(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-
-
-def _valid(text: str) -> str:
-    """Return the text with "?" for what UTF-8 cannot hold: half of a pair of surrogates."""
-    return text.encode(errors="replace").decode()
 
 
 def _events(file: TraceFile, rows: pa.Table) -> pa.Table:
