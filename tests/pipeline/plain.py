@@ -375,8 +375,8 @@ class _File:
 
         def attempt(of: _Copy) -> int:
             starts = [event for event in self.events if event["kind"] == "test_start"]
-            first = of.events[0]
-            return sum(start["test"] == first.get("test") and start["seq"] <= first["seq"] for start in starts)
+            test, came = of.events[0].get("test"), of.enqueued_seq
+            return sum(start["test"] == test and came is not None and start["seq"] <= came for start in starts)
 
         return [other for other in siblings if attempt(other) == attempt(copy)]
 
