@@ -15,7 +15,8 @@ _ON_SPARK: Final = ("tests/pipeline/", "tests/spark/", "examples/spark_job/", "e
 # Files in these folders that use no Spark session.
 _ALONE: Final = (
     *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
-    *(f"tests/pipeline/test_{name}.py" for name in ("documented", "report_page", "session_java", "warehouse")),
+    *(f"tests/pipeline/test_{name}.py" for name in ("documented", "kernel", "kernel_trace", "report_page")),
+    *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
 )
 _IN_BROWSER: Final = "tests/page/browser/"
 _IN_COPIES: Final = "tests/house/test_contributing.py"

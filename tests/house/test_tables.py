@@ -31,7 +31,7 @@ TOLD_ELSEWHERE = (events.TEST_START, events.TEST_END)
 
 # Files that say something of each kind of event, and so need a line for a new one: which kinds, by their row.
 SAID_IN: dict[str, Callable[[events.Kind], bool]] = {
-    "src/leveret/pipeline/lifecycle.py": lambda kind: kind.category == "copy" and not kind.is_delivery,
+    "src/leveret/pipeline/kernel/codes.py": lambda kind: kind.category == "copy" and not kind.is_delivery,
     "src/leveret/pipeline/report/life.py": lambda kind: "message" in kind.fields and not kind.is_delivery,
     "src/leveret/pipeline/report/overview.py": lambda kind: kind.is_end,
     "src/leveret/pipeline/report/words.py": lambda kind: kind.is_end,

@@ -15,8 +15,8 @@ from leveret.pipeline.incremental import build_tables
 from tests.pipeline.plain import Trace
 
 _TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
-# Columns that only Spark computes: a number for a name, and prose.
-_OWN = ("holder", "last_holder", "text")
+# Columns that only Spark computes: numbers for names.
+_OWN = ("holder", "last_holder")
 
 
 def sources(spark: SparkSession, traces: Iterable[Trace], folder: Path) -> dict[str, DataFrame]:

@@ -1,4 +1,4 @@
-"""Every table of the pipeline in plain Python, one event after the other, as the reference for Spark's rows.
+"""Every table of the pipeline in plain Python, one event after the other, as the reference for the pipeline's rows.
 
 It follows the meaning of events and tables (docs/pipeline-tables.md) and shares no code with the pipeline. It is slow
 and holds everything in memory. It leaves out columns that are numbers for names (`holder`).
@@ -305,16 +305,18 @@ class _File:
     def _violations(self, messages: list[Row]) -> Iterator[Row]:
         unfinished = self._unfinished()
         for key, copy in self.copies.items():
-            for rule in sorted(self._broken(key, copy)):
+            for rule, text in self._broken(key, copy):
                 if rule in ("unacked_at_end", "lost") and key[0] in unfinished:
                     continue
                 names = ("test", "vhost", "queue", "msg", "copy")
-                yield {**self.trace.file, **dict(zip(names, key, strict=True)), "rule": rule}
+                yield {**self.trace.file, **dict(zip(names, key, strict=True)), "rule": rule, "text": text}
         for row in messages:
             is_missing = row["publish_number"] is not None and row["confirmed"] is None
             if is_missing and row["test"] not in unfinished:
                 told = {name: row[name] for name in ("test", "vhost", "msg")}
-                yield {**self.trace.file, **told, "queue": None, "copy": None, "rule": "confirm_missing"}
+                text = f"publish {row['publish_number']} of its channel was neither confirmed nor nacked"
+                rule = {"rule": "confirm_missing", "text": text}
+                yield {**self.trace.file, **told, "queue": None, "copy": None, **rule}
 
     def _unfinished(self) -> set[str | None]:
         """Return the tests whose end is missing from a cut file."""
@@ -327,34 +329,54 @@ class _File:
                 state[event.get("test")] = event["kind"]
         return {test for test, last in state.items() if last != "test_end"}
 
-    def _broken(self, key: tuple[Any, ...], copy: _Copy) -> set[str]:
+    def _broken(self, key: tuple[Any, ...], copy: _Copy) -> Iterator[tuple[str, str]]:
+        """Yield each rule that the copy breaks, and the text for readers."""
         acks = [event["seq"] for event in copy.of("acked")]
         deliveries = copy.of(*DELIVERIES)
-        siblings = self.queues[key[:3]]
-        broken = {
-            "acked_twice": len(acks) > 1,
-            "delivered_after_ack": bool(acks)
-            and any(event["seq"] < acks[0] for event in deliveries)
-            and any(event["seq"] > acks[0] for event in deliveries),
-            "ack_without_delivery": bool(acks) and not any(event["seq"] < acks[0] for event in deliveries),
-            "unacked_at_end": copy.is_open and copy.events[-1]["kind"] in DELIVERIES,
-            "redelivered_flag_wrong": self._has_wrong_flag(copy, deliveries),
-            "lost": _is_passed(copy, self._of_same_attempt(copy, siblings)),
-            "out_of_order": _is_late(copy, self._of_same_attempt(copy, siblings))
-            and key[:3] not in self._priority_queues(),
-            "duplicate_enqueue": self._is_repeated(key, copy),
-            "delivered_to_closed_channel": any(self._is_closed(event) for event in deliveries),
-            "prefetch_exceeded": any(self._is_too_many(event) for event in deliveries),
-        }
-        return {rule for rule, is_so in broken.items() if is_so}
+        seqs = [event["seq"] for event in deliveries]
+        if len(acks) > 1:
+            yield "acked_twice", f"acknowledged {len(acks)} times"
+        if acks and any(seq < acks[0] for seq in seqs) and any(seq > acks[0] for seq in seqs):
+            yield "delivered_after_ack", f"acknowledged at {acks[0]}, delivered again at {seqs[-1]}"
+        if acks and not any(seq < acks[0] for seq in seqs):
+            yield "ack_without_delivery", f"acknowledged at {acks[0]}, before any delivery"
+        if copy.is_open and copy.events[-1]["kind"] in DELIVERIES:
+            yield "unacked_at_end", f"delivered at {seqs[-1]} and never settled"
+        if self._has_wrong_flag(copy, deliveries):
+            yield "redelivered_flag_wrong", "its deliveries and their redelivered flags do not agree"
+        if key[:3] not in self._priority_queues():
+            yield from self._overtaken(copy, self._of_same_attempt(copy, self.queues[key[:3]]))
+        if self._is_repeated(key, copy):
+            yield "duplicate_enqueue", "the queue had this message already, from the same origin"
+        texts = [
+            f"delivered to channel {event['chan']} of connection {event['conn']} while the channel was closed"
+            for event in deliveries
+            if self._is_closed(event)
+        ]
+        if texts:
+            yield "delivered_to_closed_channel", min(texts)
+        limits = [limit for event in deliveries if (limit := self._exceeded_prefetch(event)) is not None]
+        if limits:
+            text = "delivered to a consumer that already held as many as its prefetch of "
+            yield "prefetch_exceeded", min(f"{text}{limit}" for limit in limits)
+
+    def _overtaken(self, copy: _Copy, siblings: list[_Copy]) -> Iterator[tuple[str, str]]:
+        younger = [other.delivered_seq for other in siblings if _is_younger(other, copy)]
+        delivered = [seq for seq in younger if seq is not None]
+        if _is_passed(copy, siblings):
+            text = f"ready since {copy.events[-1]['seq']} and never delivered, although a younger message was delivered"
+            yield "lost", f"{text} at {max(delivered)}"
+        if _is_late(copy, siblings):
+            text = f"first delivered at {copy.delivered_seq}, after a younger message at {min(delivered)}"
+            yield "out_of_order", text
 
     def _of_same_attempt(self, copy: _Copy, siblings: list[_Copy]) -> list[_Copy]:
         """Leave out siblings of other attempts: a retried test has a fresh broker with a new queue of that name."""
 
         def attempt(of: _Copy) -> int:
             starts = [event for event in self.events if event["kind"] == "test_start"]
-            first = of.events[0]
-            return sum(start["test"] == first.get("test") and start["seq"] <= first["seq"] for start in starts)
+            test, came = of.events[0].get("test"), of.enqueued_seq
+            return sum(start["test"] == test and came is not None and start["seq"] <= came for start in starts)
 
         return [other for other in siblings if attempt(other) == attempt(copy)]
 
@@ -400,23 +422,24 @@ class _File:
                 is_closed = event["kind"] == "chan_close"
         return is_closed
 
-    def _is_too_many(self, delivery: Row) -> bool:
+    def _exceeded_prefetch(self, delivery: Row) -> int | None:
+        """Return the prefetch of the delivery's consumer if it holds more with this delivery, else None."""
         consumer = _consumer_of(delivery)
         if delivery["kind"] != "delivered":
-            return False
+            return None
         consume = self._consume_before(consumer, delivery["seq"])
         if consume is None:
-            return False
+            return None
         attrs = self.attrs[consume["seq"]]
         prefetch = attrs.get("prefetch_count") or 0
         if prefetch == 0 or attrs.get("no_ack"):
-            return False
+            return None
         held = 0
         for event, end, _ in self._all_deliveries:
             begins = event["kind"] == "delivered" and _consumer_of(event) == consumer
             if begins and consume["seq"] < event["seq"] <= delivery["seq"]:
                 held += end is None or end["seq"] > delivery["seq"]
-        return held > prefetch
+        return prefetch if held > prefetch else None
 
     @property
     def _all_deliveries(self) -> list[tuple[Row, Row | None, bool]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -98,6 +98,33 @@ def several(count: int, *, seed: int) -> list[Made]:
         if has_second_worker:
             made[-1].trace.day, made[-1].trace.commit = made[-2].trace.day, made[-2].trace.commit
     return made
+
+
+def disturbed(trace: Trace, seed: int) -> Trace:
+    """Return the trace with gaps, events that are recorded under another test, and ids that are far apart.
+
+    A recorder loses events if it is stopped, and a broker that several tests share settles the copies of one test
+    during another. Nothing can be said about the violations of such a trace beforehand.
+    """
+    dice = random.Random(seed)
+    tests = [None, *sorted({event["test"] for event in trace.events if "test" in event})]
+    distance = dice.choice((1, 10**9, 1 << 58))
+    events = []
+    is_moved, other = False, None
+    for event in trace.events:
+        if dice.random() < 0.1:
+            is_moved, other = dice.random() < 0.3, dice.choice(tests)
+        if dice.random() < 0.03:
+            continue
+        moved = dict(event)
+        if is_moved and event["kind"] not in ("test_start", "test_end"):
+            moved["test"] = other
+        for name in ("msg", "copy", "src_copy"):
+            if name in event:
+                # Every seventh id is near the one before it.
+                moved[name] = event[name] // 7 * distance + event[name] % 7
+        events.append({name: value for name, value in moved.items() if value is not None})
+    return replace(trace, events=events)
 
 
 class _Player:
@@ -435,7 +462,7 @@ class _Player:
             self.emit("cancel", **self._at(consumer.channel), queue=consumer.queue.name, consumer=consumer.tag)
 
     def _finish(self) -> None:
-        """Leave nothing unacked. Ready messages may stay, except where priorities decide which comes first."""
+        """Leave nothing unacked. Ready messages may stay, and in a queue with priorities also the older ones."""
         for held in self.held[:]:
             self.held.remove(held)
             if self.dice.random() < 0.7:
@@ -443,7 +470,7 @@ class _Player:
             else:
                 self._requeue(held, "recovered")
         for queue in self.queues:
-            if queue.has_priorities or self.dice.random() < 0.5:
+            if self.dice.random() < 0.5:
                 for copy in queue.ready:
                     self.emit("purged", **self._about(queue, copy), reason="queue_deleted")
                 queue.ready.clear()

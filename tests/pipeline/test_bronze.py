@@ -14,11 +14,29 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from leveret.errors import NoTracesError
 from leveret.pipeline import bronze
+from leveret.pipeline.kernel import trace
 from leveret.pipeline.schema import EVENTS, RUNS
 from leveret.pipeline.sources import find, inspect
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(40)
+# Events with values of other types, and lines that are no events.
+ODD = b"""{"seq":1,"kind":"qos","conn":1.5,"chan":2}
+{"seq":2,"kind":"qos","conn":2147483648,"count":-2147483648}
+{"seq":3,"kind":"qos","redelivered":"true","multiple":false}
+{"seq":4,"kind":"qos","queue":5,"reason":{"a": [1, true]}}
+{"seq":5,"kind":"qos","colour":"red","more":{"a": 1},"none":null}
+{"seq":"6","kind":"qos"}
+{"seq":7}
+null
+[1]
+{"seq":8,"kind":"qos","seq":9}
+{"seq":10,"kind":"qos","queue":"a\\nb"} trailing
+\x20
+{"seq":11, "kind" : "qos" }
+{"seq":12,"kind":7,"queue":null}
+{"seq":13,"kind":"qos","queue":"\\ud83d\\udc30"}
+"""
 
 
 @dataclass
@@ -49,6 +67,7 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
     (folder / "gap.jsonl").write_text(text([header("gap"), *WHOLE[:30]]) + '{"seq":31,"ki\n' + text(WHOLE[31:]))
     write(folder / "started.jsonl", [header("started")])
     write(folder / "later.jsonl", [header("later"), {**WHOLE[0], "colour": "red", "more": {"a": 1}}, *WHOLE[1:]])
+    (folder / "odd.jsonl").write_bytes(text([header("odd")]).encode() + ODD)
     write(folder / "newer.jsonl", [header("newer") | {"v": 2}, *WHOLE])
     write(folder / "foreign.jsonl", [{"level": "info", "message": "hello"}])
     (folder / "empty.jsonl").touch()
@@ -86,6 +105,26 @@ def test_the_columns_are_those_of_the_schema(read: Read, spark: SparkSession) ->
 @pytest.mark.parametrize("run", ["plain", "packed", "table"])
 def test_every_event_is_read_as_it_was_written(read: Read, run: str) -> None:
     assert told(read.rows[run]) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("run", "names"),
+    [
+        ("plain", ["plain.jsonl"]),
+        ("packed", ["packed.jsonl.gz"]),
+        ("cut", ["cut.jsonl"]),
+        ("cut-packed", ["cut.jsonl.gz"]),
+        ("gap", ["gap.jsonl"]),
+        ("later", ["later.jsonl"]),
+        ("odd", ["odd.jsonl"]),
+    ],
+)
+def test_events_are_the_same_as_without_spark(read: Read, run: str, names: list[str]) -> None:
+    found = [trace.read(read.folder / name) for name in names]
+
+    rows = [row for each in found for row in each.events.to_pylist()]
+    assert rows == sorted((row.asDict() for row in read.rows[run]), key=lambda row: row["seq"])
+    assert [each.file.is_truncated for each in found] == [read.runs[run, "main"].truncated]
 
 
 def test_run_worker_and_day_are_read_from_the_header(read: Read) -> None:

@@ -13,11 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from leveret.pipeline import coverage, holds, lifecycle, rules, schema
-from leveret.pipeline.lifecycle import DEATH_REASONS, FILE_KEY, QUEUE_KEY, null_safe_join, outcome_of, place_of
+from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
+from leveret.pipeline.lifecycle import FILE_KEY, QUEUE_KEY, null_safe_join, outcome_of, place_of
 from leveret.pipeline.schema import Table
-
-# The growth of a histogram's buckets: bucket 0 is below 1 µs, bucket b from GROWTH ** (b - 1) up to GROWTH ** b.
-GROWTH: Final = 1.02
 
 _SUMMED: Final = (
     *("copies", "deliveries", "redeliveries", "acked", "leaked"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from leveret.pipeline.kernel.codes import COPY_KINDS, KINDS
 from leveret.pipeline.lifecycle import (
-    COPY_KINDS,
     HOLDER_KEY,
-    KINDS,
     code_of,
     holder_of,
     null_safe_join,

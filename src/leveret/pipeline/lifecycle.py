@@ -15,14 +15,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from leveret.pipeline.kernel.codes import COPY_KINDS, COUNTED, DEATH_REASONS, KINDS
 from leveret.pipeline.schema import CONTROL, COPIES, MESSAGES, TESTS
-from leveret.trace.events import ABOUT_COPIES, DEAD_LETTERED, DELIVERIES, ENDS, TABLE
 from leveret.trace.events import CONTROL as CONTROL_KINDS
-
-# The kinds of events of a copy, as numbers. `settle_kind` of a copy is one of them.
-COPY_KINDS: Final = {kind: number for number, kind in enumerate(ABOUT_COPIES, start=1)}
-# The reasons for dead-lettering, as the numbers in `dl_reason`.
-DEATH_REASONS: Final = {reason: number for number, reason in enumerate(TABLE[DEAD_LETTERED].reasons, start=1)}
+from leveret.trace.events import DELIVERIES, ENDS
 
 FILE_KEY: Final = ["day", "run", "worker"]
 QUEUE_KEY: Final = [*FILE_KEY, "test", "vhost", "queue"]
@@ -31,22 +27,9 @@ HOLDER_KEY: Final = [*QUEUE_KEY, "conn", "chan", "consumer"]
 
 _MINIMA: Final = ("enqueued_at", "enq_seq", "first_delivered_at", "settled_at", "end_seq", "ack_seq")
 _MAXIMA: Final = ("src_copy", "size", "last_deliver_seq", "ready_seq", "last_seq", "dl_reason")
-# The column that counts the events of a kind; `deliveries` counts those of all `DELIVERIES`.
-_COUNTED: Final = {
-    "enqueued": "enqueues",
-    "acked": "acks",
-    "nacked": "nacks",
-    "rejected": "rejects",
-    "requeued": "requeues",
-    "expired": "expiries",
-    "dropped": "drops",
-    "dead_lettered": "dead_letters",
-    "purged": "purges",
-}
-_SUMS: Final = ("deliveries", "unflagged", *_COUNTED.values())
-# A sequence number packed with a flag (0, 1, or 2 for none), or with one of COPY_KINDS.
+_SUMS: Final = ("deliveries", "unflagged", *COUNTED.values())
+# A sequence number is packed with a flag (0, 1, or 2 for none), or with one of COPY_KINDS (below KINDS).
 _FLAGS: Final = 4
-KINDS: Final = 16
 # The outcomes of tests that failed.
 _FAILURES: Final = ("failed", "error")
 
@@ -108,7 +91,7 @@ def copies(events: DataFrame) -> DataFrame:
         F.max(F.when(k.isin(1, 7), seq)).alias("ready_seq"),
         F.max("seq").alias("last_seq"),
         count(is_delivery).alias("deliveries"),
-        *[count(k == COPY_KINDS[kind]).alias(name) for kind, name in _COUNTED.items()],
+        *[count(k == COPY_KINDS[kind]).alias(name) for kind, name in COUNTED.items()],
         F.max("death").alias("dl_reason"),
     )
     return _unpacked(grouped)

@@ -355,7 +355,8 @@ RULES: Final[dict[str, Rule]] = {
         ),
         Rule(
             "lost",
-            "is_open AND last_seq = ready_seq AND younger_last > ready_seq",
+            # In a queue with priorities, a younger message of higher priority may go first.
+            "is_open AND last_seq = ready_seq AND younger_last > ready_seq AND NOT by_priority",
             "ready since {ready_seq} and never delivered, although a younger message was delivered at {younger_last}",
             about="order",
             of_end=True,

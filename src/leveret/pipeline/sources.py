@@ -122,8 +122,16 @@ def inspect_all(paths: Sequence[Path], progress: Progress = lambda text: None) -
 
 def inspect(path: Path) -> TraceFile:
     """Inspect a file without parsing its events. A problem of its content goes into the result; nothing is raised."""
+    return _inspected(path, _inspect_parquet if path.name.endswith(".parquet") else _inspect_lines)
+
+
+def inspect_head(path: Path) -> TraceFile:
+    """Inspect the first line of a file of JSON Lines. Whether a usable file is cut is left to its reader."""
+    return _inspected(path, _inspect_first_line)
+
+
+def _inspected(path: Path, inspect_content: Callable[[Path, int], _Inspection]) -> TraceFile:
     status = path.stat()
-    inspect_content = _inspect_parquet if path.name.endswith(".parquet") else _inspect_lines
     try:
         header, is_truncated, problem = inspect_content(path, status.st_size)
     except OSError as error:
@@ -136,6 +144,13 @@ _Inspection = tuple[dict[str, object], bool, str | None]
 
 
 def _inspect_lines(path: Path, size_bytes: int) -> _Inspection:
+    header, is_truncated, problem = _inspect_first_line(path, size_bytes)
+    if problem is None:
+        is_truncated = _is_cut_gzip(path) if path.name.endswith(".gz") else _is_cut(path)
+    return header, is_truncated, problem
+
+
+def _inspect_first_line(path: Path, size_bytes: int) -> _Inspection:
     if path.name.startswith((".", "_")):
         return {}, False, "its name begins with '.' or '_', and Spark skips such files; rename it"
     if size_bytes == 0:
@@ -160,7 +175,7 @@ def _inspect_lines(path: Path, size_bytes: int) -> _Inspection:
         return header, False, _other_version(header.get("v"))
     if not (_text(header.get("run")) and isinstance(header.get("worker"), str)):
         return {}, False, "its header lacks the run or the worker"
-    return header, _is_cut_gzip(path) if is_compressed else _is_cut(path), None
+    return header, False, None
 
 
 def _inspect_parquet(path: Path, size_bytes: int) -> _Inspection:

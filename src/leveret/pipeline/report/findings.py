@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.pipeline import diff as comparison
-from leveret.pipeline.gold import GROWTH, bucket_bounds
-from leveret.pipeline.lifecycle import DEATH_REASONS
+from leveret.pipeline.gold import bucket_bounds
+from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import Subject
 

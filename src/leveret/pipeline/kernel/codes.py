@@ -1,0 +1,30 @@
+"""The numbers that tables hold instead of names, and the buckets of histograms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leveret.trace.events import ABOUT_COPIES, DEAD_LETTERED, TABLE
+
+# The kinds of events of a copy. `settle_kind` of a copy is one of them; from 4 on they can end a delivery.
+COPY_KINDS: Final = {kind: number for number, kind in enumerate(ABOUT_COPIES, start=1)}
+# Numbers below this one are kinds of events of a copy.
+KINDS: Final = 16
+# The reasons for dead-lettering, as the numbers in `dl_reason`.
+DEATH_REASONS: Final = {reason: number for number, reason in enumerate(TABLE[DEAD_LETTERED].reasons, start=1)}
+
+# The column of `copies` that counts the events of a kind; `deliveries` counts those of all kinds of delivery.
+COUNTED: Final = {
+    "enqueued": "enqueues",
+    "acked": "acks",
+    "nacked": "nacks",
+    "rejected": "rejects",
+    "requeued": "requeues",
+    "expired": "expiries",
+    "dropped": "drops",
+    "dead_lettered": "dead_letters",
+    "purged": "purges",
+}
+
+# The growth of a histogram's buckets: bucket 0 is below 1 µs, bucket b from GROWTH ** (b - 1) up to GROWTH ** b.
+GROWTH: Final = 1.02

@@ -1,0 +1,90 @@
+"""Control: the events of clients and tests that are not about a message. They are few, and other tables read them.
+
+The table needs no sort and no sums. What is parsed from JSON is parsed once for each different text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.columns import NEVER, NULL, Array, Names, as_text, numbers, table
+from leveret.pipeline.kernel.events import Events
+from leveret.trace.events import CONTROL
+
+
+@dataclass(frozen=True)
+class Control:
+    """The events that are not about a message: their positions, and the JSON texts of their attributes."""
+
+    events: Events
+    event: Array
+    attrs: Names
+
+    def of_kind(self, *kinds: str) -> Control:
+        """Return the events of these kinds."""
+        chosen = self.events.kind.at(self.event).is_in(kinds)
+        return Control(self.events, self.event[chosen], self.attrs.at(chosen))
+
+    def parsed(self) -> list[dict[str, Any]]:
+        """Return the attributes of each event; equal texts give the same object."""
+        by_code = {code: _attributes(self.attrs.texts[code]) for code in np.unique(self.attrs.codes) if code >= 0}
+        nothing: dict[str, Any] = {}
+        return [by_code.get(code, nothing) for code in self.attrs.codes.tolist()]
+
+
+def control_of(events: Events) -> Control:
+    """Find the events that are not about a message."""
+    rows = np.flatnonzero((events.msg == NULL) & events.kind.is_in(CONTROL))
+    return Control(events, rows, Names.of(events.table["attrs"].take(pa.array(rows))))
+
+
+def control(rows: Control) -> pa.Table:
+    """Return the table `control`."""
+    events, chosen = rows.events, rows.event
+    count = numbers(events.table["count"].take(pa.array(chosen)))
+    plain = {name: getattr(events, name)[chosen] for name in ("seq", "ts", "conn", "chan")}
+    names = ("kind", "test", "vhost", "exchange", "routing_key", "queue", "consumer", "reason")
+    return table(
+        schema.CONTROL,
+        {
+            **events.file_of(chosen),
+            **plain,
+            **events.names_of(chosen, *names),
+            "count": count,
+            "attrs": rows.attrs,
+        },
+    )
+
+
+def text_at(attributes: dict[str, Any], *path: str) -> str | None:
+    """Return what the attributes hold under a path, as text; None if there is nothing or null."""
+    value: Any = attributes
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return as_text(value)
+
+
+def whole_number_at(attributes: dict[str, Any], name: str) -> int | None:
+    """Return a whole number that fits 63 bits, or None."""
+    value = attributes.get(name)
+    return value if type(value) is int and abs(value) < NEVER else None
+
+
+def number_at(attributes: dict[str, Any], name: str) -> float | None:
+    """Return a number, or None."""
+    value = attributes.get(name)
+    return value if type(value) is float else whole_number_at(attributes, name)
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

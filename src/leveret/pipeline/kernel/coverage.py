@@ -1,0 +1,339 @@
+"""Coverage: the exchanges, queues, bindings, dead-letter exchanges and consumed queues that a run used.
+
+`routes` counts events by their address: one numbering of rows by six columns. `run_coverage` goes through the different
+routes and declarations one by one, because a run repeats few of them often.
+
+A copy used a binding if it came through the binding's exchange into its queue, under a routing key that the binding
+matches. The exchanges of a copy are the one that its message was published or dead-lettered to, and every exchange
+bound to that one on the way. The pipeline does not match headers, so a binding of a headers exchange counts every copy
+that could have come through it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, table
+from leveret.pipeline.kernel.control import Control, text_at
+from leveret.pipeline.kernel.events import Events
+from leveret.pipeline.kernel.groups import Index, numbered
+from leveret.pipeline.kernel.holds import Consumers
+from leveret.pipeline.kernel.messages import Messages
+from leveret.trace.events import (
+    BIND,
+    CONSUME,
+    DEAD_LETTERED,
+    ENQUEUED,
+    EXCHANGE_DECLARE,
+    PUBLISHED,
+    QUEUE_DECLARE,
+)
+
+_ROUTED: Final = (PUBLISHED, ENQUEUED, DEAD_LETTERED)
+_PREDECLARED: Final = {
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.topic": "topic",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+    "amq.rabbitmq.trace": "topic",
+}
+
+
+@dataclass(frozen=True)
+class Routes:
+    """One row for each different address: an event that has it, exchange and key, and the number of events."""
+
+    events: Events
+    event: Array
+    exchange: Names
+    routing_key: Names
+    count: Array
+
+
+def routes_of(events: Events, messages: Messages) -> Routes:
+    """Count what was published, enqueued and dead-lettered by exchange, routing key and queue."""
+    row = np.flatnonzero(events.kind.is_in(_ROUTED))
+    exchange, key = events.exchange.codes[row], events.routing_key.codes[row]
+    lacking = np.flatnonzero((exchange < 0) & events.kind.at(row).is_in([ENQUEUED]))
+    if len(lacking):
+        # A trace may leave out the exchange of an `enqueued` event; its message's publish or death has it.
+        origin = _origins(events, messages, row[lacking])
+        exchange[lacking], key[lacking] = events.exchange.codes[origin], events.routing_key.codes[origin]
+        is_known = np.ones(len(row), bool)
+        is_known[lacking[origin == NO_ROW]] = False
+        row, exchange, key = row[is_known], exchange[is_known], key[is_known]
+    groups = numbered(
+        events.day[row], events.vhost.codes[row], events.kind.codes[row], exchange, key, events.queue.codes[row]
+    )
+    return Routes(
+        events,
+        row[groups.first],
+        Names(exchange[groups.first], events.exchange.distinct),
+        Names(key[groups.first], events.routing_key.distinct),
+        groups.counts(),
+    )
+
+
+def _origins(events: Events, messages: Messages, enqueued: Array) -> Array:
+    """Return the events that sent these copies to an exchange: a publish, or the death of another copy."""
+    copy_id, source_id = events.copy_ids
+    published = messages.index.find(events.message_id[enqueued])
+    died = np.flatnonzero(events.kind.is_in([DEAD_LETTERED]) & (events.copy != NULL))
+    death = Index(copy_id[died]).find(source_id[enqueued])
+    is_published = events.src_copy[enqueued] == NULL
+    return np.where(is_published, pick(messages.event, published, NO_ROW), pick(died, death, NO_ROW))
+
+
+def routes(rows: Routes) -> pa.Table:
+    """Return the table `routes`."""
+    events = rows.events
+    return table(
+        schema.ROUTES,
+        {
+            **events.run_of(rows.event),
+            **events.names_of(rows.event, "vhost", "kind", "queue"),
+            "exchange": rows.exchange,
+            "routing_key": rows.routing_key,
+            "n": rows.count,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Route:
+    """A row of `routes`, for one day and virtual host, with names instead of codes."""
+
+    day: int
+    vhost: str | None
+    kind: str
+    exchange: str | None
+    routing_key: str | None
+    queue: str | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A declaration that a run made, once or often."""
+
+    event: int
+    day: int
+    kind: str
+    vhost: str | None
+    exchange: str | None
+    routing_key: str | None
+    queue: str | None
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A binding with the type of its exchange. Of `to_queue` and `to_exchange`, one is set."""
+
+    exchange: str | None
+    exchange_type: str | None
+    key: str
+    to_queue: str | None
+    to_exchange: str | None
+    name: str
+
+    def matches(self, routing_key: str) -> bool:
+        """Return whether the binding matches a routing key; true if its type is not known."""
+        if self.exchange_type == "direct":
+            return self.key == routing_key
+        return self.exchange_type != "topic" or _matches_topic(_words(self.key), _words(routing_key))
+
+
+# Day, kind and name of a thing that a run declares or uses.
+_Thing = tuple[int, str, str]
+
+
+def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.Table:
+    """Return the table `run_coverage`: what the run declared, and how many messages used it."""
+    events = routes.events
+    declarations = list(_declarations(control))
+    rows = list(_named_routes(routes))
+    declared = {thing for each in declarations for thing in _declared(each)}
+    used: Counter[_Thing] = Counter()
+    for route in rows:
+        for kind, name in _used(route):
+            used[route.day, kind, name] += route.count
+    for day, name, count in _consumed(events, consumers):
+        used[day, "consumer", name] += count
+    topologies = _topologies(declarations)
+    for (day, _), bindings in topologies.items():
+        declared.update((day, "binding", binding.name) for of in bindings.values() for binding in of)
+    for route in rows:
+        if route.kind == ENQUEUED:
+            for name in _used_bindings(route, topologies.get((route.day, route.vhost), {})):
+                used[route.day, "binding", name] += route.count
+    things = list(dict.fromkeys([*declared, *used]))
+    days = np.array([day for day, _, _ in things], np.int64)
+    return table(
+        schema.RUN_COVERAGE,
+        {
+            **events.run_of(np.zeros(len(things), np.int64)),
+            "day": events.days.take(pa.array(days, mask=days < 0)),
+            "kind": [kind for _, kind, _ in things],
+            "name": [name for _, _, name in things],
+            "declared": [thing in declared for thing in things],
+            "messages": [used[thing] for thing in things],
+        },
+    )
+
+
+def _declarations(control: Control) -> Iterator[Declaration]:
+    """Yield each different declaration once; tests mostly repeat the same ones."""
+    chosen = control.of_kind(EXCHANGE_DECLARE, QUEUE_DECLARE, CONSUME, BIND)
+    events, event = control.events, chosen.event
+    names = [getattr(events, name).codes[event] for name in ("kind", "vhost", "exchange", "routing_key", "queue")]
+    first = numbered(events.day[event], *names, chosen.attrs.codes).first
+    chosen = Control(events, event[first], chosen.attrs.at(first))
+    for row, attributes in zip(chosen.event.tolist(), chosen.parsed(), strict=True):
+        yield Declaration(
+            row,
+            int(events.day[row]),
+            events.kind.text(row) or "",
+            events.vhost.text(row),
+            events.exchange.text(row),
+            events.routing_key.text(row),
+            events.queue.text(row),
+            attributes,
+        )
+
+
+def _named_routes(routes: Routes) -> Iterator[Route]:
+    events = routes.events
+    for place, event in enumerate(routes.event.tolist()):
+        yield Route(
+            int(events.day[event]),
+            events.vhost.text(event),
+            events.kind.text(event) or "",
+            routes.exchange.text(place),
+            routes.routing_key.text(place),
+            events.queue.text(event),
+            int(routes.count[place]),
+        )
+
+
+def _declared(each: Declaration) -> Iterator[_Thing]:
+    exchange, queue = _label(each.vhost, each.exchange), _label(each.vhost, each.queue)
+    if each.kind == EXCHANGE_DECLARE and exchange is not None:
+        yield each.day, "exchange", exchange
+    if each.kind == QUEUE_DECLARE and queue is not None:
+        yield each.day, "queue", queue
+        target = text_at(each.attributes, "arguments", "x-dead-letter-exchange")
+        if target is not None:
+            yield each.day, "dlx", f"{queue} -> {target}"
+    if each.kind == CONSUME and queue is not None:
+        yield each.day, "consumer", queue
+
+
+def _used(route: Route) -> Iterator[tuple[str, str]]:
+    exchange, queue = _label(route.vhost, route.exchange), _label(route.vhost, route.queue)
+    if route.kind != ENQUEUED and exchange is not None:
+        yield "exchange", exchange
+    if route.kind == ENQUEUED and queue is not None:
+        yield "queue", queue
+    if route.kind == DEAD_LETTERED and queue is not None and route.exchange is not None:
+        yield "dlx", f"{queue} -> {route.exchange}"
+
+
+def _consumed(events: Events, consumers: Consumers) -> Iterator[tuple[int, str, int]]:
+    """Yield the day, the name of the queue and the number of deliveries of each queue with a consumer."""
+    named = np.flatnonzero(~consumers.is_get)
+    event = consumers.event[named]
+    groups = numbered(events.day[event], events.vhost.codes[event], events.queue.codes[event])
+    deliveries = groups.sums(consumers.deliveries[named])
+    for row, count in zip(event[groups.first].tolist(), deliveries.tolist(), strict=True):
+        name = _label(events.vhost.text(row), events.queue.text(row))
+        if name is not None:
+            yield int(events.day[row]), name, count
+
+
+# The bindings of a virtual host on a day, by their exchange.
+_Topology = dict[str | None, list[Binding]]
+
+
+def _topologies(declarations: list[Declaration]) -> dict[tuple[int, str | None], _Topology]:
+    """Return the bindings, each once."""
+    types: dict[tuple[int, str | None, str | None], str] = {}
+    for each in declarations:
+        if each.kind == EXCHANGE_DECLARE:
+            kind = text_at(each.attributes, "arguments", "x-delayed-type") or text_at(each.attributes, "type")
+            key = (each.day, each.vhost, each.exchange)
+            if kind is not None:
+                types[key] = max(kind, types.get(key, ""))
+    found: dict[tuple[int, str | None], dict[str | None, dict[Binding, None]]] = defaultdict(lambda: defaultdict(dict))
+    for each in declarations:
+        if each.kind == BIND:
+            kind = types.get((each.day, each.vhost, each.exchange), _PREDECLARED.get(each.exchange or ""))
+            binding = _binding(each, kind)
+            if binding is not None:
+                found[each.day, each.vhost][each.exchange][binding] = None
+    return {place: {source: list(of) for source, of in by.items()} for place, by in found.items()}
+
+
+def _binding(bind: Declaration, exchange_type: str | None) -> Binding | None:
+    is_to_exchange = text_at(bind.attributes, "destination_kind") == "exchange"
+    destination = text_at(bind.attributes, "destination")
+    destination = bind.queue if destination is None else destination
+    source, key = _label(bind.vhost, bind.exchange), bind.routing_key or ""
+    if source is None or destination is None:
+        return None
+    name = f"{source} {'=>' if is_to_exchange else '->'} {destination} ({key})"
+    to_queue, to_exchange = (None, destination) if is_to_exchange else (destination, None)
+    return Binding(bind.exchange, exchange_type, key, to_queue, to_exchange, name)
+
+
+def _used_bindings(route: Route, bindings: _Topology) -> set[str]:
+    """Return the names of the bindings by which these copies came, each once."""
+    used: set[str] = set()
+    reached = [route.exchange]
+    # `reached` grows while the loop goes through it.
+    for source in reached:
+        for binding in bindings.get(source, ()):
+            if binding.to_queue not in (None, route.queue) or not binding.matches(route.routing_key or ""):
+                continue
+            used.add(binding.name)
+            if binding.to_exchange is not None and binding.to_exchange not in reached:
+                reached.append(binding.to_exchange)
+    return used
+
+
+def _words(key: str) -> list[str]:
+    """Return the words of a key; the empty key has none."""
+    return key.split(".") if key else []
+
+
+def _matches_topic(pattern: list[str], words: list[str]) -> bool:
+    """Return whether words match a pattern, in which "*" is one word and "#" any number of words."""
+    place = at = 0
+    # The place after the last "#", and the first word that it does not cover.
+    after_hash = resume_at = -1
+    while at < len(words):
+        of = pattern[place] if place < len(pattern) else None
+        if of == "#":
+            place, after_hash, resume_at = place + 1, place + 1, at
+        elif of in ("*", words[at]):
+            place, at = place + 1, at + 1
+        elif after_hash >= 0:
+            # Let the last "#" cover one more word.
+            resume_at += 1
+            place, at = after_hash, resume_at
+        else:
+            return False
+    return all(rest == "#" for rest in pattern[place:])
+
+
+def _label(vhost: str | None, name: str | None) -> str | None:
+    """Return a name, with its virtual host in front unless that is the default one."""
+    return name if name is None or vhost in (None, "/") else f"{vhost}/{name}"

@@ -1,0 +1,148 @@
+"""The columns of the tables of a run, as Arrow types. Strings are dictionary codes; docs/pipeline-tables.md explains
+the columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from leveret.pipeline.kernel.codes import DEATH_REASONS
+from leveret.trace import schema as trace_schema
+
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+_LONG: Final = pa.int64()
+_INT: Final = pa.int32()
+_TYPES: Final = {"long": _LONG, "int": _INT, "string": TEXT, "boolean": pa.bool_()}
+
+_RUN: Final = {"day": pa.date32(), "run": TEXT}
+_FILE: Final = {**_RUN, "worker": TEXT}
+_QUEUE: Final = {**_FILE, "test": TEXT, "vhost": TEXT, "queue": TEXT}
+
+
+def _longs(*names: str) -> dict[str, pa.DataType]:
+    return dict.fromkeys(names, _LONG)
+
+
+def _texts(*names: str) -> dict[str, pa.DataType]:
+    return dict.fromkeys(names, TEXT)
+
+
+def _of_trace(*names: str) -> dict[str, pa.DataType]:
+    return {name: _TYPES[trace_schema.COLUMNS[name]] for name in names}
+
+
+_PLAIN: Final = {"long": _LONG, "int": _INT, "string": pa.string(), "boolean": pa.bool_()}
+
+# The columns of a line of a trace; few lines have an equal one in `attrs`, so here strings are plain.
+LINE: Final = pa.schema({name: _PLAIN[kind] for name, kind in trace_schema.COLUMNS.items()})
+
+EVENTS: Final = pa.schema([*pa.schema(_FILE), *LINE, pa.field("_extra", pa.string())])
+
+CONTROL: Final = pa.schema(
+    {
+        **_FILE,
+        **_of_trace(*("seq", "ts", "kind", "test", "vhost", "conn", "chan", "exchange", "routing_key")),
+        **_of_trace(*("queue", "consumer", "count", "reason", "attrs")),
+    }
+)
+
+COPIES: Final = pa.schema(
+    {
+        **_QUEUE,
+        **_of_trace("msg", "copy", "src_copy", "size"),
+        **_longs("enqueued_at", "enq_seq", "enqueues", "first_delivered_at", "deliver_seq"),
+        "first_redelivered": pa.bool_(),
+        **_longs("unflagged", "last_deliver_seq", "holder", "last_holder", "settle_seq"),
+        "settle_kind": _INT,
+        "last_settle_seq": _LONG,
+        "last_settle_kind": _INT,
+        **_longs("settled_at", "end_seq", "ack_seq", "ready_seq", "last_seq", "deliveries"),
+        **_longs("acks", "nacks", "rejects", "requeues", "expiries", "drops", "dead_letters", "purges"),
+        "dl_reason": _INT,
+    }
+)
+
+MESSAGES: Final = pa.schema(
+    {
+        **_FILE,
+        **_of_trace("test", "vhost", "msg", "seq"),
+        "published_at": _LONG,
+        **_of_trace("exchange", "routing_key"),
+        **_longs("publish_number", "copies"),
+        "returned": pa.bool_(),
+        "confirmed": pa.bool_(),
+        "hops": _LONG,
+        "outcome": TEXT,
+        "end_to_end_us": _LONG,
+    }
+)
+
+TESTS: Final = pa.schema(
+    {
+        **_FILE,
+        "test": TEXT,
+        "outcome": TEXT,
+        "duration": pa.float64(),
+        **_longs("retries", "published", "failures"),
+    }
+)
+
+_CONSUMER_COUNTS: Final = _longs("deliveries", "redeliveries", "acked", "nacked", "rejected", "max_unacked")
+
+CONSUMERS: Final = pa.schema(
+    {
+        **_QUEUE,
+        **_of_trace("conn", "chan", "consumer"),
+        **_longs("holder", "first_seq", "last_seq"),
+        **_CONSUMER_COUNTS,
+    }
+)
+
+CONSUMER_STATS: Final = pa.schema({**_RUN, **_texts("vhost", "queue", "consumer"), **_CONSUMER_COUNTS})
+
+ROUTES: Final = pa.schema({**_RUN, **_texts("vhost", "kind", "exchange", "routing_key", "queue"), "n": _LONG})
+
+SUMMED_OF_QUEUES: Final = (
+    *("copies", "deliveries", "redeliveries", "acked", "leaked"),
+    *(f"dead_{reason}" for reason in DEATH_REASONS),
+    "dropped",
+)
+
+TEST_QUEUES: Final = pa.schema({**_QUEUE, **_longs(*SUMMED_OF_QUEUES, "max_depth", "late", "passed", "unordered")})
+
+LATENCY_HIST: Final = pa.schema({**_RUN, **_texts("vhost", "queue", "measure"), "bucket": _INT, "n": _LONG})
+
+_HISTOGRAM: Final = pa.map_(_INT, _LONG)
+
+QUEUE_STATS: Final = pa.schema(
+    {
+        **_RUN,
+        **_texts("vhost", "queue"),
+        **_longs(*SUMMED_OF_QUEUES, "max_depth"),
+        "wait_hist": _HISTOGRAM,
+        "process_hist": _HISTOGRAM,
+    }
+)
+
+RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "from_queue", "reason", "to_queue"), "n": _LONG})
+
+RUN_COVERAGE: Final = pa.schema({**_RUN, **_texts("kind", "name"), "declared": pa.bool_(), "messages": _LONG})
+
+_PART: Final = pa.struct({"queue": pa.string(), "outcome": pa.string(), "n": _LONG, "requeues": _LONG})
+
+FINGERPRINTS: Final = pa.schema(
+    {**_RUN, **_texts("test", "commit", "outcome", "fp", "order_fp"), "parts": pa.list_(_PART)}
+)
+
+FAULT_EFFECT: Final = pa.schema(
+    {
+        **_FILE,
+        **_texts("test", "fault", "on"),
+        "struck": _LONG,
+        "outcome": TEXT,
+        **_longs("copies", "redeliveries", "dead_letters", "leaked"),
+    }
+)
+
+VIOLATIONS: Final = pa.schema({**_QUEUE, **_of_trace("msg", "copy"), **_texts("rule", "text")})

@@ -1,0 +1,59 @@
+"""All tables of one run, from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from leveret.pipeline.kernel import (
+    control,
+    copies,
+    coverage,
+    faults,
+    fingerprints,
+    holds,
+    lineage,
+    messages,
+    queues,
+    tests,
+    violations,
+)
+from leveret.pipeline.kernel.events import Events
+from leveret.pipeline.kernel.rules import Run
+
+
+def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collection[str] = ()) -> dict[str, pa.Table]:
+    """Return the tables of one run by their names.
+
+    `events` has the columns `events.NEEDED`, in any order; strings may be dictionary codes. `commit` and `truncated`
+    come from `runs`: the run's commit, and the workers of which a part is missing.
+    """
+    every = Events.of(events)
+    controls = control.control_of(every)
+    all_copies = copies.copies_of(every, copies.lives_of(every))
+    all_holds = holds.holds_of(all_copies)
+    all_consumers = holds.consumers_of(all_copies, all_holds)
+    all_messages = messages.messages_of(every, all_copies)
+    all_tests = tests.tests_of(controls)
+    all_queues = queues.test_queues_of(all_copies)
+    histograms = queues.histograms_of(all_copies)
+    all_routes = coverage.routes_of(every, all_messages)
+    run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
+    return {
+        "control": control.control(controls),
+        "copies": copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers)),
+        "messages": messages.messages(all_messages),
+        "tests": tests.tests(controls, all_tests, all_messages),
+        "consumers": holds.consumers(all_copies, all_consumers),
+        "routes": coverage.routes(all_routes),
+        "test_queues": queues.test_queues(all_queues),
+        "latency_hist": queues.latency_hist(histograms),
+        "queue_stats": queues.queue_stats(all_queues, histograms),
+        "consumer_stats": holds.consumer_stats(all_copies, all_consumers),
+        "run_lineage": lineage.run_lineage(all_copies),
+        "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
+        "fingerprints": fingerprints.fingerprints(all_copies, all_tests, commit),
+        "fault_effect": faults.fault_effect(controls, all_tests, all_queues),
+        "violations": violations.violations(run, truncated),
+    }

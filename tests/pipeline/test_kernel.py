@@ -1,0 +1,260 @@
+"""The kernel's tables equal an independent computation, on random traces with planted faults. No Spark is needed.
+
+For more traces, run `python -m tests.pipeline.kernel_campaign`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from leveret.pipeline import gold
+from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
+from leveret.pipeline.kernel.coverage import Binding
+from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
+from leveret.pipeline.kernel.tables import tables_of
+from tests.pipeline import plain, random_traces
+from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
+from tests.pipeline.plain import Trace
+
+SEED = 20260101
+COUNT = 240
+DISTURBED_COUNT = 96
+# A trace with two workers and one with violations of several kinds.
+FEW = [made.trace for made in random_traces.several(12, seed=7)]
+
+
+@pytest.fixture(scope="module")
+def compared() -> Compared:
+    return compare(random_traces.several(COUNT, seed=SEED))
+
+
+@pytest.fixture(scope="module")
+def compared_disturbed() -> Compared:
+    made = random_traces.several(DISTURBED_COUNT, seed=SEED + 1)
+    for number, each in enumerate(made):
+        each.trace = random_traces.disturbed(each.trace, number)
+    return compare(made)
+
+
+def rows_of(tables: list[dict[str, pa.Table]], name: str) -> list[dict[str, Any]]:
+    return [row for of_run in tables for row in of_run[name].to_pylist(maps_as_pydicts="strict")]
+
+
+def all_texts(tables: list[dict[str, pa.Table]]) -> dict[str, list[str]]:
+    return {name: texts(rows_of(tables, name)) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_table_equals_the_plain_computation(compared: Compared, name: str) -> None:
+    expected, found = compared.expected[name], compared.found[name]
+
+    assert expected, f"seed {SEED} makes no rows of {name}"
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_table_of_disturbed_traces_equals_the_plain_computation(compared_disturbed: Compared, name: str) -> None:
+    expected, found = compared_disturbed.expected[name], compared_disturbed.found[name]
+
+    assert expected, f"seed {SEED + 1} makes no rows of {name}"
+    assert found == expected
+
+
+def test_every_planted_fault_is_found_and_nothing_else(compared: Compared) -> None:
+    made = random_traces.several(COUNT, seed=SEED)
+
+    planted = {(each.trace.run, each.trace.worker, *fault) for each in made for fault in each.planted}
+
+    assert compared.violations == planted
+    assert {rule for *_, rule in planted} == set(random_traces.FAULTS)
+
+
+def test_the_tables_are_those_of_the_pipeline() -> None:
+    per_run = {name: table for name, table in gold.TABLES.items() if not table.across_runs}
+
+    found = tables_of(events_of(FEW[:1]))
+
+    assert list(found) == list(per_run)
+    assert {name: _columns_of(table) for name, table in found.items()} == {
+        name: [(field.name, field.dataType.simpleString()) for field in table.columns]
+        for name, table in per_run.items()
+    }
+
+
+def _columns_of(table: pa.Table) -> list[tuple[str, str]]:
+    return [(field.name, _spark_name(field.type)) for field in table.schema]
+
+
+def _spark_name(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_list(kind):
+        return f"array<{_spark_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{_spark_name(field.type)}' for field in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_spark_name(kind.key_type)},{_spark_name(kind.item_type)}>"
+    return {"int64": "bigint", "int32": "int", "bool": "boolean", "date32[day]": "date"}.get(str(kind), str(kind))
+
+
+def test_order_repetition_and_encoding_of_the_events_do_not_matter() -> None:
+    expected = all_texts(tables_of_runs(FEW))
+    found = []
+    for run in dict.fromkeys(trace.run for trace in FEW):
+        traces = [trace for trace in FEW if trace.run == run]
+        rows = [{**event, **trace.file} for trace in traces for event in trace.events]
+        rows += rows[: len(rows) // 3]
+        random.Random(run).shuffle(rows)
+        pieces = [pa.Table.from_pylist(rows[begin : begin + 40], EVENTS) for begin in range(0, len(rows), 40)]
+        coded = [
+            piece.set_column(piece.schema.get_field_index(name), name, piece[name].dictionary_encode())
+            for piece in pieces
+            for name in ["queue"]
+        ]
+        cut = [trace.worker for trace in traces if trace.truncated]
+        found.append(tables_of(pa.concat_tables(coded), commit=traces[0].commit, truncated=cut))
+
+    assert all_texts(found) == expected
+
+
+def test_a_run_without_events_has_tables_without_rows() -> None:
+    found = tables_of(EVENTS.empty_table())
+
+    assert {name: table.num_rows for name, table in found.items()} == dict.fromkeys(NAMES, 0)
+
+
+def test_a_run_without_messages_has_its_tests() -> None:
+    events = [{"kind": "test_start", "test": "t"}, {"kind": "test_end", "test": "t", "attrs": '{"outcome": "passed"}'}]
+
+    found = tables_of(_events_of(events))
+
+    assert [(row["test"], row["outcome"]) for row in found["tests"].to_pylist()] == [("t", "passed")]
+    assert found["copies"].num_rows == 0
+
+
+def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
+    traces = [made.trace for made in random_traces.several(30, seed=3)]
+    first: dict[Any, int] = {}
+    taken: dict[Any, list[int]] = {}
+    for trace in traces:
+        for event in trace.events:
+            if event["kind"] == "delivered":
+                who = (trace.run, trace.worker, event["test"], *(event[name] for name in ("queue", "conn", "chan")))
+                holder = first.setdefault((*who, event["vhost"], event["consumer"]), event["seq"])
+                taken.setdefault((trace.run, trace.worker, event["copy"]), []).append(holder)
+
+    rows = rows_of(tables_of_runs(traces), "copies")
+
+    held = {(row["run"], row["worker"], row["copy"]): row["holder"] for row in rows if row["holder"] is not None}
+    assert held
+    assert all(holder in taken[key] for key, holder in held.items())
+    by_consumer = {row["holder"] for row in rows_of(tables_of_runs(traces), "consumers")}
+    assert set(held.values()) <= by_consumer
+
+
+@pytest.mark.parametrize(("arguments", "rules"), [({}, ["lost"]), ({"x-max-priority": 5}, [])])
+def test_a_queue_with_priorities_loses_nothing(arguments: dict[str, Any], rules: list[str]) -> None:
+    copy = {"vhost": "/", "queue": "q", "conn": 1, "chan": 1}
+    events = [
+        {"kind": "queue_declare", "vhost": "/", "queue": "q", "attrs": json.dumps({"arguments": arguments})},
+        {"kind": "enqueued", **copy, "msg": 1, "copy": 1},
+        {"kind": "enqueued", **copy, "msg": 2, "copy": 2},
+        {"kind": "got", **copy, "msg": 2, "copy": 2, "redelivered": False},
+        {"kind": "acked", **copy, "msg": 2, "copy": 2},
+    ]
+
+    found = tables_of(_events_of([{**event, "test": "t"} for event in events]))
+
+    assert [row["rule"] for row in found["violations"].to_pylist()] == rules
+
+
+def _events_of(events: list[dict[str, Any]]) -> pa.Table:
+    numbered_events = [{"seq": number, "ts": number * 10, **event} for number, event in enumerate(events, start=1)]
+    return events_of([Trace("run", "main", None, numbered_events)])
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        *("null", "5", "[1]", "{", '"x"', "[" * 100_000, '{"a":' * 100_000, "\0", "{}", '{"outcome": {"a": [1]}}'),
+        *('{"outcome": "\\ud800", "duration": true}', '{"duration": ' + "9" * 5000 + "}", '{"duration": 1e999}'),
+        *('{"duration": ' + "9" * 400 + "}", '{"prefetch_count": ' + "9" * 30 + "}", '{"prefetch_count": "1"}'),
+        *('{"arguments": 5}', '{"arguments": {"x-max-priority": null, "x-dead-letter-exchange": 7}}'),
+        *('{"type": 5, "destination": 5}', '{"fault": null, "on": [1]}', '{"arguments": {"x-delayed-type": [1]}}'),
+    ],
+    ids=lambda attrs: attrs[:40],
+)
+def test_attributes_of_any_form_cost_only_themselves(attrs: str) -> None:
+    trace = FEW[0]
+    odd = [{**event, "attrs": attrs} if "attrs" in event else event for event in trace.events]
+
+    found = tables_of(events_of([Trace(trace.run, trace.worker, trace.day, odd)]))
+
+    expected = tables_of(events_of([trace]))
+    for name in ("copies", "messages", "consumers", "routes", "test_queues", "run_lineage"):
+        assert texts(found[name].to_pylist()) == texts(expected[name].to_pylist())
+    assert found["tests"].num_rows == expected["tests"].num_rows
+    assert found["control"].num_rows == expected["control"].num_rows
+
+
+def test_topics_match_as_in_plain_python() -> None:
+    dice = random.Random(1)
+    keys = [".".join(dice.choices(["a", "b", "*", "#", ""], k=dice.randrange(6))) for _ in range(3000)]
+    words = [".".join(dice.choices(["a", "b", ""], k=dice.randrange(6))) for _ in range(3000)]
+
+    for key, routing_key in zip(keys, words, strict=True):
+        binding = Binding("e", "topic", key, "q", None, "name")
+        assert binding.matches(routing_key) == plain._matches("topic", key, routing_key), (key, routing_key)
+
+
+def test_a_topic_of_many_hashes_is_matched_at_once() -> None:
+    binding = Binding("e", "topic", "#.a." * 40 + "#.b", "q", None, "name")
+
+    assert not binding.matches(".".join("a" * 120))
+
+
+@pytest.mark.parametrize("spread", [1, 3, 1 << 40])
+def test_rows_with_equal_keys_get_equal_numbers_in_the_order_of_keys(spread: int) -> None:
+    dice = np.random.default_rng(spread)
+    keys = [dice.integers(-3, 5, 500) * spread for _ in range(3)]
+    rows = list(zip(*(key.tolist() for key in keys), strict=True))
+
+    found = numbered(*keys)
+
+    distinct = sorted(set(rows))
+    assert found.number.tolist() == [distinct.index(row) for row in rows]
+    assert found.first.tolist() == [rows.index(key) for key in distinct]
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 40])
+def test_sorted_rows_keep_their_order_if_their_keys_are_equal(spread: int) -> None:
+    dice = np.random.default_rng(spread)
+    keys = [dice.integers(-3, 5, 500) * spread for _ in range(2)]
+
+    order = in_order(*keys).tolist()
+
+    assert order == sorted(range(500), key=lambda row: (keys[0][row], keys[1][row], row))
+
+
+@pytest.mark.parametrize("distance", [1, 1 << 61])
+def test_ids_of_different_files_stay_apart(distance: int) -> None:
+    file, number = np.array([0, 1, 0, 1]), np.array([1, 1, 1 + distance, 1 - distance])
+
+    first, second = (each.tolist() for each in identified(file, number, np.array([1, 1 - distance, 1, NULL])))
+
+    assert len(set(first)) == 4
+    assert second == [first[0], first[3], first[0], NO_ROW]
+
+
+def test_what_follows_in_a_group_does_not_leak_into_another() -> None:
+    groups = Segments.between(np.array([0, 0, 0, 1, 1, 2]))
+    values = np.array([5, 2, 7, 1, -1, 0])
+
+    assert groups.least_after(values).tolist() == [2, 7, NEVER, NEVER, NEVER, NEVER]
+    assert groups.greatest_after(values).tolist() == [7, 7, -1, -1, -1, -1]
