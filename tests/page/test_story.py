@@ -7,7 +7,8 @@ import pytest
 
 from leveret import Broker, BrokerError, CheckFailedError
 from leveret.engine.harness import Harness
-from leveret.page.story import Test, story_of
+from leveret.page.story import Test as EndedTest
+from leveret.page.story import story_of
 from tests.page.conftest import story_in
 
 
@@ -295,7 +296,7 @@ def test_two_brokers_are_named_by_their_order_also_at_the_lanes_of_the_test():
         for broker in (first, second):
             broker.declare_queue("jobs")
         readings = [Harness(broker).reading("test_it") for broker in (first, second)]
-        story = story_of(readings, Test("test_it"), source="memory")
+        story = story_of(readings, EndedTest("test_it"), source="memory")
 
     assert [broker["title"] for broker in story["brokers"]] == [
         f"first broker (port {first.port})",
@@ -313,7 +314,7 @@ def test_the_instant_of_the_failure_is_by_both_clocks_and_ends_both_spans():
         broker.clock.advance(hours=1)
         reading = Harness(broker).reading("test_it")
         failed_at = reading.rows[0]["wall"] + 500_000
-        story = story_of([reading], Test("test_it", "failed", failed_at=failed_at), source="memory")
+        story = story_of([reading], EndedTest("test_it", "failed", failed_at=failed_at), source="memory")
 
     test = story["test"]
     assert test["failed_at"]["wall"] == 500_000
