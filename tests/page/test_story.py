@@ -6,6 +6,9 @@ import pika
 import pytest
 
 from leveret import Broker, BrokerError, CheckFailedError
+from leveret.engine.harness import Harness
+from leveret.page.story import Test as EndedTest
+from leveret.page.story import story_of
 from tests.page.conftest import story_in
 
 
@@ -286,3 +289,34 @@ def test_a_virtual_host_other_than_the_usual_is_named(broker, clients):
     assert [(lane["id"], lane["label"]) for lane in story["lanes"] if lane["kind"] == "queue"] == [
         ("b1/q@shop/jobs", "jobs (vhost shop)")
     ]
+
+
+def test_two_brokers_are_named_by_their_order_also_at_the_lanes_of_the_test():
+    with Broker() as first, Broker() as second:
+        for broker in (first, second):
+            broker.declare_queue("jobs")
+        readings = [Harness(broker).reading("test_it") for broker in (first, second)]
+        story = story_of(readings, EndedTest("test_it"), source="memory")
+
+    assert [broker["title"] for broker in story["brokers"]] == [
+        f"first broker (port {first.port})",
+        f"second broker (port {second.port})",
+    ]
+    assert {lane["label"] for lane in story["lanes"] if lane["kind"] == "test"} == {
+        "test (first broker)",
+        "test (second broker)",
+    }
+
+
+def test_the_instant_of_the_failure_is_by_both_clocks_and_ends_both_spans():
+    with Broker() as broker:
+        broker.declare_queue("jobs")
+        broker.clock.advance(hours=1)
+        reading = Harness(broker).reading("test_it")
+        failed_at = reading.rows[0]["wall"] + 500_000
+        story = story_of([reading], EndedTest("test_it", "failed", failed_at=failed_at), source="memory")
+
+    test = story["test"]
+    assert test["failed_at"]["wall"] == 500_000
+    assert test["failed_at"]["t"] >= 3_600_000_000
+    assert (test["seconds"], test["broker_seconds"]) == (0.5, test["failed_at"]["t"] / 1_000_000)

@@ -44,7 +44,8 @@ def _fired(count: int) -> str:
 
 
 def _sequence(story: Story) -> list[str]:
-    labels = {lane["id"]: lane["label"] for lane in story["lanes"]}
+    # The lines name the broker themselves if there are two.
+    labels = {lane["id"]: "test" if lane["kind"] == "test" else lane["label"] for lane in story["lanes"]}
     is_one = len(story["brokers"]) == 1
     lines: list[str] = []
     folded = 0

@@ -417,4 +417,9 @@ def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
 def _lanes(stories: list[BrokerStory]) -> list[dict[str, Any]]:
     """Return the lanes of all brokers. The test is the same for all of them."""
     lanes = [lane for one in stories for lane in one.lanes.in_order()]
+    if len(stories) > 1:
+        for lane in lanes:
+            number = int(lane["broker"][1:])
+            if lane["kind"] == "test" and number <= len(_ORDINALS):
+                lane["label"] = f"test ({_ORDINALS[number - 1]} broker)"
     return sorted(lanes, key=lambda lane: lane["kind"] != "test")
