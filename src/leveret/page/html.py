@@ -35,10 +35,6 @@ _NARROWED: Final = (
     *((f" {sign}", sign) for sign in "{}("),
     *((f"{needless}{end}", end) for needless, end in (";}", ",)", ",}", ",]")),
 )
-# Names of two words that a script declares; and what else such a word may be: a property, a string, a part of one.
-_DECLARED: Final = re.compile(r"\b(?:function|const|let|class) (\w+[A-Z]\w*)")
-_ALSO: Final = r"""(?<!\.\.)\.{0}\b|\b{0}:|\{{[^{{}}():=;]*\b{0}\b[^{{}}():=;]*\}}|[\w"'#-]{0}|{0}[\w"']"""
-_PROPERTY: Final = re.compile(r"(--[a-z0-9-]+)(?=:)")
 _STYLE_SPACE: Final = re.compile(r"\s*([{};,>])\s*|(?<=[\w-]:)\s+")
 
 
@@ -63,7 +59,7 @@ def assets() -> Assets:
     texts = {name: _asset(name) for name in _asset(_ORDER).split()}
     style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
     script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
-    return Assets(_with_short_properties(style, script), _with_short_names(script))
+    return Assets(style, script)
 
 
 def _asset(name: str) -> str:
@@ -112,22 +108,6 @@ def _squeezed_script(text: str) -> str:
 def _squeezed_style(text: str) -> str:
     """Return a style without comments, and without spaces that it does not need."""
     return _STYLE_SPACE.sub(r"\1", _COMMENT.sub("", text)).replace(";}", "}").strip()
-
-
-def _with_short_names(script: str) -> str:
-    """Return a script in which what it declares has shorter names, where a name is nothing else as well."""
-    short: dict[str, str] = {}
-    for name in sorted(set(_DECLARED.findall(script))):
-        if not re.search(_ALSO.format(name), script):
-            short[name] = f"${len(short):x}"
-    return re.sub(r"[\w$]+", lambda word: short.get(word[0], word[0]), script)
-
-
-def _with_short_properties(style: str, script: str) -> str:
-    """Return a style in which its properties have shorter names, but for those that the script sets."""
-    names = (name for name in sorted(set(_PROPERTY.findall(style))) if name not in script)
-    short = {name: f"--{index:x}" for index, name in enumerate(names)}
-    return re.sub(r"--[a-z0-9-]+", lambda word: short.get(word[0], word[0]), style)
 
 
 def _hash(text: str) -> str:
