@@ -133,7 +133,7 @@ def test_a_diagram_has_a_participant_for_each_lane(trace, capsys):
     participants = [line.split()[1] for line in lines if line.split()[0] in ("actor", "participant")]
     arrows = [line.strip() for line in lines if ">>" in line]
     assert len(participants) == len(set(participants)) == 7
-    assert arrows[0] == "L0->>L3: published #35;1 to queue 'jobs'"
+    assert "L0->>L3: published #35;1 to queue 'jobs'" in arrows
     assert "-->>" in next(arrow for arrow in arrows if "acked" in arrow)
 
 
