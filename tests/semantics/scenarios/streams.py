@@ -373,6 +373,21 @@ def giving_up_is_not_implemented(s: Run) -> None:
 
 
 @scenario
+def settling_deliveries_of_a_deleted_stream_does_nothing(s: Run) -> None:
+    ch = stream(s, "0", "1", "2", "3")
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(4)
+    ch.delete("q")
+    ch.receive("basic.cancel")
+    ch.ack(1)
+    ch.reject(2, requeue=False)
+    ch.nack(3, requeue=True)
+    ch.recover()
+
+    ch.declare("another")
+
+
+@scenario
 def messages_that_no_channel_publishes(s: Run) -> None:
     ch = stream(s)
     target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
