@@ -207,7 +207,7 @@ def test_what_a_client_did_not_settle_or_returned_again_and_again_comes_first(br
 
     (message,) = story["messages"]
     nacked = next(event for event in story["events"] if event["kind"] == "nacked")
-    assert message["outcome"].startswith("never settled by c1/ch1; requeued 2 times; ")
+    assert message["outcome"].startswith("not settled by c1/ch1; requeued 2 times; ")
     assert ["multiple", "no"] in nacked["detail"]
     assert ["requeue", "yes"] in nacked["detail"]
 

@@ -169,7 +169,7 @@ class MessageStory:
             problems.append("never confirmed (withheld)" if self.is_withheld else "never confirmed")
         for copy in self.copies.values():
             if copy.end.startswith("unacked"):
-                problems.append(f"never settled by {copy.holder}")
+                problems.append(f"not settled by {copy.holder}")
             if copy.requeue_count >= _OFTEN:
                 problems.append(f"requeued {copy.requeue_count} times")
         return problems

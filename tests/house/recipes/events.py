@@ -48,7 +48,7 @@ def add_event(tree: Tree) -> None:
     tree.insert(handlers, before="if TYPE_CHECKING:", text="from leveret.trace import events\n\n")
     tree.insert(
         handlers,
-        before="    count = channel.vhost.queue(name, channel.connection).purge()\n",
+        before="    count = 0 if is_reply else channel.vhost.queue(name, channel.connection).purge()\n",
         text="    channel.tap(events.PURGE_ASKED, name)\n",
     )
     tree.replace("docs/recording.md", "`cancel`, `qos` |", "`cancel`, `purge_asked`, `qos` |")

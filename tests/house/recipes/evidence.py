@@ -165,8 +165,8 @@ def add_rule(tree: Tree) -> None:
     tree.append("docs/pipeline-tables.md", line)
     tree.insert(
         "tests/pipeline/plain.py",
-        before='            "delivered_after_ack": bool(acks)',
-        text='            "acked_thrice": len(acks) > 2,\n',
+        before="        if acks and any(seq < acks[0] for seq in seqs) and any(",
+        text='        if len(acks) > 2:\n            yield "acked_thrice", f"acknowledged {len(acks)} times"\n',
     )
     tree.insert("tests/pipeline/random_traces.py", before='    "confirm_missing",\n)', text='    "acked_thrice",\n')
     tree.insert("tests/pipeline/random_traces.py", before="    def _plant_delivered_after_ack", text=RULE_PLANT)

@@ -8,13 +8,16 @@ function filteredEvents() {
   const { text, client, queue, kind, message } = state.filter;
   const number = Number(message.replace("#", ""));
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  // If nothing else went wrong, the messages that the failure names are the problem.
+  const asked = new Set(story.events.some(isProblem) ? [] : (story.test.error?.messages ?? []));
   /** @type {number[]} */
   const found = [];
   for (const event of story.events) {
     if (message && event.message !== number) continue;
     if (client && event.from !== client && event.to !== client) continue;
     if (queue && event.from !== queue && event.to !== queue) continue;
-    if (kind && (kind === PROBLEMS ? !isProblem(event) : event.kind !== kind)) continue;
+    const isKept = kind === PROBLEMS ? isProblem(event) || asked.has(event.message ?? 0) : !kind || event.kind === kind;
+    if (!isKept) continue;
     if (words.some((word) => !hasWord(event, word))) continue;
     found.push(event.i);
   }

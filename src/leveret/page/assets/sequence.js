@@ -153,8 +153,11 @@ class Sequence {
       drawn.flatMap((item) => item.events.flatMap((index) => [eventAt(index).from, eventAt(index).to])),
     );
     const seen = new Set([...used].map((id) => laneOf.get(id ?? "")?.broker));
-    // A broker that nothing reached keeps its lanes: that may be what went wrong.
-    const lanes = story.lanes.filter((lane) => used.has(lane.id) || !seen.has(lane.broker));
+    // What the failure names keeps its lane, and so does a broker that nothing reached: that may be what went wrong.
+    const error = story.test.error?.text ?? "";
+    const lanes = story.lanes.filter(
+      (lane) => used.has(lane.id) || !seen.has(lane.broker) || error.includes(`'${lane.label}'`),
+    );
     this.unused = story.lanes.length - lanes.length;
     this.lanes = this.hasAllLanes ? story.lanes : lanes;
     this.showSwitch();
@@ -212,7 +215,7 @@ class Sequence {
     const item = this.items[index];
     if (item.kind === "leap") return this.makeLeap(item);
     if (item.kind === "fold") return makeFold(item);
-    if (item.kind === "end") return makeEnd();
+    if (item.kind === "end") return makeEnd(item);
     const events = item.events.map((each) => eventAt(each));
     const [first] = events;
     const isOther = state.isOpen && state.message > 0 && first.message !== state.message && !isCulprit(first) && first.kind !== "called";
@@ -404,8 +407,8 @@ const LEAST_GAP = 10000;
 function measureGaps(items) {
   const gaps = items.slice(1).map((item, index) => {
     const { kind, events } = items[index];
-    if (item.kind !== "step" || kind === "leap") return 0;
-    return spanBetween(eventAt(events[events.length - 1]), eventAt(item.events[0]));
+    if (!["step", "end"].includes(item.kind) || kind === "leap") return 0;
+    return spanBetween(eventAt(events[events.length - 1]), item.kind === "end" ? failure() : eventAt(item.events[0]));
   });
   const least = Math.max(LEAST_GAP, 20 * [...gaps].sort((a, b) => a - b)[gaps.length >> 1]);
   gaps.forEach((gap, index) => {
@@ -448,13 +451,18 @@ function makeFold(item) {
   );
 }
 
-function makeEnd() {
-  const { failed_at, error } = story.test;
-  const [first] = (error?.text ?? "").split("\n");
-  const at = /** @type {StoryEvent} */ ({ wall: failed_at?.t, ...failed_at });
+/** Return the instant of the failure, as an event. */
+function failure() {
+  const { failed_at } = story.test;
+  return /** @type {StoryEvent} */ ({ wall: failed_at?.t, ...failed_at });
+}
+
+/** @param {Item} item */
+function makeEnd(item) {
+  const [first] = (story.test.error?.text ?? "").split("\n");
   return option(
-      { "aria-disabled": "true", class: "step bad end" },
-    div("caption", timeElement(at), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
+    { "aria-disabled": "true", class: "step bad end" },
+    div("caption", item.us && span("gap", spanText(item.us)), timeElement(failure()), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
   );
 }
 

@@ -175,7 +175,7 @@ function lostLine(lost) {
     ...(lost.messages ?? []).slice(0, 5).flatMap((number) => [chipLink(number), " "]),
     (lost.messages ?? []).length > 5 && `and ${(lost.messages ?? []).length - 5} more`,
     ...(lost.near ?? []).map((near) =>
-      el("p", {}, "nearly ", el("code", {}, near.key || "(empty key)"), ` → ${laneLabel(near.to)}: ${near.why}`),
+      el("p", {}, near.key === lost.key ? "" : "nearly ", el("code", {}, near.key || "(empty key)"), ` → ${laneLabel(near.to)}: ${near.why}`),
     ),
   );
 }
