@@ -116,16 +116,20 @@ class Histories:
         return text if history.published is None else f"{text} from {self.who(history.published)}"
 
     def became(self, history: MessageHistory, *, first: str | None) -> list[str]:
-        """Return what became of a message: a clause for each copy, those in the queue `first` before the others."""
-        copies = sorted(history.copies.items(), key=lambda item: item[1].queue != first)
-        if not copies:
+        """Return what became of a message: a clause for each copy, those in the queue `first` before the others.
+
+        Of many copies, the youngest are the ones that say how it stands.
+        """
+        if not history.copies:
             return [self._unrouted_text(history)]
+        ranked = sorted(history.copies.items(), key=lambda item: (item[1].queue != first, -item[0]))
+        copies = sorted(ranked[:_COPIES], key=lambda item: (item[1].queue != first, item[0]))
         clauses = [
             self._end_text(copy, copy_history, is_asked=first in (None, copy_history.queue))
-            for copy, copy_history in copies[:_COPIES]
+            for copy, copy_history in copies
         ]
-        more = len(copies) - _COPIES
-        return clauses + ([f"is in {count_text(more, 'more queue')}"] if more > 0 else [])
+        more = len(history.copies) - len(copies)
+        return clauses + ([f"has {more} more {'copy' if more == 1 else 'copies'}"] if more > 0 else [])
 
     def delivery_became(self, history: MessageHistory, delivery: Event) -> str:
         """Return what became of a delivery, as a clause: the copy may have been delivered again."""

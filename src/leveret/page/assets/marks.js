@@ -116,7 +116,7 @@ function roundWords(run) {
   const first = eventAt(run[0]);
   const span = spanBetween(first, eventAt(run[run.length - 1]));
   const words = [...counts.keys()].join(", ");
-  return `${messageName(first.message ?? 0)} ${Math.max(...counts.values())} times in ${spanText(span)}: ${words}`;
+  return `${messageName(first.message ?? 0)} ${Math.min(...counts.values())} times in ${spanText(span)}: ${words}`;
 }
 
 /**
