@@ -19,7 +19,7 @@ from typing import Final
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT: Final = Path(__file__).parents[1]
-SIZE: Final = (1120, 680)
+SIZE: Final = (1120, 1000)
 
 # A shop that publishes one key wrong, and a worker that rejects an order and asks for another one again.
 FAILING_TEST: Final = """
@@ -122,8 +122,6 @@ def take(browser: Browser, address: str, path: Path, *, is_dark: bool) -> None:
     )
     page = context.new_page()
     page.goto(address)
-    # The error takes the room of what is shown below it.
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.screenshot(path=path)
     context.close()
 
