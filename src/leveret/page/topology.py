@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from leveret.core.model.exchanges import PREDECLARED
+from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.observe.near import nearest
 from leveret.page.lanes import Lanes
@@ -24,16 +26,8 @@ if TYPE_CHECKING:
     from leveret.page.queues import QueueStory
 
 Place = tuple[str, str]
-_ALTERNATE: Final = "alternate-exchange"
 # What exchanges with these names are, without being declared.
-_PREDECLARED: Final = {
-    "": "direct",
-    "amq.direct": "direct",
-    "amq.fanout": "fanout",
-    "amq.topic": "topic",
-    "amq.headers": "headers",
-    "amq.match": "headers",
-}
+_PREDECLARED: Final = {"": "direct", **{name: kind for name, kind, is_internal in PREDECLARED if not is_internal}}
 _NEVER: Final = float("inf")
 
 
@@ -88,7 +82,7 @@ class Topology:
         match kind:
             case events.EXCHANGE_DECLARE:
                 self._types[vhost, exchange] = str(row["attrs"].get("type"))
-                alternate = (row["attrs"].get("arguments") or {}).get(_ALTERNATE)
+                alternate = (row["attrs"].get("arguments") or {}).get(ALTERNATE_EXCHANGE)
                 if alternate is not None:
                     self._alternates[vhost, exchange] = str(alternate)
             case events.BIND:

@@ -14,20 +14,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from leveret.pipeline.kernel.codes import PREDECLARED
 from leveret.pipeline.lifecycle import null_safe_join
 
 # The longest chain of exchange-to-exchange bindings that is followed.
 EXCHANGE_HOPS: Final = 4
 
 _RUN: Final = ["day", "run"]
-_PREDECLARED: Final = {
-    "amq.direct": "direct",
-    "amq.fanout": "fanout",
-    "amq.topic": "topic",
-    "amq.headers": "headers",
-    "amq.match": "headers",
-    "amq.rabbitmq.trace": "topic",
-}
 # A pattern that matches every key.
 _ANY: Final = ""
 
@@ -142,7 +135,7 @@ def _bindings(control: DataFrame) -> DataFrame:
         F.coalesce(F.get_json_object("attrs", "$.destination"), "queue").alias("destination"),
     )
     typed = null_safe_join(declared.distinct(), types, [*place, "exchange"])
-    predeclared = F.create_map(*[F.lit(text) for pair in _PREDECLARED.items() for text in pair])
+    predeclared = F.create_map(*[F.lit(text) for pair in PREDECLARED.items() for text in pair])
     of_type = F.coalesce(F.col("type"), F.try_element_at(predeclared, F.col("exchange")))
     key, is_to_exchange = F.col("key"), F.coalesce("is_to_exchange", F.lit(False))
     pattern = F.when(of_type == "direct", _exactly(key)).when(of_type == "topic", _topic(key)).otherwise(F.lit(_ANY))

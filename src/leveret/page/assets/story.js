@@ -157,34 +157,27 @@ const roundsOf = new Map();
 const LEAST_ROUNDS = 4;
 const LONGEST_ROUND = 12;
 
-/** Number the runs in which a message goes the same round again and again, unless the story has done so. */
+/** Number the runs in which a message goes the same round again and again. */
 function findRounds() {
-  if (!story.events.some((event) => event.fold !== undefined)) {
-    let runs = 0;
-    for (const indexes of eventsOf.values()) {
-      const steps = indexes.map((index) => {
-        const { kind, from, to, tone } = eventAt(index);
-        return [kind, from, to, tone].join();
-      });
-      for (let at = 0; at < steps.length; at++) {
-        for (let length = 1; length <= LONGEST_ROUND; length++) {
-          let end = at + length;
-          while (end < steps.length && steps[end] === steps[end - length]) end++;
-          const rounds = Math.floor((end - at) / length);
-          if (rounds < LEAST_ROUNDS) continue;
-          runs++;
-          end = at + rounds * length;
-          for (; at < end; at++) eventAt(indexes[at]).fold = runs;
-          at--;
-          break;
-        }
+  for (const indexes of eventsOf.values()) {
+    const steps = indexes.map((index) => {
+      const { kind, from, to, tone } = eventAt(index);
+      return [kind, from, to, tone].join();
+    });
+    for (let at = 0; at < steps.length; at++) {
+      for (let length = 1; length <= LONGEST_ROUND; length++) {
+        let end = at + length;
+        while (end < steps.length && steps[end] === steps[end - length]) end++;
+        const rounds = Math.floor((end - at) / length);
+        if (rounds < LEAST_ROUNDS) continue;
+        const run = indexes.slice(at, at + rounds * length);
+        const fold = roundsOf.size;
+        for (const index of run) eventAt(index).fold = fold;
+        roundsOf.set(fold, run);
+        at += run.length - 1;
+        break;
       }
     }
-  }
-  for (const { fold, i } of story.events) {
-    if (fold === undefined) continue;
-    if (!roundsOf.has(fold)) roundsOf.set(fold, []);
-    roundsOf.get(fold)?.push(i);
   }
 }
 

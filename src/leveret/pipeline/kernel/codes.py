@@ -1,4 +1,4 @@
-"""The numbers that tables hold instead of names, and the buckets of histograms."""
+"""The numbers that tables hold instead of names, the buckets of histograms, and the exchanges of every vhost."""
 
 from __future__ import annotations
 
@@ -28,3 +28,13 @@ COUNTED: Final = {
 
 # The growth of a histogram's buckets: bucket 0 is below 1 µs, bucket b from GROWTH ** (b - 1) up to GROWTH ** b.
 GROWTH: Final = 1.02
+
+# The exchanges that every virtual host has, and their types.
+PREDECLARED: Final = {
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.topic": "topic",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+    "amq.rabbitmq.trace": "topic",
+}

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.codes import PREDECLARED
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, table
 from leveret.pipeline.kernel.control import Control, text_at
 from leveret.pipeline.kernel.events import Events
@@ -37,14 +38,6 @@ from leveret.trace.events import (
 )
 
 _ROUTED: Final = (PUBLISHED, ENQUEUED, DEAD_LETTERED)
-_PREDECLARED: Final = {
-    "amq.direct": "direct",
-    "amq.fanout": "fanout",
-    "amq.topic": "topic",
-    "amq.headers": "headers",
-    "amq.match": "headers",
-    "amq.rabbitmq.trace": "topic",
-}
 
 
 @dataclass(frozen=True)
@@ -275,7 +268,7 @@ def _topologies(declarations: list[Declaration]) -> dict[tuple[int, str | None],
     found: dict[tuple[int, str | None], dict[str | None, dict[Binding, None]]] = defaultdict(lambda: defaultdict(dict))
     for each in declarations:
         if each.kind == BIND:
-            kind = types.get((each.day, each.vhost, each.exchange), _PREDECLARED.get(each.exchange or ""))
+            kind = types.get((each.day, each.vhost, each.exchange), PREDECLARED.get(each.exchange or ""))
             binding = _binding(each, kind)
             if binding is not None:
                 found[each.day, each.vhost][each.exchange][binding] = None

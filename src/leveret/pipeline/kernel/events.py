@@ -23,8 +23,6 @@ NEEDED = (
     *("day", "run", "worker", "seq", "ts", "kind", "test", "vhost", "conn", "chan", "msg", "copy", "src_copy"),
     *("exchange", "routing_key", "queue", "consumer", "tag", "redelivered", "count", "reason", "size", "attrs"),
 )
-# Those of them that are best read from Parquet as dictionary codes.
-CODED = (*("run", "worker", "kind", "test", "vhost", "exchange", "routing_key", "queue", "consumer", "reason"),)
 
 
 @dataclass(frozen=True)
