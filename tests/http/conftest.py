@@ -1,3 +1,5 @@
+"""Brokers with a port for HTTP."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -39,7 +39,9 @@ def refuse_foreign(request: Request, host: str) -> Response | None:
 
 
 def _is_of_this_machine(name: str, host: str) -> bool:
-    return name in (_LOCALHOST, host) or is_loopback(name)
+    # A name may look like an address: 127.0.0.1.example.org.
+    is_address = name.replace(".", "").isdecimal() or ":" in name
+    return name in (_LOCALHOST, host) or (is_address and is_loopback(name))
 
 
 def _name_of(host_header: str) -> str:

@@ -24,7 +24,7 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Paths are raw, so that a router can tell `%2F` from a slash."""
+    """One request. Paths are raw, so that a router can distinguish `%2F` from a slash."""
 
     method: str
     # As sent, still percent-encoded, without the query.
