@@ -1,4 +1,4 @@
-"""A warehouse in a bucket of Amazon S3, or of another server that speaks its protocol.
+"""A storage in a bucket of Amazon S3, or of another server that speaks its protocol.
 
 Requests go through obstore. `create` is a put with `If-None-Match: *`, which S3 refuses if the object exists already.
 Each put carries a token, because the first answer may get lost: obstore then asks again, and finds its own object.
@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from leveret.pipeline.storage import Stored
+from leveret.pipeline.storage.objects import Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa

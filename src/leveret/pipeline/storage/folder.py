@@ -1,28 +1,24 @@
-"""Where a warehouse keeps its objects: a local folder, or a bucket of an S3 server.
+"""A storage in a folder, whose objects are files.
 
-A storage has objects, which are bytes under a path such as `events/00000012-5f1e9c3a.parquet`. An object appears whole
-or not at all, and the warehouse never changes one. `create` decides which of several writers made an object; all
-agreement between processes rests on it. Another process opens the same storage by its `url`.
+A file is written under another name first, and linked to its path or renamed, so that it is complete when it appears.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Final
+
+from leveret.pipeline.storage.objects import Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A scheme has two letters or more: `C:` is a drive of Windows.
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 _DRAFT: Final = ".draft"
 # What the systems say that have no hard links: FAT, some network file systems, and mounted object stores.
 _NO_LINKS: Final = {
@@ -30,91 +26,6 @@ _NO_LINKS: Final = {
     for name in ("EPERM", "EACCES", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EINVAL", "ENOTTY")
     if hasattr(errno, name)
 }
-
-
-class Stored(NamedTuple):
-    """An object: its path within the storage, its size, and when it was written (seconds since 1970)."""
-
-    path: str
-    size_bytes: int
-    modified_s: float
-
-
-class Storage(Protocol):
-    """Objects under paths. Paths are relative, with "/" between their parts.
-
-    Failures are OSErrors. Instances can be pickled, and threads may share one.
-    """
-
-    @property
-    def url(self) -> str:
-        """What `open_storage` needs to open the same storage, also in another process."""
-
-    def read(self, path: str) -> bytes:
-        """Return an object. Raises FileNotFoundError if it does not exist."""
-
-    def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Write a whole object, replacing an older one. A reader never sees a part of it."""
-
-    def create(self, path: str, data: bytes) -> bool:
-        """Write a whole object unless the path exists; return whether this call wrote it.
-
-        If several processes create the same path, exactly one gets True, also if others of them die meanwhile.
-        """
-
-    def list(self, folder: str = "") -> Iterator[Stored]:
-        """Return all objects below a folder at any depth. Names that begin with a dot are left out, as are drafts."""
-
-    def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects. Absent ones are fine."""
-
-    def source(self, path: str) -> str | pa.NativeFile | BinaryIO:
-        """Return what `pyarrow.parquet.ParquetFile` reads an object from, without reading all of it.
-
-        Raises FileNotFoundError if it does not exist, now or when it is read.
-        """
-
-    def sweep(self, older_than_s: float) -> None:
-        """Remove what killed writers left behind, if it is older than this many seconds."""
-
-
-def open_storage(place: str | Path) -> Storage:
-    """Return the storage at a place: a folder, `file://` and a folder, or `s3://bucket/prefix`.
-
-    A folder need not exist; a bucket must. Raises ValueError for any other kind of URL, and ModuleNotFoundError if the
-    extra for it is not installed.
-    """
-    text = str(place)
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else ""
-    if not found:
-        return LocalStorage(Path(text))
-    if isinstance(place, Path) or found[2] != "//":
-        raise ValueError(f"{text}: a URL has two slashes after {scheme}:, and is a str; a Path loses one of them")
-    if scheme == "file":
-        return LocalStorage(_folder_of(text))
-    if scheme == "s3":
-        from leveret.pipeline.storage_s3 import S3Storage
-
-        return S3Storage(text)
-    raise ValueError(
-        f"{text}: a warehouse is kept in a folder or at s3://bucket/prefix, and not at {scheme}://; {_advice(scheme)}"
-    )
-
-
-def _advice(scheme: str) -> str:
-    if scheme in ("s3a", "s3n"):
-        return "write s3:// instead, also on Spark, because leveret reads and writes the objects itself"
-    return "mount it as a folder, or use an S3 server"
-
-
-def _folder_of(url: str) -> Path:
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost"):
-        raise ValueError(f"{url}: names the host {parts.netloc!r}; a folder of this machine is file:///folder")
-    folder = unquote(parts.path)
-    # file:///C:/folder
-    return Path(folder[1:] if re.match(r"/[A-Za-z]:", folder) else folder)
 
 
 class LocalStorage:
