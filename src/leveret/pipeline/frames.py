@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.across import Across
-from leveret.pipeline.log import State
+from leveret.pipeline.log import Answer, State, parts_of
 from leveret.pipeline.sources import find
 from leveret.pipeline.tasks import SCHEMAS
 from leveret.pipeline.warehouse import Warehouse
@@ -83,22 +83,13 @@ def read_events(spark: SparkSession, places: Iterable[str | Path]) -> DataFrame:
     return numbers.mapInArrow(read, spark_schema(schema.EVENTS)).dropDuplicates(_EVENT_KEY)
 
 
-def frame_of_parts(
-    spark: SparkSession, warehouse: Warehouse, state: State, table: str, parts: Collection[str], runs: Collection[str]
-) -> DataFrame:
-    """Return the rows of a table in parts that no commit names yet, which hold only these runs."""
-    if table == "events":
-        return events(spark, warehouse, state, runs)
-    rows = {stored.path for stored in warehouse.storage.list(table)}
-    places = [place for place in warehouse.places(table, parts) if place in rows]
-    return _scan(spark, warehouse, columns_of(table), places)
-
-
 def events(spark: SparkSession, warehouse: Warehouse, state: State, runs: Collection[str]) -> DataFrame:
     """Return the events of these runs, each once."""
-    segments = [segment for name in runs for segment in state.runs[name].segments if segment.count]
-    places = warehouse.places("events", dict.fromkeys(segment.part for segment in segments))
-    found = _of_runs(spark, _scan(spark, warehouse, schema.EVENTS, places), runs)
+    live: dict[str, list[str]] = {}
+    for name in runs:
+        for part in parts_of(segment for segment in state.runs[name].segments if segment.count):
+            live.setdefault(part, []).append(name)
+    found = _of_parts(spark, warehouse, "events", schema.EVENTS, live)
     repeated = [name for name in runs if state.runs[name].is_repeated]
     if not repeated:
         return found
@@ -114,28 +105,33 @@ def rows(
     columns: StructType | pa.Schema,
     runs: Collection[str],
 ) -> DataFrame:
-    """Return the current rows of a stored table for these runs: leveret's own, and those that user's code added."""
+    """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added."""
     live: dict[str, list[str]] = {}
     for name in runs:
         answer = state.runs[name].answer
         if answer is not None:
             live.setdefault(answer, []).append(name)
-    by_place: dict[str, list[str]] = {}
+    return of_answers(spark, warehouse, state.answers, table, columns, live)
+
+
+def of_answers(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    answers: Mapping[str, Answer],
+    table: str,
+    columns: StructType | pa.Schema,
+    live: Mapping[str, Collection[str]],
+) -> DataFrame:
+    """Return the rows of a stored table in these answers, only those of the runs that are `live` in each."""
+    stored = {part: names for part, names in live.items() if answers[part].tables.get(table)}
+    added: dict[str, list[str]] = {}
     for part, names in live.items():
-        answer_of = state.answers[part]
-        if answer_of.tables.get(table):
-            by_place[f"{table}/{part}.parquet"] = names
-        if table in answer_of.added:
-            by_place.setdefault(answer_of.added[table], []).extend(names)
-    frames = [
-        _live(spark, _scan(spark, warehouse, columns, places), places)
-        for places in (
-            {place: names for place, names in by_place.items() if place.endswith(".parquet")},
-            {place: names for place, names in by_place.items() if not place.endswith(".parquet")},
-        )
-        if places
-    ]
-    return reduce(DataFrame.unionByName, frames) if frames else _scan(spark, warehouse, columns, [])
+        if table in answers[part].added:
+            added.setdefault(answers[part].added[table], []).extend(names)
+    frames = [_of_parts(spark, warehouse, table, columns, stored)] if stored or not added else []
+    if added:
+        frames.append(_of_folders(spark, warehouse, columns, added))
+    return reduce(DataFrame.unionByName, frames)
 
 
 def across(table: Across, rows: DataFrame) -> DataFrame:
@@ -157,20 +153,50 @@ def plain(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, rows.column_names)
 
 
-def _live(spark: SparkSession, found: DataFrame, places: Mapping[str, Collection[str]]) -> DataFrame:
-    """Keep the rows of the runs that are current in each file."""
-    pairs = [(place.split("/", 1)[1], name) for place, names in places.items() for name in names]
-    current = spark.createDataFrame(pairs, "_place string, run string")
-    return found.join(F.broadcast(current), ["_place", "run"], "left_semi").drop("_place")
-
-
-def _of_runs(spark: SparkSession, found: DataFrame, runs: Collection[str]) -> DataFrame:
-    wanted = spark.createDataFrame([(name,) for name in runs], "run string")
-    return found.drop("_place").join(F.broadcast(wanted), ["run"], "left_semi").select(found.drop("_place").columns)
-
-
-def _scan(
-    spark: SparkSession, warehouse: Warehouse, columns: StructType | pa.Schema, places: Iterable[str]
+def _of_parts(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    table: str,
+    columns: StructType | pa.Schema,
+    live: Mapping[str, Collection[str]],
 ) -> DataFrame:
-    """Return all rows of these files, with the file's place within its table in `_place`."""
-    ...
+    """Return the rows of these runs in each of these parts."""
+    kinds = columns if isinstance(columns, StructType) else spark_schema(columns)
+    if not live:
+        return spark.createDataFrame([], kinds)
+    if warehouse.is_folder:
+        files = [f"{warehouse.url}/{table}/{part}.parquet" for part in live]
+        return _of_files(spark, kinds, files, -1, {f"{part}.parquet": names for part, names in live.items()})
+    url, wanted, arrow = warehouse.url, list(live.items()), columns_of(table)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from leveret.pipeline.parts import read_part
+        from leveret.pipeline.storage import open_storage
+
+        storage = open_storage(url)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                part, names = wanted[number]
+                yield from plain(read_part(storage, table, part, arrow, runs=names)).to_batches()
+
+    return spark.range(0, len(wanted), 1, len(wanted)).mapInArrow(read, kinds)
+
+
+def _of_folders(
+    spark: SparkSession, warehouse: Warehouse, columns: StructType | pa.Schema, live: Mapping[str, Collection[str]]
+) -> DataFrame:
+    """Return the rows of these runs in each of these folders, which Spark has written."""
+    kinds = columns if isinstance(columns, StructType) else spark_schema(columns)
+    by_name = {place.rpartition("/")[2]: names for place, names in live.items()}
+    return _of_files(spark, kinds, [f"{warehouse.url}/{place}" for place in live], -2, by_name)
+
+
+def _of_files(
+    spark: SparkSession, columns: StructType, files: list[str], position: int, live: Mapping[str, Collection[str]]
+) -> DataFrame:
+    """Return the rows of the live runs. `position` is where in a file's path the name stands that `live` knows."""
+    found = spark.read.option("__globPaths__", "false").schema(columns).parquet(*files)
+    place = F.element_at(F.split(F.col("_metadata.file_path"), "/"), position)
+    current = spark.createDataFrame([(name, run) for name, runs in live.items() for run in runs], "_at string, run string")
+    placed = found.withColumn("_at", place).join(F.broadcast(current), ["_at", "run"], "left_semi")
+    return placed.select(columns.fieldNames())

@@ -52,6 +52,11 @@ def checked(tables: Mapping[str, Table], spark: SparkSession | None) -> dict[str
     return stored
 
 
+def rules() -> list[Rule]:
+    """Return the rules of your own."""
+    return list(RULES.values())
+
+
 def build(
     spark: SparkSession, warehouse: Warehouse, state: State, parts: Mapping[str, Any], tables: Mapping[str, Table]
 ) -> dict[str, str]:
@@ -60,11 +65,14 @@ def build(
     Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
     another type than declared, or the warehouse is no folder.
     """
-    from leveret.pipeline.frames import frame_of_parts
+    from leveret.pipeline.frames import columns_of, events, of_answers
+    from leveret.pipeline.log import Answer
 
-    if "://" in warehouse.url:
+    if not warehouse.is_folder:
         raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
-    runs = [name for part in parts.values() for name in part["runs"]]
+    answers = {part: Answer(each["tables"], list(each["runs"])) for part, each in parts.items()}
+    live = {part: answer.runs for part, answer in answers.items()}
+    runs = [name for names in live.values() for name in names]
     folder = warehouse.new_part(state.number + 1)
     frames: dict[str, DataFrame] = {}
 
@@ -72,7 +80,10 @@ def build(
         if name not in frames:
             if name not in ("events", *TABLE_NAMES, *tables):
                 raise KeyError(f"{of} reads {unknown('table', name, ('events', *TABLE_NAMES, *tables))}")
-            frames[name] = frame_of_parts(spark, warehouse, state, name, list(parts), runs)
+            if name == "events":
+                frames[name] = events(spark, warehouse, state, runs)
+            else:
+                frames[name] = of_answers(spark, warehouse, answers, name, columns_of(name), live)
         return frames[name]
 
     places: dict[str, str] = {}
@@ -91,8 +102,7 @@ def build(
             error.add_note(f"while table {name!r} was built")
             raise
     if RULES:
-        frames.pop("violations", None)
-        store("violations", broken(frame, list(RULES.values())))
+        store("violations", broken(frame, rules()))
     return places
 
 

@@ -29,13 +29,7 @@ from leveret.trace.events import TEST_START
 
 Task = Callable[[dict[str, Any]], dict[str, Any]]
 
-_STORED: Final = pa.schema(
-    [
-        pa.field(field.name, schema.TEXT if pa.types.is_string(field.type) and field.name in NEEDED else field.type)
-        for field in schema.EVENTS
-    ]
-)
-_READ: Final = pa.schema([_STORED.field(name) for name in NEEDED])
+_READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
 
 
 def run(name: str, piece: str) -> str:
@@ -47,7 +41,7 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
     """Store the events of the trace files `paths`; return their states, and where each run's events are now."""
     warehouse = Warehouse(piece["url"])
     writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
-    events, rows = writer.table("events", _STORED), writer.table("files", schema.FILES)
+    events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}
     for path in piece["paths"]:
@@ -86,9 +80,9 @@ def compact_events(piece: dict[str, Any]) -> dict[str, Any]:
     """Write the events and files of these runs anew, into one part; return where each run's events are now."""
     warehouse = Warehouse(piece["url"])
     writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
-    events, rows = writer.table("events", _STORED), writer.table("files", schema.FILES)
+    events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
     runs: dict[str, Any] = {}
-    for name, of_run in _events_of_runs(warehouse, piece["runs"], _STORED):
+    for name, of_run in _events_of_runs(warehouse, piece["runs"], schema.STORED_EVENTS):
         once = each_once(of_run) if piece["runs"][name]["is_repeated"] else of_run
         moved = _Ingested(events)
         moved.add(once)
@@ -136,7 +130,7 @@ class _Ingested:
             self._count(of_run)
             for piece in _cut_at_tests(of_run):
                 self._end = max(self._end, self._events.groups + 1)
-                self._events.add(piece.cast(_STORED))
+                self._events.add(piece.cast(schema.STORED_EVENTS))
 
     def segment(self, part: str) -> Segment:
         """Return where the events are."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
@@ -47,6 +47,11 @@ class Warehouse:
     def url(self) -> str:
         """The place, with which another process can open the warehouse."""
         return self.storage.url
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the warehouse is a folder, which Spark reads by itself."""
+        return "://" not in self.url
 
     def state(self) -> State:
         """Return the current state; that of a warehouse that does not exist yet is empty."""
@@ -111,10 +116,6 @@ class Warehouse:
                 size_bytes += stored.size_bytes
         self.storage.delete(removed)
         return len(removed), size_bytes
-
-    def places(self, table: str, parts: Iterable[str]) -> list[str]:
-        """Return the paths of these parts of a table, within the storage."""
-        return [f"{table}/{part}.parquet" for part in parts]
 
     def _catch_up(self, state: State) -> None:
         number = state.number + 1

@@ -67,6 +67,15 @@ RUNS: Final = pa.schema(
     }
 )
 
+# The events as a warehouse stores and reads them. The strings of these columns are all different, or nearly so.
+_UNLIKE: Final = ("body_hash", "message_id", "correlation_id", "_extra")
+STORED_EVENTS: Final = pa.schema(
+    [
+        pa.field(field.name, TEXT if pa.types.is_string(field.type) and field.name not in _UNLIKE else field.type)
+        for field in EVENTS
+    ]
+)
+
 CONTROL: Final = pa.schema(
     {
         **_FILE,
