@@ -85,6 +85,7 @@ TESTS: Final = pa.schema(
         "outcome": TEXT,
         "duration": pa.float64(),
         **_longs("retries", "published", "failures"),
+        **_texts("error", "page", "page_hash"),
     }
 )
 
