@@ -69,6 +69,11 @@ class Compared:
     of_flaky: list[Difference]
     flaky_tests: list[str]
 
+    @property
+    def all(self) -> list[Difference]:
+        """All differences, in order of place."""
+        return _sorted([*self.differences, *self.of_flaky])
+
 
 @dataclass(frozen=True, slots=True)
 class _Side:
