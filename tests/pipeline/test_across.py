@@ -20,7 +20,7 @@ COUNT = 120
 
 
 def _repeated(traces: list[Trace]) -> list[Trace]:
-    """Return the traces and copies of some under other runs of the same commits; a few events of the copies are missing.
+    """Return the traces, and copies of some under other runs, without a few events.
 
     So the tests of a commit ran several times, and not always alike.
     """

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING
 
 from leveret.errors import NoSuchRunError
 from leveret.pipeline.report.findings import find
-from leveret.pipeline.report.links import add_links
+from leveret.pipeline.report.links import File, add_links
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
 
 if TYPE_CHECKING:
     from leveret.pipeline.reading import Read
-    from leveret.pipeline.warehouse import FileState
 
-__all__ = ["NoSuchRunError", "report"]
+__all__ = ["File", "NoSuchRunError", "report"]
 
 
 def report(
     read: Read,
-    files: Mapping[str, FileState],
+    files: Mapping[str, File],
     name: str | None = None,
     *,
     against: str | None = None,

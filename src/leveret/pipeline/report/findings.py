@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from leveret.pipeline.diff import Difference, diff
 from leveret.pipeline.grouping import Row, grouped
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
+from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import Subject
@@ -115,17 +116,20 @@ def _about_tests(mine: Mine) -> Answers:
     outcome = rows["outcome"].cast(pa.string())
     has_failed = pc.or_kleene(pc.is_in(outcome, value_set=pa.array(_FAILED)), pc.is_null(outcome))
     has_failed = pc.or_(has_failed, pc.greater(rows["failures"].fill_null(0), 0))
+    failed = rows.filter(has_failed).to_pylist()
+    for row in failed:
+        row["has_recovered"] = row["outcome"] not in (*_FAILED, None)
     outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
-        "outcomes": _top(outcomes, ("-count",)),
-        "failed": _top(rows.filter(has_failed).to_pylist(), ("-failures", "test", "run")),
+        "outcomes": _top(outcomes, ("-count", "outcome")),
+        "failed": _top(failed, ("has_recovered", "test", "run")),
     }
 
 
 def _about_messages(mine: Mine) -> Answers:
     faults = grouped(mine("fault_effect", columns=("fault", "on", "struck")), ("fault", "on"), sums=["struck"])
     return {
-        "fates": _top(grouped(mine("messages", columns=["outcome"]), ["outcome"]), ("-count",)),
+        "fates": _top(grouped(mine("messages", columns=["outcome"]), ["outcome"]), ("-count", "outcome")),
         "dropped": _top(_dropped(mine), ("-count", "exchange", "routing_key", "reason"), DROPPED_SHOWN),
         "faults": _top(faults, ("-struck", "fault"), 10),
     }
@@ -325,12 +329,12 @@ def _about_violations(violations: pa.Table) -> Answers:
 def _first(rows: pa.Table, by: Sequence[str], limit: int) -> pa.Table:
     """Return the first rows in this order; a null comes first."""
     keys = pa.table({name: _sortable(rows[name]) for name in by})
-    order = pc.sort_indices(keys, [(name, "ascending") for name in by], null_placement="at_start")
+    order = pc.sort_indices(keys, [(name, "ascending") for name in by])
     return rows.take(order[:limit])
 
 
 def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    return column.fill_null(NULL) if pa.types.is_integer(column.type) else column.cast(pa.string()).fill_null("")
 
 
 def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
