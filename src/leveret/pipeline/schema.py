@@ -117,6 +117,10 @@ TESTS: Final = _columns(
     retries=_LONG,
     published=_LONG,
     failures=_LONG,
+    # Of the last attempt that failed: the text of its error, and its page, by the path from the trace file.
+    error=_STRING,
+    page=_STRING,
+    page_hash=_STRING,
 )
 
 # Key: run, worker, seq. The events that are not about a message: a small table that is read often.
