@@ -21,7 +21,7 @@ from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.log import FileState, Segment, State
 from leveret.pipeline.sources import find, guessed_events
-from leveret.pipeline.tasks import TABLE_NAMES
+from leveret.pipeline.tasks import TABLE_NAMES, earliest
 from leveret.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -293,7 +293,8 @@ def _ingest_commit(found: list[dict[str, Any]]) -> dict[str, Any]:
     for each in found:
         files |= each["files"]
         for name, added in each["runs"].items():
-            run = runs.setdefault(name, {"events": 0, "files": {}, "segments": []})
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], added["day"])
             run["events"] += added["events"]
             run["segments"] += added["segments"]
             for worker, count in added["files"].items():

@@ -76,9 +76,7 @@ def decode(snapshot: bytes) -> State:
             "runs": lambda numbers: [runs[number] for number in numbers],
         }
         files = _items(FileState, content["files"], {"run": runs.__getitem__})
-        paths = [
-            path.replace(_RUN, file.run, 1) for path, file in zip(content["paths"], files, strict=True)
-        ]
+        paths = [path.replace(_RUN, file.run, 1) for path, file in zip(content["paths"], files, strict=True)]
         run_states = _items(RunState, content["runs"], of_run)
         return State(
             content["number"],

@@ -53,7 +53,7 @@ def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.
     except ModuleNotFoundError as error:
         raise ValueError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
     state = warehouse.existing() if state is None else state
-    settings = {"enable_external_access": False, "python_enable_replacements": False}
+    settings: dict[str, Any] = {"enable_external_access": False, "python_enable_replacements": False}
     try:
         with duckdb.connect(config=settings) as connection:
             _check_one_query(connection.extract_statements(text))
@@ -70,8 +70,8 @@ def _check_one_query(statements: list[Any]) -> None:
     kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
     if len(kinds) != 1 or kinds[0] not in ("SELECT", "EXPLAIN"):
         raise ValueError(
-            f"expected one query, such as \"select * from runs\", but got {' and '.join(kinds) or 'nothing'}; "
-            "\"show tables\" and \"describe runs\" list what you can read"
+            f'expected one query, such as "select * from runs", but got {" and ".join(kinds) or "nothing"}; '
+            '"show tables" and "describe runs" list what you can read'
         )
 
 
@@ -101,9 +101,7 @@ def _open(
     return connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
 
 
-def _events(
-    connection: DuckDBPyConnection, warehouse: Warehouse, state: State, is_named: bool
-) -> DuckDBPyRelation:
+def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, is_named: bool) -> DuckDBPyRelation:
     columns = schema.STORED_EVENTS
     sources = [_Source(f"events/{part}.parquet", part, live=runs) for part, runs in state.event_parts().items()]
     rows = connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
@@ -111,11 +109,13 @@ def _events(
     if not repeated:
         return rows
     names = ", ".join(_quoted(name) for name in repeated)
-    return rows.query(
+    found = rows.query(
         "stored",
         f"select * from stored where run not in ({names}) "
         f"union all select distinct on ({_EVENT_KEY}) * from stored where run in ({names})",
     )
+    assert found is not None
+    return found
 
 
 def _sources(warehouse: Warehouse, state: State, table: str) -> Iterator[_Source]:
