@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.log import FileState, Segment, State
+from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find, guessed_events
 from leveret.pipeline.tasks import TABLE_NAMES, earliest
 from leveret.pipeline.warehouse import Warehouse
@@ -42,10 +43,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The result of `ingest`: the files that are new or have changed, by their paths, and the number of unchanged ones."""
+    """The result of `ingest`: the files that are new or have changed, by their paths, and the number of unchanged ones.
+
+    Files of runs that have expired are in `expired` instead; they change nothing.
+    """
 
     files: dict[str, FileState]
     unchanged: int
+    expired: dict[str, FileState] = field(default_factory=dict)
 
     @property
     def refused(self) -> dict[str, FileState]:
@@ -95,11 +100,17 @@ def ingest(
         found = _carry_out(_engine(spark, processes), "ingest", pieces, progress)
         commit = _ingest_commit(found)
         if _commit_files(warehouse, state, commit):
-            return Ingested({path: FileState(**file) for path, file in commit["files"].items()}, unchanged)
+            return _ingested(state, commit, unchanged)
     raise ConflictError(
         f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one process "
         "ingest a file"
     )
+
+
+def _ingested(state: State, commit: Mapping[str, Any], unchanged: int) -> Ingested:
+    files = {path: FileState(**file) for path, file in commit["files"].items()}
+    expired = {path: file for path, file in files.items() if state.has_expired(file)}
+    return Ingested({path: file for path, file in files.items() if path not in expired}, unchanged, expired)
 
 
 def update(
@@ -120,6 +131,7 @@ def update(
 
     added = own.checked(tables or {}, spark)
     state = warehouse.state()
+    expire_if_due(warehouse, state)
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []

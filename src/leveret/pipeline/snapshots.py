@@ -48,6 +48,8 @@ def encode(state: State) -> bytes:
     }
     content = {
         "number": state.number,
+        "expired_before": state.expired_before,
+        "keep_days": state.keep_days,
         "runs": _columns(RunState, state.runs.values(), of_run),
         "answers": _columns(Answer, state.answers.values(), of_answer),
         "answer_parts": [parts.of(part) for part in state.answers],
@@ -77,19 +79,15 @@ def decode(snapshot: bytes) -> State:
         }
         files = _items(FileState, content["files"], {"run": runs.__getitem__})
         paths = [path.replace(_RUN, file.run, 1) for path, file in zip(content["paths"], files, strict=True)]
-        run_states = _items(RunState, content["runs"], of_run)
+        answers = _items(Answer, content["answers"], of_answer)
         return State(
             content["number"],
             dict(zip(paths, files, strict=True)),
-            # Names of runs without a state come after these.
-            dict(zip(runs, run_states, strict=False)),
-            dict(
-                zip(
-                    (parts[part] for part in content["answer_parts"]),
-                    _items(Answer, content["answers"], of_answer),
-                    strict=True,
-                )
-            ),
+            # After the names of the runs come those of runs that have expired, which files and answers still name.
+            dict(zip(runs, _items(RunState, content["runs"], of_run), strict=False)),
+            dict(zip((parts[part] for part in content["answer_parts"]), answers, strict=True)),
+            content["expired_before"],
+            content["keep_days"],
         )
 
 

@@ -1,11 +1,12 @@
 """SQL over a warehouse: DuckDB reads the Parquet files, and sees the current rows only.
 
 Each table is a view. A file may also hold older rows of runs that were computed again, and rows of runs that have
-expired, so a view leaves these out. Only the tables that a query names are opened.
+expired, so a view leaves these out. Only the tables whose names occur in a query are opened.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import and_
