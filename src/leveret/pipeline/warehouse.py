@@ -84,7 +84,7 @@ class Warehouse:
         while not self.storage.create(f"{COMMITS}/{state.number + 1:08d}.json", content):
             if is_exclusive:
                 raise ConflictError(f"{self.url} was changed by another process meanwhile")
-            self._catch_up(state)
+            self.catch_up(state)
         state.apply(state.number + 1, json.loads(content))
         if state.number % _SNAPSHOT_EVERY == 0:
             self.write_snapshot(state)
@@ -117,14 +117,10 @@ class Warehouse:
         self.storage.delete(removed)
         return len(removed), size_bytes
 
-    def _catch_up(self, state: State) -> None:
-        number = state.number + 1
-        try:
-            state.apply(number, json.loads(self.storage.read(f"{COMMITS}/{number:08d}.json")))
-        except FileNotFoundError:
-            # It is in a snapshot by now.
-            newer = self.state()
-            state.number, state.files, state.runs, state.answers = newer.number, newer.files, newer.runs, newer.answers
+    def catch_up(self, state: State) -> None:
+        """Apply the commits that other processes have made since this state was read."""
+        newer = self.state()
+        state.number, state.files, state.runs, state.answers = newer.number, newer.files, newer.runs, newer.answers
 
     def _snapshot(self, name: str) -> State:
         return State.of_json(json.loads(gzip.decompress(self.storage.read(f"{COMMITS}/{name}"))))
