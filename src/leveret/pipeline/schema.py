@@ -346,7 +346,6 @@ VIOLATIONS: Final = _columns(
 )
 
 # Key: side, queue, position. `difference` names what differs. `left` or `right` is null if that side has no value.
-RUN_DIFF: Final = _columns(side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING)
 PARITY_DIFF: Final = _columns(
     side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING
 )
