@@ -158,7 +158,7 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
 def _about_page(page: str, trace: str) -> dict[str, str]:
     """Return the path of a page from the folder of a trace file, and the hash of the page's content.
 
-    A later run may write another page to the same path; its hash tells them apart.
+    A later run may write another page, with another hash, to the same path.
     """
     from leveret.trace.rows import body_hash
 
