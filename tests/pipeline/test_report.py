@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -18,6 +19,7 @@ from leveret.pipeline.reading import Read, of_spark
 from leveret.pipeline.report import File, report
 from leveret.pipeline.report.subject import choose
 from leveret.pipeline.warehouse import Warehouse
+from leveret.trace.rows import body_hash
 from tests.pipeline.in_memory import reader_of_files, runs_of
 from tests.pipeline.traces import Line, header, lives, write
 
@@ -165,6 +167,52 @@ def test_flaky_test_is_listed_with_the_queue_in_which_it_differs(page: str) -> N
     assert "tests/test_a.py::test_it" not in text
     assert "1 run: 2 acknowledged, 1 dead-lettered" in text
     assert "1 run: 2 acknowledged" in text
+
+
+@pytest.fixture
+def failures(tmp_path: Path) -> Path:
+    """Return the folder of a run in which 60 tests failed, each with a long error; one has a page."""
+    content = b"<p>what happened in test_7</p>"
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "test 7#1.html").write_bytes(content)
+    events: list[Line] = []
+    for number in range(60):
+        attrs: dict[str, Any] = {"outcome": "failed", "duration": 0.1}
+        attrs["error"] = f"AssertionError: <b>{number}</b>\n  the second line {'x' * 5000}"
+        if number == 7:
+            attrs |= {"page": "../pages/test 7#1.html", "page_hash": body_hash(content)}
+        events += [{"kind": "test_start"}, {"kind": "test_end", "attrs": json.dumps(attrs)}]
+    told = [{**event, "seq": seq, "test": f"test_{(seq - 1) // 2}"} for seq, event in enumerate(events, start=1)]
+    write(tmp_path / "traces" / "run.jsonl", [header("run"), *told])
+    return tmp_path
+
+
+def test_every_failed_test_is_listed_with_its_error(failures: Path) -> None:
+    text = _sections(report(*reader_of_files(failures / "traces")))["run"]
+
+    for number in range(60):
+        assert f"test_{number}AssertionError: <b>{number}</b>" in text
+    assert "the second line" in text
+    assert "more test" not in text
+
+
+@pytest.mark.parametrize(("folder", "link"), [(".", "pages/test%207%231.html"), ("out", "../pages/test%207%231.html")])
+def test_failed_test_is_linked_with_its_page(failures: Path, folder: str, link: str) -> None:
+    found = report(*reader_of_files(failures / "traces"), folder=failures / folder)
+
+    assert re.findall(r'<a href="([^#"][^"]*)"', found) == [link]
+
+
+@pytest.mark.parametrize("change", ["another page", "no page"])
+def test_page_of_another_run_is_not_linked(failures: Path, change: str) -> None:
+    page = failures / "pages" / "test 7#1.html"
+    page.unlink()
+    if change == "another page":
+        page.write_text("<p>test_7, one run later</p>")
+
+    found = report(*reader_of_files(failures / "traces"), folder=failures)
+
+    assert re.findall(r'<a href="([^#"][^"]*)"', found) == []
 
 
 def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:

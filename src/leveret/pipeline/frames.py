@@ -53,7 +53,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
     if pa.types.is_map(kind):
         return MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
     if pa.types.is_list(kind):
-        return ArrayType(_spark_type(kind.value_type), containsNull=False)
+        return ArrayType(_spark_type(kind.value_type))
     if pa.types.is_struct(kind):
         return StructType([StructField(field.name, _spark_type(field.type)) for field in kind])
     return _TYPES[kind]
@@ -87,7 +87,7 @@ def events(spark: SparkSession, warehouse: Warehouse, state: State, runs: Collec
     """Return the events of these runs, each once."""
     live: dict[str, list[str]] = {}
     for name in runs:
-        for part in parts_of(segment for segment in state.runs[name].segments if segment.count):
+        for part in parts_of(segment for segment in state.runs[name].segments if segment.groups):
             live.setdefault(part, []).append(name)
     found = _of_parts(spark, warehouse, "events", schema.EVENTS, live)
     repeated = [name for name in runs if state.runs[name].is_repeated]

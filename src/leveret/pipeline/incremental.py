@@ -83,16 +83,17 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
+    state: State | None = None,
     progress: Progress = _silent,
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
 
-    Raises NoTracesError if a place does not exist or is a folder without a trace, and ConflictError if other processes
+    `state` is the warehouse's state if you have it at hand; it is brought up to date. Raises NoTracesError if a place does not exist or is a folder without a trace, and ConflictError if other processes
     keep ingesting the same files meanwhile.
     """
     places = list(places)
+    state = warehouse.state() if state is None else state
     for _ in range(_MOST_ATTEMPTS):
-        state = warehouse.state()
         changed, unchanged = new_files(state, places)
         if not changed:
             return Ingested({}, unchanged)
@@ -120,6 +121,7 @@ def update(
     processes: int | None = None,
     tables: Mapping[str, Table] | None = None,
     everything: bool = False,
+    state: State | None = None,
     progress: Progress = _silent,
 ) -> list[str]:
     """Compute the tables of the runs that are new or have changed, and return their names.
@@ -130,7 +132,7 @@ def update(
     from leveret.pipeline import own
 
     added = own.checked(tables or {}, spark)
-    state = warehouse.state()
+    state = warehouse.state() if state is None else state
     expire_if_due(warehouse, state)
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
@@ -322,10 +324,9 @@ def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any])
             warehouse.commit(commit, state, is_exclusive=True)
             return True
         except ConflictError:
-            newer = warehouse.state()
-            if any(newer.files.get(path) != known for path, known in before.items()):
+            warehouse.catch_up(state)
+            if any(state.files.get(path) != known for path, known in before.items()):
                 return False
-            state = newer
 
 
 def _live(state: State, part: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Segment(NamedTuple):
 
     part: str
     first: int
-    count: int
+    groups: int
 
 
 @dataclass(slots=True)

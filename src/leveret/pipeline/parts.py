@@ -119,9 +119,9 @@ def _events_of(
     rows = schema.empty_table()
     for run, segment in sorted(wanted, key=lambda pair: pair[1].first):
         # Neighbours share row groups, which are read once.
-        if last != (segment.first, segment.count):
-            last = (segment.first, segment.count)
-            rows = _read_groups(file, range(segment.first, segment.first + segment.count), schema, None)
+        if last != (segment.first, segment.groups):
+            last = (segment.first, segment.groups)
+            rows = _read_groups(file, range(segment.first, segment.first + segment.groups), schema, None)
         yield run, _of_runs(rows, [run])
 
 

@@ -58,9 +58,9 @@ def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.
     try:
         with duckdb.connect(config=settings) as connection:
             _check_one_query(connection.extract_statements(text))
-            named = connection.get_table_names(text)
             for name in _names(state):
-                _open(connection, warehouse, state, name, is_named=name in named).create_view(name)
+                is_named = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE) is not None
+                _open(connection, warehouse, state, name, is_named=is_named).create_view(name)
             connection.execute("set lock_configuration = true")
             return connection.sql(text).to_arrow_table()
     except duckdb.Error as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.events import each_once
 from leveret.pipeline.log import State, parts_of
 from leveret.pipeline.parts import read_part
+from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from leveret.pipeline.own import Table
-
-# The columns to choose rows by, and the values that the chosen rows have there; None stands for null.
-Where = Mapping[str, Collection[Any]]
 
 
 @overload
@@ -82,15 +80,6 @@ def read_table(
     return rows if columns is None else rows.select(list(columns))
 
 
-def chosen(rows: pa.Table, where: Where) -> pa.Table:
-    """Return the rows that have one of the values in each of these columns."""
-    for name, values in where.items():
-        kind = rows[name].type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        rows = rows.filter(pc.is_in(rows[name], value_set=pa.array(list(values), kind)))
-    return rows
-
-
 def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> list[str] | None:
     return None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
 
@@ -113,8 +102,8 @@ def _rows(
         )
         for part, names in live.items()
     ]
-    added = {place for part in live for table, place in state.answers[part].added.items() if table == name}
-    assert not added or warehouse.is_folder
+    answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
+    added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
     found += [_added(warehouse, state, name, place, runs, columns) for place in added]
     return pa.concat_tables(found) if found else _of(SCHEMAS[name], columns).empty_table()
 
@@ -128,7 +117,7 @@ def _events(
 ) -> pa.Table:
     live: dict[str, list[str]] = {}
     for run in runs:
-        for part in parts_of(segment for segment in state.runs[run].segments if segment.count):
+        for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
             live.setdefault(part, []).append(run)
     needed = None if columns is None else {*columns, "run", "worker", "seq"}
     found = [
