@@ -20,9 +20,7 @@ def file(run: str, problem: str | None = None) -> dict[str, Any]:
 
 def ingest(part: str, **runs: int) -> dict[str, Any]:
     files = {f"/{part}/{run}.jsonl": file(run) for run in runs}
-    told = {
-        run: {"events": events, "files": {"main": 1}, "segments": [[part, 0, 1]]} for run, events in runs.items()
-    }
+    told = {run: {"events": events, "files": {"main": 1}, "segments": [[part, 0, 1]]} for run, events in runs.items()}
     return {"kind": "ingest", "files": files, "runs": told}
 
 

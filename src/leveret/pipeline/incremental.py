@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
-from leveret.pipeline.log import FileState, Segment, State
+from leveret.pipeline.log import FileState, State
 from leveret.pipeline.sources import find, guessed_events
 from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -42,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The result of `ingest`: the files that are new or have changed, by their paths, and the number of unchanged ones."""
+    """The result of `ingest`: the new and changed files, by their paths, and the number of unchanged ones."""
 
     files: dict[str, FileState]
     unchanged: int
@@ -83,8 +82,9 @@ def ingest(
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
 
-    `state` is the warehouse's state if you have it at hand; it is brought up to date. Raises NoTracesError if a place does not exist or is a folder without a trace, and ConflictError if other processes
-    keep ingesting the same files meanwhile.
+    `state` is the warehouse's state if you have it at hand; it is brought up to date. Raises NoTracesError if a place
+    does not exist or is a folder without a trace, and ConflictError if other processes keep ingesting the same files
+    meanwhile.
     """
     places = list(places)
     state = warehouse.state() if state is None else state
@@ -98,8 +98,8 @@ def ingest(
         if _commit_files(warehouse, state, commit):
             return Ingested({path: FileState(**file) for path, file in commit["files"].items()}, unchanged)
     raise ConflictError(
-        f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one process "
-        "ingest a file"
+        f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
+        "process ingest a file"
     )
 
 
