@@ -96,10 +96,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
 def told(rows: list[Row]) -> list[dict[str, Any]]:
     """Return rows in the form of lines: without nulls and without the columns of the header."""
     left_out = ("day", "run", "worker")
-    plain = [
-        {name: value for name, value in row.items() if value is not None and name not in left_out}
-        for row in rows
-    ]
+    plain = [{name: value for name, value in row.items() if value is not None and name not in left_out} for row in rows]
     return sorted(plain, key=lambda line: line["seq"])
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from leveret.pipeline.report import File
     from leveret.pipeline.warehouse import Warehouse
 
-# From this many events on, work goes to Spark if it is installed. Two cores compute as many in the time that Spark takes
-# to start.
+# From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
+# it.
 _MANY_EVENTS: Final = 5_000_000
 
 _PIPELINE: Final = """\
@@ -145,14 +145,16 @@ def _step(
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
     if has_warehouse:
-        place = "the folder of the tables, or s3://bucket/prefix" + (" (default: a temporary one)" if has_default else "")
+        place = "the folder of the tables, or s3://BUCKET/PREFIX" + (
+            " (default: a temporary one)" if has_default else ""
+        )
         step.add_argument("--warehouse", "-w", required=not has_default, metavar="PLACE", help=place)
     if computes:
         step.add_argument(
             "--engine",
             choices=("auto", "spark", "processes"),
             default="auto",
-            help=f"where to compute: auto is Spark from {_MANY_EVENTS // 1_000_000} million events on, if it is installed",
+            help=f"where to compute (default: Spark from {_MANY_EVENTS // 1_000_000} million events on, if installed)",
         )
         step.add_argument(
             "--processes", type=_positive, metavar="N", help="processes without Spark (default: one for each CPU)"
@@ -412,9 +414,7 @@ def _bundle(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ingest_places(
-    options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None
-) -> int:
+def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None) -> int:
     from leveret.pipeline.incremental import ingest
 
     refused_before = sum(file.problem is not None for file in state.files.values())

@@ -75,8 +75,8 @@ def _carry_out(piece: str, idle: SimpleQueue[Worker]) -> str:
     finally:
         idle.put(worker)
     raise RuntimeError(
-        f"a process of the pipeline was killed in each of {_ATTEMPTS} attempts, perhaps because memory ran out; use fewer "
-        "processes (--processes 1), or a machine with more memory"
+        f"a process of the pipeline was killed in each of {_ATTEMPTS} attempts, perhaps because memory ran out; use "
+        "fewer processes (--processes 1), or a machine with more memory"
     )
 
 

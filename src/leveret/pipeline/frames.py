@@ -148,7 +148,8 @@ def across(table: Across, rows: DataFrame) -> DataFrame:
 def plain(rows: pa.Table) -> pa.Table:
     """Return the rows with strings instead of dictionary codes, as Spark takes them."""
     columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column for column in rows.columns
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in rows.columns
     ]
     return pa.Table.from_arrays(columns, rows.column_names)
 
@@ -197,6 +198,8 @@ def _of_files(
     """Return the rows of the live runs. `position` is where in a file's path the name stands that `live` knows."""
     found = spark.read.option("__globPaths__", "false").schema(columns).parquet(*files)
     place = F.element_at(F.split(F.col("_metadata.file_path"), "/"), position)
-    current = spark.createDataFrame([(name, run) for name, runs in live.items() for run in runs], "_at string, run string")
+    current = spark.createDataFrame(
+        [(name, run) for name, runs in live.items() for run in runs], "_at string, run string"
+    )
     placed = found.withColumn("_at", place).join(F.broadcast(current), ["_at", "run"], "left_semi")
     return placed.select(columns.fieldNames())

@@ -47,7 +47,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The result of `ingest`: the files that are new or have changed, by their paths, and the number of unchanged ones.
+    """The result of `ingest`: the new and changed files, by their paths, and the number of unchanged ones.
 
     Files of runs that have expired are in `expired` instead; they change nothing.
     """
@@ -92,8 +92,9 @@ def ingest(
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
 
-    `state` is the warehouse's state if you have it at hand; it is brought up to date. Raises NoTracesError if a place does not exist or is a folder without a trace, and ConflictError if other processes
-    keep ingesting the same files meanwhile.
+    `state` is the warehouse's state if you have it at hand; it is brought up to date. Raises NoTracesError if a place
+    does not exist or is a folder without a trace, and ConflictError if other processes keep ingesting the same files
+    meanwhile.
     """
     places = list(places)
     state = warehouse.state() if state is None else state
@@ -107,8 +108,8 @@ def ingest(
         if _commit_files(warehouse, state, commit):
             return _ingested(state, commit, unchanged)
     raise ConflictError(
-        f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one process "
-        "ingest a file"
+        f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
+        "process ingest a file"
     )
 
 

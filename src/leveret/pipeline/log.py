@@ -34,7 +34,7 @@ class FileState:
 
 
 class Segment(NamedTuple):
-    """Where events of a run are: row groups from `first` on, in the file of a part, which may hold other runs too."""
+    """Where events of a run are: row groups from `first` on in the file of a part. They may hold other runs, too."""
 
     part: str
     first: int

@@ -18,7 +18,7 @@ PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: the `condition` (SQL of Spark) under which a row of the table `about` is wrong, and the `text` that says so.
+    """A rule: the `condition` (SQL of Spark) under which a row of the table `about` is wrong, and the `text` of it.
 
     In the text, {column} stands for the row's value. `of_end` marks a rule about what had not happened by the end of a
     test. Such a rule does not apply to a test whose end is missing because its file was cut.

@@ -84,9 +84,7 @@ def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> li
     return None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
 
 
-def _rows(
-    warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None
-) -> pa.Table:
+def _rows(warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None) -> pa.Table:
     if name in ACROSS:
         return ACROSS[name].build(_rows(warehouse, state, ACROSS[name].reads, runs, None))
     if name == "events":
@@ -98,7 +96,12 @@ def _rows(
             live.setdefault(part, []).append(run)
     found = [
         read_part(
-            warehouse.storage, name, part, SCHEMAS[name], columns=columns, runs=_unless_all(names, state.answers[part].runs)
+            warehouse.storage,
+            name,
+            part,
+            SCHEMAS[name],
+            columns=columns,
+            runs=None if len(names) == len(state.answers[part].runs) else names,
         )
         for part, names in live.items()
     ]
@@ -108,13 +111,7 @@ def _rows(
     return pa.concat_tables(found) if found else _of(SCHEMAS[name], columns).empty_table()
 
 
-def _unless_all(wanted: list[str], every: list[str]) -> list[str] | None:
-    return None if len(wanted) == len(every) else wanted
-
-
-def _events(
-    warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None
-) -> pa.Table:
+def _events(warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None) -> pa.Table:
     live: dict[str, list[str]] = {}
     for run in runs:
         for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):

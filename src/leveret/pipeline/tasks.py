@@ -100,16 +100,13 @@ def compact_tables(piece: dict[str, Any]) -> dict[str, Any]:
     for name, columns in SCHEMAS.items():
         for part, answer in piece["parts"].items():
             if answer["tables"].get(name):
-                writer.table(name, columns).add(
-                    read_part(warehouse.storage, name, part, columns, runs=answer["live"])
-                )
+                writer.table(name, columns).add(read_part(warehouse.storage, name, part, columns, runs=answer["live"]))
     counts = dict.fromkeys(TABLE_NAMES, 0) | writer.close()
-    return {"part": writer.part, "tables": counts, "runs": [run for each in piece["parts"].values() for run in each["live"]]}
+    runs = [run for answer in piece["parts"].values() for run in answer["live"]]
+    return {"part": writer.part, "tables": counts, "runs": runs}
 
 
-TASKS: Final[dict[str, Task]] = {
-    task.__name__: task for task in (ingest, update, compact_events, compact_tables)
-}
+TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update, compact_events, compact_tables)}
 SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": schema.RUNS, **schema.TABLES}
 TABLE_NAMES: Final = tuple(SCHEMAS)
 
@@ -255,4 +252,3 @@ def _fitting(value: object, kind: pa.DataType) -> object:
     if pa.types.is_string(kind):
         return value if value is None or isinstance(value, str) else str(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-

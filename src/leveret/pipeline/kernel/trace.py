@@ -73,7 +73,9 @@ class TraceReader:
             for batch in file.iter_batches(_PARQUET_ROWS):
                 rows = pa.Table.from_batches([batch])
                 columns = [
-                    rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+                    rows[field.name].cast(field.type)
+                    if field.name in rows.column_names
+                    else pa.nulls(len(rows), field.type)
                     for field in EVENTS
                 ]
                 yield _valid(pa.Table.from_arrays(columns, schema=EVENTS))
