@@ -439,8 +439,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def reset(self) -> None:
         """Close every connection and forget all state. The port stays open."""
-        self._engine.reset(self._judge.read_on)
-        self._judge.begin_anew()
+        self._engine.reset()
 
     def restart(self) -> None:
         """Restart as RabbitMQ does, on the same port: keep what is durable, and close all connections."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -57,6 +57,13 @@ _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.
 
 # The engines of this process that run, for the failure of a test that has mixed up its brokers.
 _running: Final[list[Engine]] = []
+
+
+class TimeMover(Protocol):
+    """Something that moves a broker's time by itself."""
+
+    def stop(self) -> None:
+        """Stop moving it."""
 
 
 class Engine:
@@ -108,6 +115,8 @@ class Engine:
             require_known=self._require_known,
             lock=self.lock,
         )
+        # What moves time by itself, if anything does. A clock that moves time otherwise stops it first.
+        self.time_mover: TimeMover | None = None
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
         # Exceptions of the test's own responders that have not been reported yet.
@@ -307,12 +316,13 @@ class Engine:
         finally:
             hooks.tap = tap
 
-    def reset(self, before: Callable[[], None]) -> None:
-        """Call `before` behind the barrier, close every connection and start over on the same port."""
-        self.ask(lambda: self._begin_anew(before))
+    def reset(self) -> None:
+        """Close every connection, forget all state and start over on the same port. Findings so far are kept."""
+        self.ask(self._begin_anew)
+        self.judge.begin_anew()
 
-    def _begin_anew(self, before: Callable[[], None]) -> None:
-        before()
+    def _begin_anew(self) -> None:
+        self.judge.read_on()
         self._shut_down(SHUTDOWN_TEXT)
         self.loop.reset_all()
         self.recorder.begin_anew()
