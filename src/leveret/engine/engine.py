@@ -93,7 +93,7 @@ class Engine:
         self.seed = seed
         self.permit = permit
         self.users = dict(users)
-        self._redact = redact
+        self.redact = redact
         self.plugins = plugins
         self.tls = tls
         self.settings = settings
@@ -216,7 +216,7 @@ class Engine:
                 title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
                 seed=self.seed,
                 moves=self.clock.moves,
-                redact=self._redact,
+                redact=self.redact,
                 rules=self.fault_rules(),
                 judge=self.judge,
             )
@@ -275,6 +275,11 @@ class Engine:
             raise
         self._addresses = [listener.address for listener in listeners]
         serve(*listeners)
+
+    @property
+    def port(self) -> int | None:
+        """The plain port, or None before the first start."""
+        return self._addresses[0][1] if self._addresses else None
 
     def close_ports(self) -> None:
         """Accept no connections until `reopen_ports`."""

@@ -112,9 +112,9 @@ class FaultPlan(NamedFaults, Hinting):
         applies at once. `after` occasions pass first. `probability` is the chance of each occasion after that, by the
         broker's seed. `times` is how often the fault applies at most; None means every time. Without `times`, a fault
         that ends something applies once if it has `on`, and every other fault every time. If both sides send a method,
-        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by virtual host,
-        client name, connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires fails
-        the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
+        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by virtual host, client
+        name, connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires
+        fails the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
         """
         places = {
             "vhost": vhost,
