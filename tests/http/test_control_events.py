@@ -116,7 +116,7 @@ def test_the_page_shows_the_messages_of_its_virtual_host(control: Control) -> No
 def test_a_call_over_http_is_named_in_the_trace(control: Control) -> None:
     control.post("/publish", routing_key="orders")
 
-    calls = [event for event in control.ask("GET", "/events?kinds=called").json["events"]]
+    calls = control.ask("GET", "/events?kinds=called").json["events"]
 
     assert json.loads(calls[-1]["attrs"])["call"] == "publish"
 

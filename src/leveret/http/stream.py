@@ -101,7 +101,7 @@ class EventStream:
     """A body of server-sent events. What is sent before the head of the response has gone out waits for it."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
-        """`on_closed` is called once the client has left."""
+        """`on_closed` runs once the client has left."""
         self._on_closed: Final = on_closed
         self._lock: Final = native.reentrant_lock()
         self._writer: StreamWriter | None = None

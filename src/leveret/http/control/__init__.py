@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
@@ -43,6 +44,7 @@ class Control:
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
         self._pump: Final = Pump(engine)
+        self._numbers: Final = count(1)
         self._router: Final[Router[Endpoint]] = Router(ENDPOINTS)
 
     def handle(self, request: Request) -> Response:
@@ -55,7 +57,7 @@ class Control:
             return self._refuse_unrouted(request)
         try:
             body = parsed(request.body, found.route.body)
-            call = Call(self._engine, self._pump, request, found.values, request.parameters, body)
+            call = Call(self._engine, self._pump, self._numbers, request, found.values, request.parameters, body)
             return found.route.respond(found.route.handler(call))
         except tuple(kind for kind, _, _ in _ANSWERS) as error:
             return _answer(error)

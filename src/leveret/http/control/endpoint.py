@@ -5,7 +5,7 @@ The router, the check of bodies and the OpenAPI document are all made from these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ class Call:
 
     engine: Engine
     pump: Pump
+    # For virtual hosts without a name of their own. None comes twice.
+    numbers: Iterator[int]
     request: Request
     # The names in the path, the query, and the body as the schema says.
     values: Mapping[str, str]

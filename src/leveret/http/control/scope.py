@@ -146,8 +146,11 @@ class OneVhostsNode:
         known = self._node.connections
         return {number: one for number, one in known.items() if getattr(one, "vhost_name", None) == self._vhost}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
+    # A type checker takes this for a node, as `Scope.node` says.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._node, name)
 
 
 class OneVhostsEvents:

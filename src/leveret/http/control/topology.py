@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from leveret.engine.urls import amqp_url
@@ -14,14 +13,9 @@ from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, 
 from leveret.observe.names import find_queue, find_vhost
 from leveret.observe.views import ConnectionView, ExchangeView, QueueView
 
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
-
 ROOT: Final = "/leveret/v1"
 VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
 _VHOST: Final = record({"name": TEXT, "url": TEXT})
-# The numbers of virtual hosts that have no name of their own. None is used twice, even by several brokers.
-_numbers: Final = count(1)
 
 
 def vhost_json(call: Call, name: str) -> Json:
@@ -38,16 +32,16 @@ def _list_vhosts(call: Call) -> object:
 
 
 def _add_vhost(call: Call) -> object:
-    name = call.body.get("name") or _free_name(call.engine)
+    name = call.body.get("name") or _free_name(call)
     call.admin.add_vhost(name, default_queue_type=call.body.get("default_queue_type", "classic"))
     for user in call.admin.list_users():
         call.admin.set_permissions(user, name)
     return vhost_json(call, name)
 
 
-def _free_name(engine: Engine) -> str:
-    with engine.lock:
-        return next(name for number in _numbers if (name := f"test-{number}") not in engine.node.vhosts)
+def _free_name(call: Call) -> str:
+    with call.engine.lock:
+        return next(name for number in call.numbers if (name := f"test-{number}") not in call.engine.node.vhosts)
 
 
 def _delete_vhost(call: Call) -> object:
