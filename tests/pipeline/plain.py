@@ -238,7 +238,8 @@ class _File:
             last = events[-1]
             attrs = self.attrs[last["seq"]] if last["kind"] == "test_end" else {}
             starts = sum(event["kind"] == "test_start" for event in events)
-            ends = [self.attrs[event["seq"]].get("outcome") for event in events if event["kind"] == "test_end"]
+            ends = [self.attrs[event["seq"]] for event in events if event["kind"] == "test_end"]
+            failures = [end for end in ends if end.get("outcome") in ("failed", "error")]
             yield {
                 **self.trace.file,
                 "test": test,
@@ -246,7 +247,8 @@ class _File:
                 "duration": attrs.get("duration"),
                 "retries": max(starts - 1, 0),
                 "published": sum(row["test"] == test for row in messages),
-                "failures": sum(end in ("failed", "error") for end in ends),
+                "failures": len(failures),
+                **{name: failures[-1].get(name) if failures else None for name in ("error", "page", "page_hash")},
             }
 
     def _consumers(self) -> Iterator[Row]:

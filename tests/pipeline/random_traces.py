@@ -194,7 +194,12 @@ class _Player:
             self._plant(self.fault)
         self._finish()
         outcome = dice.choice(("passed", "passed", "failed", "error"))
-        self.emit("test_end", attrs={"outcome": outcome, "duration": dice.randrange(1000) / 64})
+        attrs = {"outcome": outcome, "duration": dice.randrange(1000) / 64}
+        if outcome in ("failed", "error"):
+            attrs |= {"error": f"AssertionError: seen at {self.numbers['seq']}\nassert 'ä' == \"{outcome}\""}
+        if outcome == "failed":
+            attrs |= {"page": f"../pages/{self.numbers['seq']}.html", "page_hash": f"{self.numbers['seq']:016x}"}
+        self.emit("test_end", attrs=attrs)
 
     def _declare(self) -> None:
         dice = self.dice

@@ -22,6 +22,7 @@ from leveret.spark.jvm import Profile
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from leveret.pipeline.diff import Compared
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.sources import TraceFile
     from leveret.pipeline.warehouse import Warehouse
@@ -71,6 +72,9 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update.add_argument("--all", action="store_true", help="compute all runs again, not only those that have changed")
     _add_report(steps)
     difference = _step(steps, "diff", "show how two runs or commits differ", _diff)
+    difference.add_argument(
+        "--flaky", action="store_true", help="also list the differences that come from tests known to be flaky"
+    )
     _add_rules(update)
     _add_rules(difference)
     parity = _step(steps, "parity", "show where leveret and RabbitMQ differ", _parity, has_warehouse=False)
@@ -220,6 +224,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.incremental import runs_of, update
+    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report import report
     from leveret.pipeline.report.subject import choose
 
@@ -228,28 +233,52 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
         state = warehouse.state()
         for name in (options.name, options.against) if options.against else (options.name,):
             # A wrong name is reported before the tables are made, which may take a while.
-            choose(runs_of(spark, warehouse, state, list(state.runs)), name)
+            choose(runs_of(spark, warehouse, state, list(state.runs)).toArrow(), name)
         update(spark, warehouse, progress=_progress)
         _progress("querying the tables")
-        page = report(spark, warehouse, options.name, against=options.against)
+        state = warehouse.state()
+        folder = options.output.absolute().parent
+        with of_spark(spark, warehouse, state) as read:
+            page = report(read, state.files, options.name, against=options.against, folder=folder)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
     return code
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from leveret.pipeline.diff import READS, diff
-    from leveret.pipeline.incremental import read_table, runs_of, update
+    from leveret.pipeline.diff import diff
+    from leveret.pipeline.incremental import runs_of, update
+    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report.subject import choose
 
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
         state = warehouse.state()
-        runs = runs_of(spark, warehouse, state, list(state.runs))
-        left, right = (choose(runs, name).name for name in (options.left, options.right))
+        runs = runs_of(spark, warehouse, state, list(state.runs)).toArrow()
+        left, right = (choose(runs, name) for name in (options.left, options.right))
         update(spark, warehouse, progress=_progress)
-        tables = {name: read_table(spark, warehouse, name) for name in READS}
-        return _print_differences(diff(tables, left, right), options, ("side", "queue"))
+        with of_spark(spark, warehouse, warehouse.state()) as read:
+            return _print_compared(diff(read, left, right), options)
+
+
+def _print_compared(compared: Compared, options: argparse.Namespace) -> int:
+    """Print a line for each difference, and one for those of flaky tests unless all are wanted.
+
+    Return an exit code as diff(1) does: 1 if anything printed on a line of its own differs.
+    """
+    shown = compared.all if options.flaky else compared.differences
+    for each in shown:
+        side, queue, _, what = each.place
+        where = side if queue is None else f"{side} {_named(queue)}"
+        print(f"{where}, {what}: {_named(each.left)} | {_named(each.right)}")
+    folded = len(compared.all) - len(shown)
+    if folded:
+        print(
+            f"{folded} more differences come from tests known to be flaky, and --flaky shows them: "
+            f"{', '.join(compared.flaky_tests)}"
+        )
+    print(f"{len(shown)} differences between {options.left} and {options.right}")
+    return 1 if shown else 0
 
 
 def _parity(options: argparse.Namespace) -> int:
