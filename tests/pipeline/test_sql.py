@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
 
+PAGE = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text(encoding="utf-8")
 TABLES = ("events", *TABLE_NAMES, *ACROSS)
 
 
@@ -64,6 +66,11 @@ def test_a_query_may_join_and_name_a_table_twice(warehouse: Warehouse) -> None:
 def test_the_tables_and_their_columns_are_listed_without_reading_them(warehouse: Warehouse) -> None:
     assert set(query(warehouse, "show tables")["name"].to_pylist()) == set(TABLES)
     assert "leaked" in query(warehouse, "describe queue_stats")["column_name"].to_pylist()
+
+
+@pytest.mark.parametrize("text", re.findall(r'(?:pipeline sql|query\(Warehouse\("warehouse"\),) "([^"]+)"', PAGE))
+def test_the_queries_of_the_page_run(warehouse: Warehouse, text: str) -> None:
+    assert query(warehouse, text).column_names
 
 
 @pytest.mark.parametrize(

@@ -110,13 +110,9 @@ def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, 
     if not repeated:
         return rows
     names = ", ".join(_quoted(name) for name in repeated)
-    found = rows.query(
-        "stored",
-        f"select * from stored where run not in ({names}) "
-        f"union all select distinct on ({_EVENT_KEY}) * from stored where run in ({names})",
-    )
-    assert found is not None
-    return found
+    counted = rows.filter(f"run in ({names})").project(f"*, row_number() over (partition by {_EVENT_KEY}) as _copy")
+    once = counted.filter("_copy = 1").project(_list(columns))
+    return rows.filter(f"run not in ({names})").union(once)
 
 
 def _sources(warehouse: Warehouse, state: State, table: str) -> Iterator[_Source]:
