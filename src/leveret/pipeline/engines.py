@@ -88,7 +88,7 @@ class SparkEngine:
 
     @property
     def width(self) -> int:
-        """The number of tasks that run at the same time, as far as the session tells."""
+        """The number of tasks that run at the same time, as far as the session says."""
         from pyspark.sql.utils import is_remote
 
         return _cpus() if is_remote() else self._spark.sparkContext.defaultParallelism

@@ -1,7 +1,7 @@
 """The work of one task: from JSON to JSON, and Parquet files in between. Any process may carry it out, and twice.
 
 A task writes its part under a name that it makes up, and returns that name with what it wrote. Only the driver commits,
-so a task that dies or runs again leaves nothing but files that nobody names.
+so a task that dies or runs again leaves only files that no commit names.
 """
 
 from __future__ import annotations

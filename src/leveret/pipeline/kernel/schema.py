@@ -97,6 +97,7 @@ COPIES: Final = pa.schema(
         **_longs("settled_at", "end_seq", "ack_seq", "ready_seq", "last_seq", "deliveries"),
         **_longs("acks", "nacks", "rejects", "requeues", "expiries", "drops", "dead_letters", "purges"),
         "dl_reason": _INT,
+        "outcome": TEXT,
     }
 )
 
