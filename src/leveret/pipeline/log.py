@@ -54,6 +54,8 @@ class RunState:
     # The part with its rows of all tables.
     answer: str | None = None
     answered_revision: int = 0
+    # The number of the commit whose update computed the answer. A merge does not change it.
+    answered_at: int = 0
     # The UTC date on which it began, or if no file says so, on which it was first ingested.
     day: str = ""
 
@@ -177,6 +179,7 @@ class State:
                 if name in self.runs:
                     self.runs[name].answer = part
                     self.runs[name].answered_revision = revision
+                    self.runs[name].answered_at = self.number
         self._forget_empty()
 
     def _compact(self, commit: Mapping[str, Any]) -> None:
