@@ -6,8 +6,7 @@ standard library; what it names needs the extra `pipeline`, and Spark the extra 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.pipeline.incremental import compact, ingest, stream, update
@@ -16,14 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Warehouse", "compact", "ingest", "read_table", "stream", "update"]
 
-_HOMES: Final = {
-    "Warehouse": "warehouse",
-    "read_table": "tables",
-    **dict.fromkeys(("compact", "ingest", "stream", "update"), "incremental"),
-}
+if not TYPE_CHECKING:
+    _HOMES = {
+        "Warehouse": "warehouse",
+        "read_table": "tables",
+        **dict.fromkeys(("compact", "ingest", "stream", "update"), "incremental"),
+    }
 
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -4,7 +4,7 @@
     <warehouse>/_commits/00000020.state.json.gz         a snapshot: the sum of the first twenty commits
     <warehouse>/<table>/00000012-5f1e9c3a.parquet       the rows of a table that one task wrote: its part
 
-A task writes its part under a name of its own, and tells the driver, which commits the names. So a task that dies, or
+A task writes its part under a name of its own and returns that name, and the driver commits it. So a task that dies, or
 runs twice, changes nothing. A committed file is never rewritten: a reader keeps seeing what it began with until
 `vacuum` removes files that are long out of use. The unit of recomputation is a run. The events of a run are in one or
 more parts (its segments). Its rows of all other tables are in one part (its answer), which supersedes older rows of the
