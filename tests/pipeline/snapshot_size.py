@@ -1,6 +1,6 @@
 """The size of a snapshot of many runs, and how long it takes to write and to read.
 
-    python -m tests.pipeline.snapshot_size [RUNS]
+python -m tests.pipeline.snapshot_size [RUNS]
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from leveret.errors import ConflictError, unknown
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.log import State
-from leveret.pipeline.parts import plain_schema
 from leveret.pipeline.storage import Storage, open_storage
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
@@ -42,8 +41,8 @@ _Exported = dict[str, int]
 def export(warehouse: Warehouse, place: str | Path, *, tables: Collection[str] = TABLES) -> dict[str, int]:
     """Bring the Delta tables `<place>/<table>` up to date, and return the number of runs that changed in each.
 
-    A table across runs is written anew. Raises KeyError if a table does not exist, NoWarehouseError if the warehouse does
-    not exist, and ConflictError if another process exports to the same place.
+    A table across runs is written anew. Raises KeyError if a table does not exist, NoWarehouseError if the warehouse
+    does not exist, and ConflictError if another process exports to the same place.
     """
     _check_installed()
     for name in tables:
@@ -62,42 +61,46 @@ def _check_installed() -> None:
 
 def _export(warehouse: Warehouse, state: State, target: Storage, name: str) -> int:
     current = _current(state, name)
-    before = _read_exported(target, name)
+    before = _read_exported(target, name, _columns(name))
     gone = set() if before is None else before.keys() - current.keys()
     changed = [run for run, number in current.items() if before is None or before.get(run) != number]
     if before is not None and not gone and not changed:
         return 0
     if name in ACROSS:
-        _write(target, name, ACROSS[name].columns, [read_table(warehouse, name, state=state)])
+        _write(target, name, [read_table(warehouse, name, state=state)])
     elif before is None or len(gone) + len(changed) > _MOST_NAMED_RUNS:
-        _write(target, name, _columns(name), _rows(warehouse, state, name, list(current)))
+        _write(target, name, _rows(warehouse, state, name, list(current)))
     else:
-        rows = _rows(warehouse, state, name, changed)
-        _write(target, name, _columns(name), rows, only=sorted(gone.union(changed)))
-    target.write(_exported_path(name), gzip.compress(json.dumps(current).encode()))
+        _write(target, name, _rows(warehouse, state, name, changed), only=sorted(gone.union(changed)))
+    content = {"columns": str(_columns(name)), "runs": current}
+    target.write(_exported_path(name), gzip.compress(json.dumps(content).encode()))
     return len(gone) + len(changed)
 
 
 def _current(state: State, name: str) -> _Exported:
     if name == "events":
         return {run: each.revision for run, each in state.runs.items() if each.segments}
-    return {run: each.answered_at for run, each in state.runs.items() if each.answer is not None}
+    return {run: each.answer_number for run, each in state.runs.items() if each.answer is not None}
 
 
 def _exported_path(name: str) -> str:
     return f"_exported/{name}.json.gz"
 
 
-def _read_exported(target: Storage, name: str) -> _Exported | None:
+def _read_exported(target: Storage, name: str, columns: pa.Schema) -> _Exported | None:
+    """Return what a Delta table holds, or None if it is to be written anew, in other columns perhaps."""
     try:
-        found: _Exported = json.loads(gzip.decompress(target.read(_exported_path(name))))
+        content = json.loads(gzip.decompress(target.read(_exported_path(name))))
     except FileNotFoundError:
         return None
-    return found
+    found: _Exported = content["runs"]
+    return found if content["columns"] == str(columns) else None
 
 
 def _columns(name: str) -> pa.Schema:
-    return schema.STORED_EVENTS if name == "events" else SCHEMAS[name]
+    if name == "events":
+        return schema.plain(schema.STORED_EVENTS)
+    return schema.plain(ACROSS[name].columns if name in ACROSS else SCHEMAS[name])
 
 
 def _rows(warehouse: Warehouse, state: State, name: str, runs: Iterable[str]) -> Iterator[pa.Table]:
@@ -114,21 +117,22 @@ def _rows(warehouse: Warehouse, state: State, name: str, runs: Iterable[str]) ->
         yield read_table(warehouse, name, runs=group, state=state)
 
 
-def _write(
-    target: Storage, name: str, columns: pa.Schema, tables: Iterable[pa.Table], only: Collection[str] | None = None
-) -> None:
-    """Replace the rows of a Delta table, or only those of the runs in `only`, in one transaction."""
+def _write(target: Storage, name: str, tables: Iterable[pa.Table], only: Collection[str] | None = None) -> None:
+    """Replace a Delta table, or only the rows of the runs in `only`, in one transaction."""
     from deltalake import write_deltalake
     from deltalake.exceptions import CommitFailedError
 
-    kinds = plain_schema(columns)
-    batches = (batch for table in tables for batch in table.cast(kinds).to_batches())
-    options: dict[str, Any] = {} if only is None else {"predicate": f"run in ({', '.join(map(_quoted, only))})"}
+    columns = _columns(name)
+    batches = (batch for table in tables for batch in table.cast(columns).to_batches())
+    if only is None:
+        options: dict[str, Any] = {"schema_mode": "overwrite"}
+    else:
+        options = {"predicate": f"run in ({', '.join(map(_quoted, only))})"}
     place = f"{target.url}/{name}"
     try:
         write_deltalake(
             place,
-            pa.RecordBatchReader.from_batches(kinds, batches),
+            pa.RecordBatchReader.from_batches(columns, batches),
             mode="overwrite",
             storage_options=_storage_options(place),
             **options,
@@ -137,7 +141,7 @@ def _write(
         raise ConflictError(f"{place} was changed by another process meanwhile; export again") from error
 
 
-def _storage_options(place: str) -> Mapping[str, str]:
+def _storage_options(place: str) -> dict[str, str]:
     """Return what deltalake does not take from the environment itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if not place.startswith("s3://") or not endpoint:

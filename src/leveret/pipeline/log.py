@@ -55,7 +55,7 @@ class RunState:
     answer: str | None = None
     answered_revision: int = 0
     # The number of the commit whose update computed the answer. A merge does not change it.
-    answered_at: int = 0
+    answer_number: int = 0
     # The UTC date on which it began, or if no file says so, on which it was first ingested.
     day: str = ""
 
@@ -179,7 +179,7 @@ class State:
                 if name in self.runs:
                     self.runs[name].answer = part
                     self.runs[name].answered_revision = revision
-                    self.runs[name].answered_at = self.number
+                    self.runs[name].answer_number = self.number
         self._forget_empty()
 
     def _compact(self, commit: Mapping[str, Any]) -> None:

@@ -140,13 +140,12 @@ def _columns_of(warehouse: Warehouse, sources: list[_Source]) -> pa.Schema:
 def _dataset(warehouse: Warehouse, columns: pa.Schema, sources: list[_Source]) -> ds.Dataset:
     """Return these files, with their current rows only, as something that DuckDB reads in pieces."""
     files = ds.ParquetFileFormat()
-    plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in columns])
     fragments = []
     for source in sources:
         file = warehouse.storage.source(source.path)
         where = {"filesystem": LocalFileSystem()} if isinstance(file, str) else {}
         fragments.append(files.make_fragment(file, partition_expression=ds.field(_PLACE) == source.place, **where))
-    dataset = ds.FileSystemDataset(fragments, plain.append(pa.field(_PLACE, pa.string())), files)
+    dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_PLACE, pa.string())), files)
     conditions = {source.place: _condition(source) for source in sources}
     chosen = [condition for condition in conditions.values() if condition is not None]
     return dataset.filter(reduce(and_, chosen)) if chosen else dataset
@@ -157,17 +156,6 @@ def _condition(source: _Source) -> ds.Expression | None:
     if source.live is not None:
         return elsewhere | ds.field("run").isin(list(source.live))
     return elsewhere | ~ds.field("run").isin(list(source.gone)) if source.gone else None
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a type without dictionaries, which DuckDB would otherwise need one of for a whole table."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
-    return kind
 
 
 def _list(columns: pa.Schema) -> str:

@@ -1,4 +1,4 @@
-"""The commands about a whole warehouse: `sql` and `expire`. Each imports what it needs when it runs."""
+"""The commands about a whole warehouse: `sql`, `export` and `expire`. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def add_to(add_step: AddStep) -> None:
     sql.add_argument(
         "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
     )
+    export = add_step("export", "bring Delta tables up to date, which other tools can read", _export, computes=False)
+    export.add_argument("place", metavar="TARGET", help="the folder of the Delta tables, or s3://BUCKET/PREFIX")
+    export.add_argument(
+        "--table", action="append", metavar="NAME", help="export this table, and no others than those you name"
+    )
     expire = add_step("expire", "let old runs expire, so that they vanish from all tables", _expire, computes=False)
     expire.add_argument("--keep", metavar="PERIOD", help="keep runs that began in this period, as in 90d or 12w")
     often = expire.add_mutually_exclusive_group()
@@ -39,6 +44,20 @@ def _sql(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
     _FORMATS[options.format](query(Warehouse(options.warehouse), options.query), sys.stdout)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from leveret.errors import ConflictError
+    from leveret.pipeline.delta import TABLES, export
+    from leveret.pipeline.warehouse import Warehouse
+
+    try:
+        changed = export(Warehouse(options.warehouse), options.place, tables=options.table or TABLES)
+    except (ConflictError, KeyError) as error:
+        raise ValueError(error.args[0]) from None
+    for name, runs in changed.items():
+        print(f"{name}: {runs} runs changed" if runs else f"{name}: up to date")
     return 0
 
 
