@@ -89,7 +89,7 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         _tile(
             "queues",
             f"{counted(leaked, 'copy', 'copies')} left over",
-            f"when their tests ended, in queues with {counted(queues['leaking'], 'name')}",
+            f"in queues, when {counted(queues['leaving'], 'test')} ended" if leaked else "no test left a message",
             "wait" if leaked else "good",
         ),
         _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or did not fit", "plain"),
