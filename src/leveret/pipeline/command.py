@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
+from leveret.pipeline.progress import say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
@@ -186,10 +187,6 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _progress(text: str) -> None:
-    print(f"leveret: {text}", file=sys.stderr, flush=True)
-
-
 def _ingest(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
@@ -207,7 +204,7 @@ def _update(options: argparse.Namespace) -> int:
         code = _ingest_places(spark, options, warehouse) if options.places else 0
         if code and not any(run.events for run in warehouse.state().runs.values()):
             return _refuse("no trace could be used; the reasons are listed above")
-        answered = update(spark, warehouse, everything=options.all, progress=_progress)
+        answered = update(spark, warehouse, everything=options.all, progress=say)
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
         return code
 
@@ -234,8 +231,8 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
         for name in (options.name, options.against) if options.against else (options.name,):
             # A wrong name is reported before the tables are made, which may take a while.
             choose(runs_of(spark, warehouse, state, list(state.runs)).toArrow(), name)
-        update(spark, warehouse, progress=_progress)
-        _progress("querying the tables")
+        update(spark, warehouse, progress=say)
+        say("querying the tables")
         state = warehouse.state()
         folder = options.output.absolute().parent
         with of_spark(spark, warehouse, state) as read:
@@ -256,7 +253,7 @@ def _diff(options: argparse.Namespace) -> int:
         state = warehouse.state()
         runs = runs_of(spark, warehouse, state, list(state.runs)).toArrow()
         left, right = (choose(runs, name) for name in (options.left, options.right))
-        update(spark, warehouse, progress=_progress)
+        update(spark, warehouse, progress=say)
         with of_spark(spark, warehouse, warehouse.state()) as read:
             return _print_compared(diff(read, left, right), options)
 
@@ -299,7 +296,7 @@ def _parity(options: argparse.Namespace) -> int:
         by = [options.each] if options.each else []
         code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:
-            _progress("with --each test, a difference in one test does not shift the positions of the others")
+            say("with --each test, a difference in one test does not shift the positions of the others")
         return code
 
 
@@ -328,7 +325,7 @@ def _compact(options: argparse.Namespace) -> int:
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
         try:
-            merged = compact(spark, warehouse, progress=_progress)
+            merged = compact(spark, warehouse, progress=say)
         except ConflictError as error:
             return _refuse(f"{error}; nothing is lost, so run the command again")
     print(f"{merged} batches merged into one" if merged else "nothing to merge")
@@ -362,7 +359,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> int:
     from leveret.pipeline.warm import warm
 
-    _progress("running the pipeline once to train the cache; this takes half a minute")
+    say("running the pipeline once to train the cache; this takes half a minute")
     cache = warm()
     print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
@@ -381,7 +378,7 @@ def _ingest_places(spark: SparkSession, options: argparse.Namespace, warehouse: 
 
     known = warehouse.state().files.values() if warehouse.exists else ()
     refused_before = sum(file.problem is not None for file in known)
-    done = ingest(spark, options.places, warehouse, progress=_progress)
+    done = ingest(spark, options.places, warehouse, progress=say)
     _print_ingested(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
@@ -407,7 +404,7 @@ def _print_ingested(done: Ingested, refused_before: int) -> None:
 def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
     from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
-    _progress("starting Spark")
+    say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
     with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:
         yield spark
