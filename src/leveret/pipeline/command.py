@@ -23,7 +23,6 @@ from leveret.spark.jvm import Profile
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from leveret.pipeline.diff import Compared
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.sources import TraceFile
     from leveret.pipeline.warehouse import Warehouse
@@ -243,7 +242,7 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from leveret.pipeline.diff import diff
+    from leveret.pipeline.diff import diff, lines
     from leveret.pipeline.incremental import runs_of, update
     from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report.subject import choose
@@ -255,27 +254,12 @@ def _diff(options: argparse.Namespace) -> int:
         left, right = (choose(runs, name) for name in (options.left, options.right))
         update(spark, warehouse, progress=say)
         with of_spark(spark, warehouse, warehouse.state()) as read:
-            return _print_compared(diff(read, left, right), options)
-
-
-def _print_compared(compared: Compared, options: argparse.Namespace) -> int:
-    """Print a line for each difference, and one for those of flaky tests unless all are wanted.
-
-    Return an exit code as diff(1) does: 1 if anything printed on a line of its own differs.
-    """
-    shown = compared.all if options.flaky else compared.differences
-    for each in shown:
-        side, queue, _, what = each.place
-        where = side if queue is None else f"{side} {_named(queue)}"
-        print(f"{where}, {what}: {_named(each.left)} | {_named(each.right)}")
-    folded = len(compared.all) - len(shown)
-    if folded:
-        print(
-            f"{folded} more differences come from tests known to be flaky, and --flaky shows them: "
-            f"{', '.join(compared.flaky_tests)}"
-        )
-    print(f"{len(shown)} differences between {options.left} and {options.right}")
-    return 1 if shown else 0
+            compared = diff(read, left, right)
+    for line in lines(compared, with_flaky=options.flaky):
+        print(line)
+    count = len(compared.all if options.flaky else compared.differences)
+    print(f"{count} differences between {options.left} and {options.right}")
+    return 1 if count else 0
 
 
 def _parity(options: argparse.Namespace) -> int:
@@ -305,17 +289,14 @@ def _print_differences(rows: DataFrame, options: argparse.Namespace, place: tupl
 
     A line begins with the columns in `place`.
     """
+    from leveret.pipeline.diff import named
+
     differences = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
     for row in differences:
-        where = " ".join(_named(row[name]) for name in place if row[name] is not None)
-        print(f"{where}, {row.difference}: {_named(row.left)} | {_named(row.right)}")
+        where = " ".join(named(row[name]) for name in place if row[name] is not None)
+        print(f"{where}, {row.difference}: {named(row.left)} | {named(row.right)}")
     print(f"{len(differences)} differences between {options.left} and {options.right}")
     return 1 if differences else 0
-
-
-def _named(value: object) -> str:
-    """Return a value as text: "none" for null, and two quotes for the default exchange, whose name is empty."""
-    return "none" if value is None else str(value) or '""'
 
 
 def _compact(options: argparse.Namespace) -> int:
