@@ -10,7 +10,7 @@ The tasks run in Spark if a session is given, and otherwise in processes on this
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.log import FileState, State
+from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.sources import find, guessed_events
 from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -34,9 +35,6 @@ _EVENTS_A_TASK: Final = 400_000
 _FEW_EVENTS: Final = 100_000
 _SMALL_PART_BYTES: Final = 32 << 20
 _MOST_ATTEMPTS: Final = 10
-
-# Called with the number of events that are done, and of all.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +55,6 @@ class Ingested:
         return {path: file for path, file in self.files.items() if file.problem is None and file.is_truncated}
 
 
-def _silent(done: int, total: int) -> None:
-    pass
-
-
 def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], int]:
     """Return the files in these places that are new or have changed, and the number of the others.
 
@@ -78,7 +72,7 @@ def ingest(
     spark: SparkSession | None = None,
     processes: int | None = None,
     state: State | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
 
@@ -111,7 +105,7 @@ def update(
     tables: Mapping[str, Table] | None = None,
     everything: bool = False,
     state: State | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> list[str]:
     """Compute the tables of the runs that are new or have changed, and return their names.
 
@@ -142,7 +136,7 @@ def compact(
     spark: SparkSession | None = None,
     processes: int | None = None,
     small_bytes: int = _SMALL_PART_BYTES,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> int:
     """Merge the parts smaller than `small_bytes`, and return how many there were.
 
@@ -215,19 +209,26 @@ def _piece(warehouse: Warehouse, state: State, content: Mapping[str, Any]) -> st
     return json.dumps({"url": warehouse.url, "number": state.number + 1, **content}, separators=(",", ":"))
 
 
+# What the bar says of each task.
+_SAID: Final = {
+    "ingest": "ingesting",
+    "update": "computing tables",
+    "compact_events": "merging events",
+    "compact_tables": "merging tables",
+}
 # A piece of work as JSON, and its events.
 _Piece = tuple[str, int]
 
 
 def _carry_out(engine: Engine, task: str, pieces: list[_Piece], progress: Progress) -> list[dict[str, Any]]:
     """Carry out a task on all pieces and return the results."""
-    total, done = sum(events for _, events in pieces), 0
+    total = sum(events for _, events in pieces)
     found = []
-    progress(0, total)
-    for result in engine.carry_out(task, [piece for piece, _ in pieces]):
-        found.append(json.loads(result))
-        done = total * len(found) // len(pieces)
-        progress(done, total)
+    with progress(total, "events") as bar:
+        bar.say(_SAID[task])
+        for result in engine.carry_out(task, [piece for piece, _ in pieces]):
+            found.append(json.loads(result))
+            bar.advance(total // len(pieces))
     return found
 
 
