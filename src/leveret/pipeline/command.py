@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
 from leveret.pipeline import store_commands
+from leveret.pipeline.progress import progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from leveret.pipeline.diff import Compared
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.log import State
     from leveret.pipeline.reading import Read
@@ -213,10 +213,6 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _progress(text: str) -> None:
-    print(f"leveret: {text}", file=sys.stderr, flush=True)
-
-
 def _ingest(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
@@ -244,7 +240,9 @@ def _bring_up_to_date(
     if code and not any(run.events for run in state.runs.values()):
         return _refuse("no trace could be used; the reasons are listed above")
     everything = getattr(options, "all", False)
-    answered = update(warehouse, spark=spark, processes=options.processes, everything=everything, state=state)
+    answered = update(
+        warehouse, spark=spark, processes=options.processes, everything=everything, state=state, progress=progress
+    )
     if options.step == "update":
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
     return code
@@ -275,7 +273,7 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from leveret.pipeline.diff import diff
+    from leveret.pipeline.diff import diff, lines
     from leveret.pipeline.incremental import update
     from leveret.pipeline.report.subject import COLUMNS, choose
     from leveret.pipeline.warehouse import Warehouse
@@ -283,37 +281,22 @@ def _diff(options: argparse.Namespace) -> int:
     warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
     with _spark(options, _events_to_compute(options, state)) as spark:
-        update(warehouse, spark=spark, processes=options.processes, state=state)
+        update(warehouse, spark=spark, processes=options.processes, state=state, progress=progress)
     read = _reader(warehouse, state)
     runs = read("runs", columns=COLUMNS)
     left, right = (choose(runs, name) for name in (options.left, options.right))
-    return _print_compared(diff(read, left, right), options)
+    compared = diff(read, left, right)
+    for line in lines(compared, with_flaky=options.flaky):
+        print(line)
+    count = len(compared.all if options.flaky else compared.differences)
+    print(f"{count} differences between {options.left} and {options.right}")
+    return 1 if count else 0
 
 
 def _reader(warehouse: Warehouse, state: State) -> Read:
     from leveret.pipeline.tables import read_table
 
     return partial(read_table, warehouse, state=state)
-
-
-def _print_compared(compared: Compared, options: argparse.Namespace) -> int:
-    """Print a line for each difference, and one for those of flaky tests unless all are wanted.
-
-    Return an exit code as diff(1) does: 1 if anything printed on a line of its own differs.
-    """
-    shown = compared.all if options.flaky else compared.differences
-    for each in shown:
-        side, queue, _, what = each.place
-        where = side if queue is None else f"{side} {_named(queue)}"
-        print(f"{where}, {what}: {_named(each.left)} | {_named(each.right)}")
-    folded = len(compared.all) - len(shown)
-    if folded:
-        print(
-            f"{folded} more differences come from tests known to be flaky, and --flaky shows them: "
-            f"{', '.join(compared.flaky_tests)}"
-        )
-    print(f"{len(shown)} differences between {options.left} and {options.right}")
-    return 1 if shown else 0
 
 
 def _parity(options: argparse.Namespace) -> int:
@@ -335,7 +318,7 @@ def _parity(options: argparse.Namespace) -> int:
         by = [options.each] if options.each else []
         code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:
-            _progress("with --each test, a difference in one test does not shift the positions of the others")
+            say("with --each test, a difference in one test does not shift the positions of the others")
         return code
 
 
@@ -366,7 +349,7 @@ def _compact(options: argparse.Namespace) -> int:
     state = warehouse.existing()
     with _spark(options, sum(run.events for run in state.runs.values())) as spark:
         try:
-            merged = compact(warehouse, spark=spark, processes=options.processes)
+            merged = compact(warehouse, spark=spark, processes=options.processes, progress=progress)
         except ConflictError as error:
             return _refuse(f"{error}; nothing is lost, so run the command again")
     print(f"{merged} parts merged" if merged else "nothing to merge")
@@ -404,7 +387,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> int:
     from leveret.pipeline.warm import warm
 
-    _progress("running the pipeline once to train the cache; this takes half a minute")
+    say("running the pipeline once to train the cache; this takes half a minute")
     cache = warm()
     print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
@@ -422,7 +405,7 @@ def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: Sta
     from leveret.pipeline.incremental import ingest
 
     refused_before = sum(file.problem is not None for file in state.files.values())
-    done = ingest(warehouse, options.places, spark=spark, processes=options.processes, state=state)
+    done = ingest(warehouse, options.places, spark=spark, processes=options.processes, state=state, progress=progress)
     _print_ingested(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
@@ -457,7 +440,7 @@ def _spark(options: argparse.Namespace, events: float) -> Iterator[SparkSession 
         raise ValueError(f"this needs Spark, and pyspark is not installed: {INSTALL}")
     from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
-    _progress("starting Spark")
+    say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
     profile: Profile = "big" if events > _MANY_EVENTS else "small"
     with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:

@@ -10,7 +10,7 @@ The tasks run in Spark if a session is given, and otherwise in processes on this
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.log import FileState, State
+from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find, guessed_events
 from leveret.pipeline.tasks import TABLE_NAMES, earliest
@@ -40,9 +41,6 @@ _SMALL_PART_EVENTS: Final = _EVENTS_A_TASK // 2
 # With so many small parts, an update merges them.
 _MANY_SMALL_PARTS: Final = 50
 _MOST_ATTEMPTS: Final = 10
-
-# Called with the number of events that are done, and of all.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +65,6 @@ class Ingested:
         return {path: file for path, file in self.files.items() if file.problem is None and file.is_truncated}
 
 
-def _silent(done: int, total: int) -> None:
-    pass
-
-
 def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], int]:
     """Return the files in these places that are new or have changed, and the number of the others.
 
@@ -88,7 +82,7 @@ def ingest(
     spark: SparkSession | None = None,
     processes: int | None = None,
     state: State | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
 
@@ -127,7 +121,7 @@ def update(
     tables: Mapping[str, Table] | None = None,
     everything: bool = False,
     state: State | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> list[str]:
     """Compute the tables of the runs that are new or have changed, and return their names.
 
@@ -171,7 +165,7 @@ def compact(
     processes: int | None = None,
     small_events: int = _SMALL_PART_EVENTS,
     state: State | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silence,
 ) -> int:
     """Merge the parts with fewer events than `small_events`, and return how many there were.
 
@@ -241,19 +235,26 @@ def _piece(warehouse: Warehouse, state: State, content: Mapping[str, Any]) -> st
     return json.dumps({"url": warehouse.url, "number": state.number + 1, **content}, separators=(",", ":"))
 
 
+# What the bar says of each task.
+_SAID: Final = {
+    "ingest": "ingesting",
+    "update": "computing tables",
+    "compact_events": "merging events",
+    "compact_tables": "merging tables",
+}
 # A piece of work as JSON, and its events.
 _Piece = tuple[str, int]
 
 
 def _carry_out(engine: Engine, task: str, pieces: list[_Piece], progress: Progress) -> list[dict[str, Any]]:
     """Carry out a task on all pieces and return the results."""
-    total, done = sum(events for _, events in pieces), 0
+    total = sum(events for _, events in pieces)
     found = []
-    progress(0, total)
-    for result in engine.carry_out(task, [piece for piece, _ in pieces]):
-        found.append(json.loads(result))
-        done = total * len(found) // len(pieces)
-        progress(done, total)
+    with progress(total, "events") as bar:
+        bar.say(_SAID[task])
+        for result in engine.carry_out(task, [piece for piece, _ in pieces]):
+            found.append(json.loads(result))
+            bar.advance(total // len(pieces))
     return found
 
 

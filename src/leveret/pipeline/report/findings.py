@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.diff import Difference, diff
-from leveret.pipeline.grouping import Row, grouped
+from leveret.pipeline.grouping import Row, grouped, numbering_of
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.reading import Read
@@ -164,12 +164,12 @@ def _about_queues(mine: Mine) -> Answers:
         row["dead"] = sum(row.pop(name) for name in _DEATHS)
         row["tests"] = row.pop("different_test")
         row["trouble"] = row["leaked"] + row["dropped"] + row["dead"] + row["redeliveries"]
+    left = rows.filter(pc.greater(rows["leaked"], 0))
     totals = {
         "queues": len(queues),
-        "leaking": sum(row["leaked"] > 0 for row in queues),
+        "leaving": numbering_of(left, ("run", "worker", "test")).count,
         **{name: sum(row[name] for row in queues) for name in (*_OF_QUEUES, "dead")},
     }
-    left = rows.filter(pc.greater(rows["leaked"], 0))
     again = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
     return {
         "queues": _top(queues, ("-trouble", "-copies", "queue"), QUEUES_SHOWN),

@@ -89,7 +89,7 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         _tile(
             "queues",
             f"{counted(leaked, 'copy', 'copies')} left over",
-            f"when their tests ended, in queues with {counted(queues['leaking'], 'name')}",
+            f"in queues, when {counted(queues['leaving'], 'test')} ended" if leaked else "no test left a message",
             "wait" if leaked else "good",
         ),
         _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or did not fit", "plain"),
@@ -151,7 +151,7 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
     if len(runs) == 1:
         row = runs[0]
         return facts(
-            ("started", instant(row["started"])),
+            ("started", _started(row)),
             ("commit", _commit(row)),
             ("broker", _broker(row)),
             ("clients", row["client"]),
@@ -163,7 +163,7 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
     rows = [
         (
             heading(code(row["run"]), " ", element("span", row["worker"], class_="quiet")),
-            text(instant(row["started"])),
+            text(_started(row)),
             text(_commit(row)),
             text(_broker(row)),
             text(NONE if row["seed"] is None else str(row["seed"])),
@@ -176,6 +176,11 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
 
 
 _CLOCKS: Final = {"virtual": "virtual: tests held it and moved it forward", "real": "real"}
+
+
+def _started(row: Row) -> Html | None:
+    short = instant(row["started"])
+    return None if short is None else element("time", short, title=row["started"])
 
 
 def _commit(row: Row) -> Html:
