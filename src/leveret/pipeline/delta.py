@@ -26,7 +26,7 @@ from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
 
 INSTALL: Final = "pip install 'leveret[delta]'"
-# The tables that an export writes unless told otherwise.
+# The tables that an export writes by default.
 TABLES: Final = ("events", *TABLE_NAMES, *ACROSS)
 
 # The rows of so many events are in memory at once.

@@ -88,8 +88,8 @@ class Warehouse:
         If other processes have committed since the state was read, their commits are applied first. With
         `is_exclusive`, that raises ConflictError instead.
         """
-        told = {"v": VERSION, "at": datetime.now(UTC).isoformat(timespec="seconds"), **commit}
-        content = json.dumps(told, separators=(",", ":")).encode()
+        signed = {"v": VERSION, "at": datetime.now(UTC).isoformat(timespec="seconds"), **commit}
+        content = json.dumps(signed, separators=(",", ":")).encode()
         # The number after an old state may be free again: its commit is removed once it is in a snapshot.
         is_free = self._newest_snapshot() <= state.number
         while not is_free or not self.storage.create(f"{COMMITS}/{state.number + 1:08d}.json", content):
