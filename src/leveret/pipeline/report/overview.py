@@ -217,7 +217,7 @@ def _failed(answers: Answers) -> Html | None:
     rows = [
         (
             heading(code(row["test"], 110), _of_run(row, answers), _error(row["error"], place < _ERRORS_SHOWN_WHOLE)),
-            text(_ending(row)),
+            text(_ending(row, answers["run_totals"][0]["runs"])),
             text(_page(row)),
             text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
         )
@@ -226,9 +226,10 @@ def _failed(answers: Answers) -> Html | None:
     return table(["test that failed or has no end", "outcome", "page", "duration"], rows) if rows else None
 
 
-def _ending(row: Row) -> str:
+def _ending(row: Row, runs: int) -> str:
     outcome = row["outcome"] or "no end: the run was killed during this test"
-    return outcome + (f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else "")
+    outcome += f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else ""
+    return outcome if runs < 2 else f"{outcome}, in {row['failed_runs']} of {runs} runs"
 
 
 def _page(row: Row) -> Html:
@@ -253,7 +254,7 @@ def _error(error: str | None, may_be_whole: bool) -> Html | None:
 def _of_run(row: Row, answers: Answers) -> Html | None:
     if answers["run_totals"][0]["runs"] < 2:
         return None
-    return element("span", f" in run {row['run']}", class_="quiet small")
+    return element("span", f" last in run {row['run']}", class_="quiet small")
 
 
 def _messages(answers: Answers) -> list[Html | None]:
