@@ -208,11 +208,15 @@ def _tests(answers: Answers) -> list[Html | None]:
     title = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
     title += f", {counted(retries, 'retry', 'retries')}" if retries else ""
     blocks: list[Html | None] = [element("h3", title), shares(parts, "tests"), legend(parts, "test")]
-    blocks.append(_failed(answers))
+    if answers["failed"]:
+        blocks.append(_failed(answers))
+        if not all(row.get("link") for row in answers["failed"]):
+            command = element("code", "leveret trace page FILE --test TEST")
+            blocks.append(element("p", command, " writes a missing page from the trace file.", class_="quiet small"))
     return blocks
 
 
-def _failed(answers: Answers) -> Html | None:
+def _failed(answers: Answers) -> Html:
     """Return a table of every test that failed, had to be tried again or has no end, with its error and its page."""
     rows = [
         (
@@ -223,7 +227,7 @@ def _failed(answers: Answers) -> Html | None:
         )
         for place, row in enumerate(answers["failed"])
     ]
-    return table(["test that failed or has no end", "outcome", "page", "duration"], rows) if rows else None
+    return table(["test that failed or has no end", "outcome", "page", "duration"], rows)
 
 
 def _ending(row: Row, runs: int) -> str:
