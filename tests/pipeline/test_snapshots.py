@@ -25,6 +25,7 @@ def many_runs(count: int) -> State:
             revision,
             answer,
             revision,
+            revision + 1,
             "2026-07-26",
         )
         state.answers[answer].runs.append(name)
@@ -46,7 +47,7 @@ def test_a_snapshot_holds_the_whole_state() -> None:
         },
         runs={
             "r1": RunState(
-                [Segment("p1", 0, 2), Segment("p2", 3, 1)], {"main": 2, "gw0": 1}, 30, 4, "a1", 3, "2026-07-26"
+                [Segment("p1", 0, 2), Segment("p2", 3, 1)], {"main": 2, "gw0": 1}, 30, 4, "a1", 3, 5, "2026-07-26"
             ),
             "": RunState(revision=2, day="2026-07-27"),
         },
