@@ -1,0 +1,62 @@
+"""Permissions and topic permissions."""
+
+from __future__ import annotations
+
+from tests.management.scenario import Run, scenario
+
+_ALL = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+@scenario
+def permissions(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.get(f"/permissions/{s.v}/{name}")
+    s.put(f"/permissions/{s.v}/{name}", {"configure": "^a", "write": "", "read": ".*"})
+    s.get(f"/permissions/{s.v}/{name}")
+    s.put(f"/permissions/{s.v}/{name}", _ALL)
+    s.get(f"/users/{name}/permissions")
+    s.get("/permissions", mine=True)
+    s.get(f"/vhosts/{s.v}/permissions")
+    s.delete(f"/permissions/{s.v}/{name}")
+    s.delete(f"/permissions/{s.v}/{name}")
+    s.get(f"/permissions/{s.v}/{name}")
+
+
+@scenario
+def wrong_permissions(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.put(f"/permissions/{s.v}/{name}", {})
+    s.put(f"/permissions/{s.v}/{name}", {"configure": ".*"})
+    s.put(f"/permissions/{s.v}/{name}", {"configure": "(", "write": "", "read": ""})
+    s.put(f"/permissions/nothing/{name}", _ALL)
+    s.put(f"/permissions/{s.v}/nothing", _ALL)
+    s.get(f"/permissions/{s.v}/nothing")
+    s.get(f"/permissions/nothing/{name}")
+    s.get("/users/nothing/permissions")
+
+
+@scenario
+def topic_permissions(s: Run) -> None:
+    name = s.add_user("alice")
+    s.get(f"/topic-permissions/{s.v}/{name}")
+    s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "amq.topic", "write": "^a", "read": "^b"})
+    s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "other", "write": "^c", "read": "^d"})
+    s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "other", "write": "^c", "read": "^e"})
+    s.get(f"/topic-permissions/{s.v}/{name}")
+    s.get("/topic-permissions", mine=True)
+    s.get(f"/users/{name}/topic-permissions")
+    s.get(f"/vhosts/{s.v}/topic-permissions")
+    s.delete(f"/topic-permissions/{s.v}/{name}/other")
+    s.get(f"/topic-permissions/{s.v}/{name}")
+    s.delete(f"/topic-permissions/{s.v}/{name}")
+    s.get(f"/topic-permissions/{s.v}/{name}")
+
+
+@scenario
+def wrong_topic_permissions(s: Run) -> None:
+    name = s.add_user("alice")
+    s.put(f"/topic-permissions/{s.v}/{name}", {})
+    s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "x", "write": "(", "read": ""})
+    s.put(f"/topic-permissions/{s.v}/nothing", {"exchange": "x", "write": "", "read": ""})
+    s.put(f"/topic-permissions/nothing/{name}", {"exchange": "x", "write": "", "read": ""})
+    s.delete(f"/topic-permissions/{s.v}/{name}")
