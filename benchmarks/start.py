@@ -25,6 +25,7 @@ def main() -> None:
         rows = [
             ("thread and socket pair, for comparison", 200, thread_and_sockets),
             ("Broker(): start and stop", 200, start_and_stop),
+            ("Broker(management=True): start and stop", 200, start_and_stop_with_http),
             ("sync()", 500, broker.sync),
             ("queue(...)", 500, lambda: broker.queue("orders")),
             ("publish(...) of 1 kB into no queue", 500, lambda: broker.publish("amq.fanout", "x", bytes(1024))),
@@ -52,6 +53,11 @@ def thread_and_sockets() -> None:
 
 def start_and_stop() -> None:
     with Broker():
+        pass
+
+
+def start_and_stop_with_http() -> None:
+    with Broker(management=True):
         pass
 
 

@@ -60,6 +60,14 @@ def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
 
 
+# What a keyword of the marker must be, unless it is a text or checked otherwise.
+_KINDS: Final[dict[str, tuple[type, str]]] = {
+    "seed": (int, "a whole number"),
+    "trace_bodies": (bool, "True or False"),
+    "management": (bool, "True or False"),
+}
+
+
 def place_of(item: pytest.Item) -> str:
     """Return the file and the line of a test."""
     path, line, _ = item.location
@@ -128,7 +136,7 @@ def _checked(word: str, value: object) -> object:
         value = os.fspath(value)
     if word == "rabbitmq" and isinstance(value, int | float):
         raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")
-    kind, text = {"seed": (int, "a whole number"), "trace_bodies": (bool, "True or False")}.get(word, (str, "a string"))
+    kind, text = _KINDS.get(word, (str, "a string"))
     if not isinstance(value, kind):
         raise WrongMarker(f"{word}={value!r} must be {text}")
     return value

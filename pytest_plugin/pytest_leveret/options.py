@@ -136,6 +136,7 @@ OPTIONS: Final = (
         read_count,
     ),
     Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),
+    Option("management", "YES_OR_NO", "open a port for HTTP beside the broker's (default: no)", read_switch),
 )
 WORDS: Final = tuple(option.word for option in OPTIONS)
 

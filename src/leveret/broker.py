@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from leveret.admin.admin import Admin
     from leveret.core.compat import RabbitMQVersion
     from leveret.faults import FaultPlan
+    from leveret.http.messages import App
+    from leveret.http.server import HttpServer
     from leveret.observe.checks.judge import Judge
     from leveret.observe.keywords import NoKeywords
     from leveret.observe.views import (
@@ -56,6 +58,7 @@ _USUAL: Final = {
     "permit": (),
     "plugins": (),
     "trace_redact": (),
+    "management": False,
 }
 # The plugins that RabbitMQ ships and leaves off, by its names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
@@ -97,6 +100,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
         tls_port: int = 0,
+        management: bool = False,
+        management_port: int = 0,
         **unknown: Unpack[NoKeywords],
     ) -> None:
         """Make a broker. `start` opens its port.
@@ -111,6 +116,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
           makes its own certificates (see `tls`).
+        - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/http.md). It needs h11, the extra
+          leveret[http]. `management_port` 0 takes a free port.
         - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
           there (see docs/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers whose
           values are left out.
@@ -120,6 +127,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         # A string may name several features or headers.
         names = {"permit": permit, "plugins": plugins, "trace_redact": trace_redact}
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
+        given["management"] = management
         given |= {name: value for name, value in names.items() if name == "plugins" or not isinstance(value, str)}
         if given != _USUAL:
             from leveret.observe.calls import refuse_wrong
@@ -158,6 +166,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._wanted_tls_port = checked_port("tls_port", tls_port)
         self._port: int | None = None
         self._tls_port: int | None = None
+        self._http: HttpServer | None = None
+        self._wanted_management_port = checked_port("management_port", management_port)
+        if management:
+            self._http = _http_server(self._engine, host)
+        elif management_port:
+            raise BrokerError(f"management_port={management_port} opens no port without management=True; add it")
 
     def start(self) -> Self:
         """Open the port. Raises OSError if it is not free, and ValueError if the trace directory is not writable."""
@@ -168,6 +182,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         else:
             ports = self._engine.start(self.host, self._wanted_port, self._wanted_tls_port)
             self._port, self._tls_port = (port for _, port in ports)
+        if self._http is not None:
+            try:
+                self._http.start(self.host, self._wanted_management_port)
+            except OSError:
+                self._engine.stop()
+                raise
         self._engine.resume_judging()
         return self
 
@@ -176,6 +196,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         loop = self._engine.loop
         if loop.is_running and not loop.is_abandoned:
             self._judge.end()
+        if self._http is not None:
+            self._http.stop()
         self._engine.stop()
 
     def __enter__(self) -> Self:
@@ -212,6 +234,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         engine = getattr(self, "_engine", None)
         # At the end of the process the loop's thread is frozen already, and the process closes its sockets.
         if engine is not None and not sys.is_finalizing():
+            http = getattr(self, "_http", None)
+            if http is not None:
+                http.stop()
             engine.stop()
 
     def __repr__(self) -> str:
@@ -256,11 +281,21 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             password = known.password or ""
         from urllib.parse import quote
 
-        host = f"[{self.host}]" if ":" in self.host else self.host
         # Without a path every client takes "/". With a lone slash not all of them do.
         path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
         scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
-        return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}{path}"
+        return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{self._url_host}:{port}{path}"
+
+    @property
+    def _url_host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def management_url(self) -> str:
+        """The URL of the port for HTTP, without user and password: "http://127.0.0.1:15672"."""
+        if self._http is None or self._http.address is None:
+            raise BrokerError("this broker serves no HTTP; start it with management=True")
+        return f"http://{self._url_host}:{self._http.address[1]}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
@@ -420,6 +455,22 @@ def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iter
     from leveret.trace.writer import TraceOptions
 
     return TraceOptions.of(directory, bodies=bodies, redact=redact)
+
+
+def _http_server(engine: Engine, host: str) -> HttpServer:
+    """Return the server behind a broker's port for HTTP. Raises BrokerError without h11."""
+    from importlib.util import find_spec
+
+    if find_spec("h11") is None:
+        raise BrokerError("management=True needs h11; install leveret[http]")
+    from leveret.http.server import HttpServer
+
+    def new_site() -> App:
+        from leveret.http.site import Site
+
+        return Site(engine, host)
+
+    return HttpServer(new_site, internal_errors=engine.node.internal_errors)
 
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:

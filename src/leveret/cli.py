@@ -116,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
         "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
     )
     _add_tls(serve)
+    serve.add_argument(
+        "--management-port",
+        type=int,
+        metavar="PORT",
+        help="serve HTTP on this port: the management API, the control API and the live page; 0 takes a free one. "
+        "RabbitMQ's is 15672. Its URL is the last line of output",
+    )
     serve.add_argument("--trace-dir", metavar="DIR", help="write a trace of everything that happens to this directory")
     serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only their hashes")
     serve.add_argument(
@@ -153,6 +160,8 @@ def _serve(options: argparse.Namespace) -> int:
 
     checked_port("--port", options.port)
     checked_port("--tls-port", options.tls_port)
+    has_management = options.management_port is not None
+    management_port = checked_port("--management-port", options.management_port or 0)
     users = _users(options)
     settings = dict(_name_and_value(setting) for setting in options.setting)
     _warn_of_other_machines(options.host, is_guest_local=not any("loopback_users" in name for name in settings))
@@ -163,7 +172,8 @@ def _serve(options: argparse.Namespace) -> int:
         permit=options.permit,
         seed=options.seed,
         users=users,
-        record="off",
+        # Only the control API reads events.
+        record="recent" if has_management else "off",
         trace_dir=options.trace_dir,
         trace_bodies=options.trace_bodies,
         trace_redact=options.trace_redact,
@@ -171,6 +181,8 @@ def _serve(options: argparse.Namespace) -> int:
         settings=settings,
         tls=_server_context(options),
         tls_port=options.tls_port,
+        management=has_management,
+        management_port=management_port,
     )
     if options.definitions is not None:
         with _readable("--definitions"):
@@ -184,6 +196,8 @@ def _serve(options: argparse.Namespace) -> int:
         print(broker.url, flush=True)
         if options.tls_cert is not None:
             print(broker.tls.url, flush=True)
+        if has_management:
+            print(broker.management_url, flush=True)
         end.acquire()
     if options.trace_dir is not None:
         _print_traces()

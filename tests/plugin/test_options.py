@@ -37,6 +37,25 @@ def test_the_closest_place_decides_the_version(run, pytester, monkeypatch, place
     result.assert_outcomes(passed=1)
 
 
+def test_the_port_for_http_is_an_option_of_the_run_and_of_a_test(run):
+    result = run(
+        """
+        import pytest
+
+        def test_of_the_run(leveret):
+            assert leveret.management_url.startswith("http://127.0.0.1:")
+
+        @pytest.mark.leveret(management=False)
+        def test_of_the_test(leveret):
+            with pytest.raises(RuntimeError, match="start it with management=True"):
+                leveret.management_url
+        """,
+        "--leveret-management=yes",
+    )
+
+    result.assert_outcomes(passed=2)
+
+
 def test_the_session_broker_and_every_made_one_follow_the_options_of_the_run(run):
     result = run(
         """

@@ -32,6 +32,8 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     settings: Mapping[str, object] | None
     tls: SSLContext | bool
     tls_port: int
+    management: bool
+    management_port: int
 
 
 class BrokerOptions(SeedlessBrokerOptions, total=False):

@@ -189,6 +189,11 @@ class Loop:
         """Whether the loop accepts connections."""
         return bool(self._listeners)
 
+    def unsent_bytes(self, conversation: Conversation) -> int:
+        """Return how much of a conversation's output its peer has not taken yet. Call it on the loop's thread."""
+        transport = self._by_conversation.get(conversation)
+        return 0 if transport is None else transport.outbox_bytes
+
     def stop(self, last_act: Callable[[], None] | None = None) -> None:
         """Do `last_act`, flush, close every socket and end the thread."""
         if not self.is_running or self.is_abandoned:

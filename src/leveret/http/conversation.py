@@ -1,0 +1,282 @@
+"""One HTTP/1.1 conversation, by h11: bytes in, requests out; responses in, bytes out.
+
+It answers one request after the other. Bodies and heads are bounded, and a peer that takes too long over a request is
+dropped, so no peer holds more than it may. What it asks of the server is in `Office`. All of it runs on the loop's
+thread under the server's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import h11
+
+from leveret.core.model.timers import Timer
+from leveret.http.messages import Request, Response, StreamedBody, StreamWriter, refusal
+
+
+class Limits(NamedTuple):
+    """What a peer may ask for. Times are microseconds of real time."""
+
+    # RabbitMQ's own limit, `management.http.max_body_size`.
+    body_bytes: int = 20_000_000
+    head_bytes: int = 32 * 1024
+    # From the first byte of a request to its last; also how long a refused body is still read.
+    request_us: int = 20_000_000
+    # How long a connection may stay without a request.
+    idle_us: int = 120_000_000
+    # What a client may leave unread of a stream before it is dropped.
+    unread_bytes: int = 1024 * 1024
+    connections: int = 1000
+    # Requests at work at the same time. Each has a thread.
+    workers: int = 250
+
+
+class Office(Protocol):
+    """What a conversation needs of its server."""
+
+    @property
+    def limits(self) -> Limits:
+        """What a peer may ask for."""
+
+    def take(self, conversation: HttpConversation, request: Request) -> None:
+        """Answer a request, with `respond`, now or later."""
+        ...
+
+    def after(self, span_us: int, act: Callable[[], None]) -> Timer:
+        """Call `act` after a time."""
+        ...
+
+    def writer(self, conversation: HttpConversation, body: StreamedBody) -> StreamWriter:
+        """Return the way for other threads to a streamed body."""
+        ...
+
+    def mark_dirty(self, conversation: HttpConversation) -> None:
+        """Send what the conversation has to send."""
+        ...
+
+    def forget(self, conversation: HttpConversation) -> None:
+        """Note that the conversation is over."""
+        ...
+
+
+# The statuses whose responses have no body (RFC 9110, 6.4.1).
+_WITHOUT_BODY: Final = (204, 304)
+_CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
+
+
+class HttpConversation:
+    """One client's connection."""
+
+    def __init__(self, office: Office, peer: str, local: str) -> None:
+        self._office = office
+        self._peer = peer
+        self._local = local
+        self._limits = office.limits
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
+        self._output: list[bytes] = []
+        self._is_dirty = False
+        self._head: h11.Request | None = None
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        # A request was passed on, and its response is still to come.
+        self._is_answering = False
+        # Nothing more is answered; what still comes is read and dropped until the client closes.
+        self._is_discarding = False
+        self._stream: StreamedBody | None = None
+        self._timer: Timer | None = None
+        self._has_begun = False
+        self.is_closed = False
+        self.is_reset = False
+        self.is_half_closed = False
+        self._limit(self._limits.idle_us)
+
+    @property
+    def is_reading_paused(self) -> bool:
+        """Whether to stop reading for now: never, as only reading shows that a client has left."""
+        return False
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the response goes on until the client leaves."""
+        return self._stream is not None
+
+    def receive_data(self, data: bytes) -> None:
+        """Handle bytes that arrived."""
+        if self.is_closed or self.is_reset or self._is_discarding:
+            return
+        if not self._has_begun:
+            self._has_begun = True
+            self._limit(self._limits.request_us)
+        if self._is_answering and len(data) + len(self._http.trailing_data[0]) > self._limits.head_bytes:
+            # The client sends more requests than it waits for.
+            self.reset()
+            return
+        self._http.receive_data(data)
+        self._read_events()
+
+    def _read_events(self) -> None:
+        try:
+            while not (self._is_answering or self._is_discarding or self.is_closed):
+                event = self._http.next_event()
+                if event is h11.NEED_DATA:
+                    if self._http.they_are_waiting_for_100_continue:
+                        self._send(_CONTINUE)
+                    return
+                if isinstance(event, h11.Request):
+                    self._begin(event)
+                elif isinstance(event, h11.Data):
+                    self._add(bytes(event.data))
+                elif isinstance(event, h11.EndOfMessage):
+                    self._pass_on()
+                else:
+                    return
+        except h11.RemoteProtocolError as error:
+            self._refuse(error.error_status_hint, "bad_request", f"not a valid HTTP/1.1 request: {error}")
+
+    def _begin(self, head: h11.Request) -> None:
+        self._head = head
+        self._body, self._body_bytes = [], 0
+        length = dict(head.headers).get(b"content-length", b"0")
+        if int(length) > self._limits.body_bytes:
+            self._refuse_body()
+
+    def _add(self, data: bytes) -> None:
+        self._body_bytes += len(data)
+        if self._body_bytes > self._limits.body_bytes:
+            self._refuse_body()
+        else:
+            self._body.append(data)
+
+    def _refuse_body(self) -> None:
+        reason = f"the body exceeds the limit of {self._limits.body_bytes} bytes; send less"
+        self._refuse(413, "payload_too_large", reason)
+
+    def _pass_on(self) -> None:
+        assert self._head is not None
+        self._is_answering = True
+        self._unlimit()
+        path, _, query = self._head.target.decode("latin-1").partition("?")
+        headers: dict[str, str] = {}
+        for name, value in self._head.headers:
+            word, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[word] = f"{headers[word]}, {text}" if word in headers else text
+        method = self._head.method.decode("latin-1")
+        body, self._body = b"".join(self._body), []
+        self._office.take(self, Request(method, path, query, headers, body, self._peer, self._local))
+
+    def _refuse(self, status: int, error: str, reason: str) -> None:
+        """Answer what is no complete request, read for a while what the client still sends, and close."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.reset()
+            return
+        response = refusal(status, error, reason, ("connection", "close"))
+        assert isinstance(response.body, bytes)
+        self._send(_head_of(response, len(response.body)))
+        self._send(h11.Data(data=response.body))
+        self._send(h11.EndOfMessage())
+        self._end()
+
+    def _end(self) -> None:
+        """End this side, and wait for the client to close.
+
+        Closing at once would reset the socket under a client that is still sending, and it would miss the answer.
+        """
+        self._is_discarding = True
+        self.is_half_closed = True
+        self._limit(self._limits.request_us)
+        self._mark()
+
+    def respond(self, response: Response) -> None:
+        """Send the response of the request that was passed on."""
+        if self.is_closed or self.is_reset or not self._is_answering:
+            return
+        assert self._head is not None
+        body = response.body
+        has_body = self._head.method != b"HEAD" and response.status not in _WITHOUT_BODY
+        if isinstance(body, bytes):
+            self._send(_head_of(response, len(body)))
+            if has_body:
+                self._send(h11.Data(data=body))
+            self._finish()
+        else:
+            self._send(_head_of(response, None))
+            if has_body:
+                self._stream = body
+                body.opened(self._office.writer(self, body))
+            else:
+                self._finish()
+
+    def send_part(self, body: StreamedBody, data: bytes) -> None:
+        """Send a part of a streamed body, unless it has ended."""
+        if self._stream is body and data:
+            self._send(h11.Data(data=data))
+
+    def end_stream(self, body: StreamedBody) -> None:
+        """End a streamed body, unless it has ended."""
+        if self._stream is body:
+            self._close_stream()
+            self._finish()
+
+    def _finish(self) -> None:
+        self._send(h11.EndOfMessage())
+        self._is_answering = False
+        self._head = None
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            self._has_begun = bool(self._http.trailing_data[0])
+            self._limit(self._limits.request_us if self._has_begun else self._limits.idle_us)
+            self._read_events()
+        else:
+            self._end()
+
+    def reset(self) -> None:
+        """End the connection at once."""
+        self.is_reset = True
+        self._mark()
+
+    def _send(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            self._output.append(data)
+            self._mark()
+
+    def _mark(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._office.mark_dirty(self)
+
+    def data_to_send(self) -> list[bytes]:
+        """Return what is to be sent."""
+        self._is_dirty = False
+        output, self._output = self._output, []
+        return output
+
+    def connection_lost(self) -> None:
+        """Handle the end of the socket."""
+        self.is_closed = True
+        self._unlimit()
+        self._close_stream()
+        self._office.forget(self)
+
+    def _close_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.closed()
+
+    def _limit(self, span_us: int) -> None:
+        self._unlimit()
+        self._timer = self._office.after(span_us, self.reset)
+
+    def _unlimit(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _head_of(response: Response, length: int | None) -> h11.Response:
+    headers = [(name, value) for name, value in response.headers]
+    if length is not None and response.status not in _WITHOUT_BODY:
+        headers.append(("content-length", str(length)))
+    return h11.Response(status_code=response.status, headers=headers)

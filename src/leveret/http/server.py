@@ -1,0 +1,195 @@
+"""The HTTP server of a broker: a loop of its own, with its own thread and lock, beside the broker's loop.
+
+Sockets, slow peers and deadlines are the business of `leveret.server`, which knows no AMQP. The loop parses requests,
+and each request is answered on a thread of its own, because an app may wait: for the broker's lock, or until a test's
+clients are idle. So HTTP holds up neither the broker nor other requests. Deadlines here run in real time, whatever the
+test does with the broker's clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from leveret.core.model.timers import Timer, Timers
+from leveret.server import native, threads
+from leveret.server.listener import Address, Listener
+from leveret.server.loop import Loop
+from leveret.time.sources import ClockSource, HoldableClock, SystemClock
+
+if TYPE_CHECKING:
+    from leveret.http.conversation import HttpConversation, Limits
+    from leveret.http.messages import App, Request, Response, StreamedBody
+
+# What other threads want of the loop: a response, or a part of a stream.
+Errand = Callable[[], None]
+
+
+class HttpServer:
+    """A listening port and the app behind it. It is the `Host` of its loop and the `Office` of its conversations."""
+
+    def __init__(
+        self,
+        new_app: Callable[[], App],
+        *,
+        internal_errors: list[BaseException],
+        limits: Limits | None = None,
+        wall: ClockSource | None = None,
+    ) -> None:
+        """Create a server that is not running yet.
+
+        `new_app` makes the app when the first client connects. Exceptions of app and server go to `internal_errors`.
+        """
+        self._new_app = new_app
+        self._app: App | None = None
+        self.internal_errors = internal_errors
+        self._given_limits = limits
+        self._wall = SystemClock() if wall is None else wall
+        self._timers = Timers()
+        self._errands: deque[Errand] = deque()
+        self._conversations: set[HttpConversation] = set()
+        self._worker_count = 0
+        # The loop's allowance of work, which HTTP does not need.
+        self.allowance: float = inf
+        self.left_over: tuple[object, ...] = ()
+        self.address: Address | None = None
+        self.lock = native.reentrant_lock()
+        clock = HoldableClock(self._wall)
+        self.loop = Loop(self, lock=self.lock, clock=clock, wall=self._wall, connect=self._connect)
+
+    def start(self, host: str, port: int) -> Address:
+        """Open the port and return its address. Raises OSError if that fails."""
+        listener = Listener(host, port)
+        self.address = listener.address
+        self.loop.start(listener)
+        return self.address
+
+    def stop(self) -> None:
+        """Close the port and every connection. Requests at work end in vain."""
+        self.loop.stop()
+
+    @property
+    def limits(self) -> Limits:
+        """What a client may ask for."""
+        if self._given_limits is None:
+            from leveret.http.conversation import Limits
+
+            self._given_limits = Limits()
+        return self._given_limits
+
+    def _connect(self, peer: Address, local: Address) -> HttpConversation:
+        # Imported with the first connection, because h11 takes longer to import than a broker to start.
+        from leveret.http.conversation import HttpConversation
+
+        conversation = HttpConversation(self, peer[0], local[0])
+        self._conversations.add(conversation)
+        if self._app is None:
+            self._app = self._new_app()
+        if len(self._conversations) > self.limits.connections:
+            conversation.reset()
+        return conversation
+
+    def take(self, conversation: HttpConversation, request: Request) -> None:
+        """Answer a request on a thread of its own."""
+        if self._worker_count >= self.limits.workers:
+            from leveret.http.messages import refusal
+
+            reason = f"{self._worker_count} requests are at work; try again once some have been answered"
+            conversation.respond(refusal(503, "too_many_requests", reason, ("retry-after", "1")))
+            return
+        self._worker_count += 1
+        native.start_new_thread(self._work, (conversation, request))
+
+    def _work(self, conversation: HttpConversation, request: Request) -> None:
+        threads.register_thread()
+        try:
+            assert self._app is not None
+            response = self._app.handle(request)
+        except Exception as error:
+            from leveret.http.messages import refusal
+
+            self.internal_errors.append(error)
+            reason = f"leveret failed to answer {request.method} {request.path}: {type(error).__name__}: {error}"
+            response = refusal(500, "internal_error", reason)
+        finally:
+            threads.unregister_thread()
+        self.run_on_loop(lambda: self._answer(conversation, response))
+
+    def _answer(self, conversation: HttpConversation, response: Response) -> None:
+        self._worker_count -= 1
+        conversation.respond(response)
+
+    def run_on_loop(self, errand: Errand) -> None:
+        """Run something on the loop's thread soon. Every thread may call this."""
+        self._errands.append(errand)
+        self.loop.wake()
+
+    def writer(self, conversation: HttpConversation, body: StreamedBody) -> Writer:
+        """Return the way for other threads to a streamed body."""
+        return Writer(self, conversation, body)
+
+    def drop_if_slow(self, conversation: HttpConversation) -> None:
+        """End a stream whose client leaves too much unread."""
+        if self.loop.unsent_bytes(conversation) > self.limits.unread_bytes:
+            conversation.reset()
+
+    def after(self, span_us: int, act: Callable[[], None]) -> Timer:
+        """Call `act` on the loop's thread after a time."""
+        return self._timers.add(self._wall.now() + span_us, act)
+
+    def mark_dirty(self, conversation: HttpConversation) -> None:
+        """Send what the conversation has to send, at the end of this turn."""
+        self.loop.dirty.append(conversation)
+
+    def forget(self, conversation: HttpConversation) -> None:
+        """Note that a conversation is over."""
+        self._conversations.discard(conversation)
+
+    def advance(self, now: int, wall_now: int) -> None:
+        """Run the deadlines that have come."""
+        while (timer := self._timers.pop_due(wall_now)) is not None:
+            if timer.action is not None:
+                timer.action()
+
+    def go_on(self) -> None:
+        """Run the errands of other threads."""
+        while self._errands:
+            try:
+                self._errands.popleft()()
+            except Exception as error:
+                self.internal_errors.append(error)
+
+    def finish_work(self) -> None:
+        """Run the errands of other threads."""
+        self.go_on()
+
+    def next_deadline(self) -> int | None:
+        """Return None: HTTP knows no clock that a test can hold."""
+        return None
+
+    def next_liveness_deadline(self) -> int | None:
+        """Return the nearest deadline, in real time."""
+        return self._timers.next_deadline()
+
+
+class Writer:
+    """The way from any thread to the client of a streamed body."""
+
+    def __init__(self, server: HttpServer, conversation: HttpConversation, body: StreamedBody) -> None:
+        self._server = server
+        self._conversation = conversation
+        self._body = body
+
+    def send(self, data: bytes) -> None:
+        """Send bytes. After the stream has ended, this does nothing. A client that does not read is dropped."""
+        self._server.run_on_loop(lambda: self._send(data))
+
+    def _send(self, data: bytes) -> None:
+        self._conversation.send_part(self._body, data)
+        self._server.drop_if_slow(self._conversation)
+
+    def end(self) -> None:
+        """End the body. A second call does nothing."""
+        self._server.run_on_loop(lambda: self._conversation.end_stream(self._body))

@@ -1,0 +1,144 @@
+"""The port for HTTP: when it is open, and that a broker without it pays nothing."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError
+from tests.http.client import GUEST, Answer, ask, connection, raw, read_to_end
+
+
+def test_a_user_of_the_broker_gets_an_answer(broker: Broker) -> None:
+    answer = ask(broker, "GET", "/api/whoami")
+
+    assert answer.status == 200
+    assert answer.json["name"] == "guest"
+
+
+def test_one_connection_carries_many_requests(broker: Broker) -> None:
+    http = connection(broker)
+
+    for _ in range(3):
+        http.request("GET", "/api/whoami", headers={"authorization": GUEST})
+        assert Answer(http.getresponse()).status == 200
+
+    http.close()
+
+
+def test_requests_that_are_sent_at_once_are_answered_in_order(broker: Broker) -> None:
+    with raw(broker) as client:
+        first = b"GET /api/whoami HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        client.sendall(first + first.replace(b"HTTP/1.1", b"HTTP/1.1\r\nconnection: close"))
+        answers = read_to_end(client)
+
+    assert answers.count(b"HTTP/1.1 401") == 2
+
+
+def test_a_head_request_gets_the_headers_only(broker: Broker) -> None:
+    answer = ask(broker, "HEAD", "/api/whoami")
+
+    assert answer.status == 200
+    assert int(answer.headers["content-length"]) > 0
+    assert answer.body == b""
+
+
+def test_a_client_of_http_1_0_gets_an_answer_and_the_end(broker: Broker) -> None:
+    with raw(broker) as client:
+        client.sendall(b"GET /api/whoami HTTP/1.0\r\nhost: localhost\r\n\r\n")
+
+        assert b" 401 " in read_to_end(client)
+
+
+def test_what_is_no_http_gets_400_and_a_reason(broker: Broker) -> None:
+    with raw(broker) as client:
+        client.sendall(b"AMQP\0\0\x09\x01\r\n\r\n")
+        answer = read_to_end(client)
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"not a valid HTTP/1.1 request" in answer
+
+
+def test_the_port_closes_with_the_broker_and_opens_again() -> None:
+    broker = Broker(management=True).start()
+    parts = urlsplit(broker.management_url)
+    broker.stop()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((parts.hostname, parts.port), timeout=5)
+    with broker:
+        assert ask(broker, "GET", "/api/whoami").status == 200
+
+
+def test_the_port_can_be_chosen() -> None:
+    with Broker(management=True) as first:
+        free = urlsplit(first.management_url).port
+
+    with Broker(management=True, management_port=free) as broker:
+        assert urlsplit(broker.management_url).port == free
+
+
+def test_a_port_in_use_is_named_and_nothing_stays_open(broker: Broker) -> None:
+    taken = urlsplit(broker.management_url).port
+    other = Broker(management=True, management_port=taken)
+
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {taken}"):
+        other.start()
+
+    assert repr(other).startswith("<Broker not running")
+
+
+def test_a_port_without_management_is_refused() -> None:
+    with pytest.raises(BrokerError, match="management_port=15672 opens no port without management=True"):
+        Broker(management_port=15672)
+
+
+def test_the_url_of_a_broker_without_http_is_refused() -> None:
+    with Broker() as broker, pytest.raises(BrokerError, match="start it with management=True"):
+        _ = broker.management_url
+
+
+def test_requests_go_on_after_a_reset_and_a_restart() -> None:
+    with Broker(management=True) as broker:
+        http = connection(broker)
+        broker.reset()
+        broker.restart()
+
+        http.request("GET", "/api/whoami", headers={"authorization": GUEST})
+
+        assert Answer(http.getresponse()).status == 200
+
+
+def test_an_open_connection_does_not_keep_the_broker_from_being_idle(broker: Broker) -> None:
+    with raw(broker):
+        broker.wait_idle(timeout=5)
+
+
+def test_a_broker_without_http_imports_nothing_of_it() -> None:
+    program = (
+        "import sys; from leveret import Broker; Broker().start().stop()\n"
+        "print([name for name in sys.modules if name.startswith('leveret.http') or name == 'h11'])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert ran.stdout.strip() == "[]"
+
+
+def test_serve_prints_the_url_of_the_management_port_last() -> None:
+    command = [sys.executable, "-m", "leveret", "serve", "--port", "0", "--management-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        url = process.stdout.readline().strip()
+        with urlopen(Request(f"{url}/api/whoami", headers={"authorization": GUEST}), timeout=10) as response:
+            assert response.status == 200
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(10) == 0
