@@ -12,6 +12,7 @@ from typing import Final
 _TIME: Final = "depends on when it was measured"
 _MACHINE: Final = "depends on the machine and the process"
 _ERLANG: Final = "describes Erlang, of which leveret has nothing"
+_SHARED: Final = "depends on what else the server has done"
 _SECRET: Final = "is salted by chance"
 _BYTES: Final = "counts bytes on the wire, which differ in the versions and names that the server sends"
 
@@ -19,6 +20,13 @@ _BYTES: Final = "counts bytes on the wire, which differ in the versions and name
 MASKED: Final[dict[str, str]] = {
     "applications": _ERLANG,
     "auth_mechanisms": _ERLANG,
+    "connection_created": _SHARED,
+    "connection_closed": _SHARED,
+    "channel_created": _SHARED,
+    "channel_closed": _SHARED,
+    "queue_declared": _SHARED,
+    "queue_created": _SHARED,
+    "queue_deleted": _SHARED,
     "cluster_links": _ERLANG,
     "cluster_name": _MACHINE,
     "config_files": _MACHINE,

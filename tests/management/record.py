@@ -12,7 +12,7 @@ import argparse
 import difflib
 import json
 import sys
-from collections import defaultdict
+import traceback
 
 from . import scenarios, target, transcripts
 from .scenario import SCENARIOS, Scenario, Transcript, run
@@ -44,31 +44,30 @@ def _is_wanted(scenario: Scenario, version: str, options: argparse.Namespace) ->
 
 
 def _record(version: str, url: str, chosen: list[Scenario], repeat: int) -> int:
-    by_area: dict[str, dict[str, Transcript]] = defaultdict(dict)
+    """Record scenarios, and save each one as soon as it is known."""
     unstable = 0
     for scenario in chosen:
         answers = [_answer(scenario, url, version) for _ in range(repeat)]
         odd = next((answer for answer in answers if answer != answers[0]), None)
-        if odd is None:
-            by_area[scenario.area][scenario.name] = answers[0]
+        if odd is not None or answers[0] is None:
+            unstable += 1
+            print(f"{version} {scenario.id}: not saved")
+            print(difference(answers[0] or [], odd or []))
             continue
-        unstable += 1
-        print(f"{version} {scenario.id}: not saved")
-        print(difference(answers[0], odd))
-    for area, recorded in by_area.items():
-        known = [scenario.name for scenario in SCENARIOS.values() if scenario.area == area]
-        transcripts.save(version, area, recorded, known)
-    print(f"{version}: {sum(map(len, by_area.values()))} recorded, {unstable} not")
+        known = [it.name for it in SCENARIOS.values() if it.area == scenario.area]
+        transcripts.save(version, scenario.area, {scenario.name: answers[0]}, known)
+    print(f"{version}: {len(chosen) - unstable} recorded, {unstable} not")
     return unstable
 
 
-def _answer(scenario: Scenario, url: str, version: str) -> Transcript:
-    with target.oracle(url, version) as (endpoint, asking):
-        try:
+def _answer(scenario: Scenario, url: str, version: str) -> Transcript | None:
+    try:
+        with target.oracle(url, version) as (endpoint, asking):
             return run(scenario, endpoint, asking)
-        except Exception:
-            print(f"{version} {scenario.id} broke down", file=sys.stderr)
-            raise
+    except Exception:
+        print(f"{version} {scenario.id} broke down", file=sys.stderr)
+        traceback.print_exc()
+        return None
 
 
 def difference(expected: Transcript, got: Transcript) -> str:

@@ -206,3 +206,26 @@ def checking_credentials_through_whoami_after_a_change(s: Run) -> None:
     s.get("/whoami", user="alice", password="new")
     s.delete(f"/users/{name}")
     s.get("/whoami", user="alice", password="new")
+
+
+@scenario
+def what_each_tag_lists(s: Run) -> None:
+    other = s.further_vhost("other")
+    s.put(f"/queues/{s.v}/mine", {"durable": True}, hidden=True)
+    s.put(f"/queues/{other}/theirs", {"durable": True}, hidden=True)
+    for name in ("management", "policymaker", "monitoring", "administrator"):
+        s.add_user(name, name)
+        for path in ("/vhosts", "/queues?columns=name", "/exchanges?columns=vhost&sort=name", "/bindings", "/policies", "/vhost-limits"):
+            s.get(path, user=name, mine=True)
+        s.get(f"/vhosts/{other}?columns=name", user=name)
+        s.get(f"/vhosts/{other}/permissions", user=name)
+        s.get(f"/vhosts/{other}/channels", user=name)
+        s.get(f"/consumers/{other}", user=name)
+        s.get(f"/definitions/{other}?columns=none", user=name)
+        s.get(f"/users/{s.user(name)}/permissions", user=name)
+        s.get(f"/user-limits/{s.user(name)}", user=name)
+        s.get("/parameters/nothing", user=name)
+        s.get("/deprecated-features/used", user=name)
+        s.get("/health/checks/virtual-hosts", user=name)
+        s.get(f"/aliveness-test/{other}", user=name)
+        s.get("/users/without-permissions", user=name, mine=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.management.scenario import Run, scenario
+from tests.semantics.codec import Field
 
 
 def _declared(s: Run) -> None:
@@ -96,9 +97,9 @@ def the_hash_of_arguments(s: Run) -> None:
     channel = s.amqp.channel()
     channel.declare("q")
     for arguments in (
-        {"a": ("I", 1)}, {"a": ("l", 1)}, {"a": ("S", b"1")}, {"a": ("t", True)}, {"a": ("d", 1.5)}, {"a": ("V", None)},
-        {"b": ("I", 1), "a": ("I", 2)}, {"a": ("F", [("k", ("S", b"v"))])}, {"a": ("A", [("I", 1)])}, {"a": ("I", 300)},
-        {"a": ("I", -1)}, {"a": ("l", 2**40)},
+        {"a": Field("I", 1)}, {"a": Field("l", 1)}, {"a": Field("S", b"1")}, {"a": Field("t", True)}, {"a": Field("d", 1.5)}, {"a": Field("V", None)},
+        {"b": Field("I", 1), "a": Field("I", 2)}, {"a": {"k": "v"}}, {"a": Field("A", (Field("I", 1),))}, {"a": Field("I", 300)},
+        {"a": Field("I", -1)}, {"a": Field("l", 2**40)},
     ):  # fmt: skip
         channel.bind("q", "amq.headers", "", arguments)
     s.get(f"/bindings/{s.v}/e/amq.headers/q/q")

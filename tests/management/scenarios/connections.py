@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from tests.management.scenario import Run, scenario
+from tests.semantics.codec import Field
 
 _PROPERTIES = {"connection_name": "shop", "product": "till", "version": "1.0", "information": "about"}
 
@@ -122,7 +123,7 @@ def consumers(s: Run) -> None:
     channel.declare("q")
     channel.qos(3)
     channel.consume("q", consumer_tag="one")
-    channel.consume("q", consumer_tag="two", no_ack=True, arguments={"x-priority": ("I", 5)})
+    channel.consume("q", consumer_tag="two", no_ack=True, arguments={"x-priority": Field("I", 5)})
     s.get(f"/consumers/{s.v}", until=lambda it: len(it) == 2, without=("consumer_timeout",))
     s.get("/consumers", mine=True, without=("consumer_timeout",))
     s.get("/consumers/nothing")
@@ -131,7 +132,7 @@ def consumers(s: Run) -> None:
 @scenario
 def waiting_consumers(s: Run) -> None:
     channel = s.amqp.channel()
-    channel.declare("q", arguments={"x-single-active-consumer": ("t", True)})
+    channel.declare("q", arguments={"x-single-active-consumer": Field("t", True)})
     channel.consume("q", consumer_tag="one")
     channel.consume("q", consumer_tag="two")
     s.get(f"/consumers/{s.v}?columns=consumer_tag,active,activity_status,exclusive", until=lambda it: len(it) == 2)

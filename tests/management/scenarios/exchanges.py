@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.management.scenario import Run, scenario
+from tests.semantics.codec import Field
 
 
 @scenario
@@ -71,5 +72,5 @@ def its_bindings(s: Run) -> None:
 @scenario
 def made_by_a_client(s: Run) -> None:
     channel = s.amqp.channel()
-    channel.declare_exchange("x", "headers", durable=False, auto_delete=True, arguments={"a": ("I", 5), "b": ("S", b"t")})
+    channel.declare_exchange("x", "headers", durable=False, auto_delete=True, arguments={"a": Field("I", 5), "b": Field("S", b"t")})
     s.get(f"/exchanges/{s.v}/x")

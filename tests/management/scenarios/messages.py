@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.management.scenario import Run, scenario
+from tests.semantics.codec import Field
 
 _GET = {"count": 10, "ackmode": "ack_requeue_true", "encoding": "auto"}
 
@@ -81,8 +82,8 @@ def typed_headers_of_a_client(s: Run) -> None:
     channel = s.amqp.channel()
     channel.declare("q")
     headers = {
-        "int": ("I", 5), "long": ("l", 2**40), "text": ("S", b"t"), "bytes": ("x", b"ab"), "time": ("T", 77), "none": ("V", None),
-        "flag": ("t", False), "double": ("d", 2.5), "list": ("A", [("S", b"a"), ("I", 1)]), "table": ("F", [("k", ("S", b"v"))]),
+        "int": Field("I", 5), "long": Field("l", 2**40), "text": Field("S", b"t"), "bytes": Field("x", b"ab"), "time": Field("T", 77), "none": Field("V", None),
+        "flag": Field("t", False), "double": Field("d", 2.5), "list": Field("A", (Field("S", b"a"), Field("I", 1))), "table": {"k": "v"},
     }  # fmt: skip
     channel.publish("", "q", "x", headers=headers, content_type="a/b", delivery_mode=2, priority=1, timestamp=99)
     channel.await_count("q", 1)
@@ -113,10 +114,7 @@ def wrong_gets(s: Run) -> None:
 
 
 @scenario
-def getting_from_other_types(s: Run) -> None:
+def getting_from_a_quorum_queue(s: Run) -> None:
     s.put(f"/queues/{s.v}/quorum", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
-    s.put(f"/queues/{s.v}/stream", {"durable": True, "arguments": {"x-queue-type": "stream"}})
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message(routing_key="quorum"))
-    s.post(f"/exchanges/{s.v}/amq.default/publish", _message(routing_key="stream"))
     s.post(f"/queues/{s.v}/quorum/get", {**_GET, "ackmode": "reject_requeue_true"}, until=lambda it: it != [])
-    s.post(f"/queues/{s.v}/stream/get", _GET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.management.scenario import Run, scenario
+from tests.semantics.codec import Field
 
 _WITH_MESSAGES = {"messages": 0}
 
@@ -141,7 +142,7 @@ def its_bindings(s: Run) -> None:
 @scenario
 def made_by_a_client_with_typed_arguments(s: Run) -> None:
     channel = s.amqp.channel()
-    arguments = {"x-max-length": ("I", 5), "bytes": ("x", b"\xff\x00"), "time": ("T", 5), "null": ("V", None), "short": ("s", 3)}
+    arguments = {"x-max-length": Field("I", 5), "bytes": Field("x", b"\xff\x00"), "time": Field("T", 5), "null": Field("V", None), "short": Field("s", 3)}
     channel.declare("q", arguments=arguments)
     s.get(f"/queues/{s.v}/q?disable_stats=true")
 
@@ -177,7 +178,7 @@ def an_exclusive_consumer_and_a_single_active_one(s: Run) -> None:
     channel = s.amqp.channel()
     channel.declare("e")
     channel.consume("e", consumer_tag="c", exclusive=True)
-    channel.declare("s", arguments={"x-single-active-consumer": ("t", True)})
+    channel.declare("s", arguments={"x-single-active-consumer": Field("t", True)})
     channel.consume("s", consumer_tag="one")
     channel.consume("s", consumer_tag="two")
     s.get(f"/queues/{s.v}/e?columns=consumers,exclusive_consumer_tag,single_active_consumer_tag", until={"exclusive_consumer_tag": "c"})
