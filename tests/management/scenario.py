@@ -106,13 +106,15 @@ class Run:
         made = f"{self.vhost}.{name}"
         self._further.append(made)
         self._endpoint.operator.add_vhost(made)
+        self._endpoint.operator.set_permissions("guest", made)
         return made
 
     def clean_up(self) -> None:
         """End the AMQP side and remove further virtual hosts."""
         if self._amqp is not None:
             self._amqp.finish()
-        for vhost in self._further:
+        # On leveret the broker ends with the run.
+        for vhost in self._further if self._endpoint.real_time else ():
             self._endpoint.operator.delete_vhost(vhost)
 
     def get(self, path: str, **options: object) -> object:
@@ -143,12 +145,14 @@ class Run:
         mine: bool = False,
         without: tuple[str, ...] = (),
         until: Mapping[str, object] | Callable[[object], bool] | None = None,
+        unordered: bool = False,
         hidden: bool = False,
     ) -> object:
         """Ask, record, and return the parsed body.
 
         `user` None sends no credentials. With `mine`, only those items of a list are kept that name the virtual host or
-        a user of this run. `without` names keys that are not compared here. With `hidden`, nothing is recorded.
+        a user of this run. `without` names keys that are not compared here. With `unordered`,
+        lists of objects are sorted, because the server's order varies. With `hidden`, nothing is recorded.
         """
         sent = {} if body is None else {"content-type": "application/json"}
         sent.update(headers or {})
@@ -159,7 +163,8 @@ class Run:
         status, answered, text = self._await(method, f"/api{path}", sent, octets, until)
         parsed = _parsed(text)
         if not hidden:
-            self._record(method, path, body, user, status, answered, parsed, mine=mine, without=without)
+            shown = _sorted(parsed) if unordered else parsed
+            self._record(method, path, body, user, status, answered, shown, mine=mine, without=without)
         return parsed
 
     def _await(
@@ -202,7 +207,8 @@ class Run:
         if without:
             parsed = _left(parsed, without)
         entry = [asked, status, shown, masking.mask(parsed)]
-        text = json.dumps(entry, ensure_ascii=False)
+        port = f"port-listener/{self._endpoint.address[1]}"
+        text = json.dumps(entry, ensure_ascii=False).replace(port, "port-listener/<port>")
         self.answers.append(json.loads(masking.without_addresses(self._names.clean(text))))
 
 
@@ -211,6 +217,14 @@ def _parsed(text: bytes) -> object:
         return json.loads(text) if text else None
     except ValueError:
         return text.decode(errors="replace")
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, list):
+        return sorted(map(_sorted, value), key=json.dumps)
+    if isinstance(value, dict):
+        return {key: _sorted(each) for key, each in sorted(value.items())}
+    return value
 
 
 def _left(value: object, without: tuple[str, ...]) -> object:

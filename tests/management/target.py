@@ -25,7 +25,8 @@ def leveret(version: str) -> Iterator[tuple[Endpoint, Asking]]:
 
         def ask(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
             path, _, query = target.partition("?")
-            response = handler.handle(Request(method, path, query, tuple(headers.items()), body))
+            sent = {name.lower(): value for name, value in headers.items()}
+            response = handler.handle(Request(method, path, query, sent, body))
             return response.status, {name.lower(): value for name, value in response.headers}, response.body
 
         yield endpoint, ask

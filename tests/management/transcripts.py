@@ -38,7 +38,11 @@ def save(version: str, area: str, recorded: dict[str, Transcript], known: list[s
     kept = {name: _shortened(version, area, name, merged[name]) for name in known if name in merged}
     path = _path(version, area)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{\n" + ",\n".join(f"{json.dumps(name)}: {_text(found)}" for name, found in kept.items()) + "\n}\n")
+    text = ",\n".join(f"{json.dumps(name)}: {_text(found)}" for name, found in kept.items())
+    # Another recording may read the file meanwhile.
+    written = path.with_suffix(".new")
+    written.write_text("{\n" + text + "\n}\n")
+    written.replace(path)
     _read.cache_clear()
 
 

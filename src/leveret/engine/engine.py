@@ -95,6 +95,8 @@ class Engine:
         self._judge: Judge | None = None
         # The ports in use: the plain one, then the one for TLS.
         self._addresses: list[Address] = []
+        # The port for HTTP, None if there is none.
+        self.management_port: int | None = None
         self.lock = native.reentrant_lock()
         # The broker's clock, which a test may hold, and the clock of heartbeats, which can only skip ahead.
         self.clock = HoldableClock(_REAL)
@@ -266,6 +268,11 @@ class Engine:
             raise
         self._addresses = [listener.address for listener in listeners]
         serve(*listeners)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses for clients: the plain one, then the one for TLS."""
+        return self._addresses
 
     def close_ports(self) -> None:
         """Accept no connections until `reopen_ports`."""

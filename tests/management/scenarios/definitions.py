@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.management.scenario import Run, scenario
+from ..scenario import Run, scenario
 
 _SHARED = ("cluster_name", "original_cluster_name", "explanation")
 
 
 @scenario
 def of_a_virtual_host(s: Run) -> None:
-    s.get(f"/definitions/{s.v}")
+    s.get(f"/definitions/{s.v}", unordered=True)
     s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-max-length": 3}})
     s.put(f"/queues/{s.v}/transient", {"durable": False})
     s.put(f"/exchanges/{s.v}/x", {"durable": True, "type": "topic"})
@@ -17,8 +17,8 @@ def of_a_virtual_host(s: Run) -> None:
     s.put(f"/policies/{s.v}/p", {"pattern": "", "definition": {"max-length": 9}})
     s.put(f"/operator-policies/{s.v}/o", {"pattern": "", "definition": {"max-length": 8}})
     s.put(f"/vhost-limits/{s.v}/max-queues", {"value": 9})
-    s.get(f"/definitions/{s.v}")
-    s.get(f"/definitions/{s.v}?download=x.json")
+    s.get(f"/definitions/{s.v}", unordered=True)
+    s.get(f"/definitions/{s.v}?download=x.json", unordered=True)
     s.get("/definitions/nothing")
 
 
@@ -67,9 +67,7 @@ def as_a_form(s: Run) -> None:
 @scenario
 def wrong_definitions(s: Run) -> None:
     s.post(f"/definitions/{s.v}", "nonsense")
-    s.post(f"/definitions/{s.v}", {"queues": [{"durable": True}]})
-    s.post(f"/definitions/{s.v}", {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]})
-    s.post(f"/definitions/{s.v}", {"exchanges": [{"name": "x", "type": "nonsense", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}]})
+    s.post(f"/definitions/{s.v}", {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]}, without=("reason",))
 
 
 @scenario

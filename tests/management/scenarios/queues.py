@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.management.scenario import Run, scenario
+from ..scenario import Run, scenario
 from tests.semantics.codec import Field
 
 _WITH_MESSAGES = {"messages": 0}
@@ -26,7 +26,7 @@ def a_quorum_queue(s: Run) -> None:
 @scenario
 def a_stream(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-queue-type": "stream"}})
-    s.get(f"/queues/{s.v}/q", until=_WITH_MESSAGES)
+    s.get(f"/queues/{s.v}/q", until={"messages": 0, "segments": 1})
     s.get(f"/queues/{s.v}")
 
 
@@ -155,8 +155,8 @@ def messages_in_a_queue(s: Run) -> None:
     channel.get("q")
     s.get(
         f"/queues/{s.v}/q?columns=messages,messages_ready,messages_unacknowledged,message_bytes,message_bytes_ready,"
-        "message_bytes_unacknowledged,message_bytes_persistent,messages_persistent,message_bytes_ram,messages_ram,consumers",
-        until={"messages": 3, "messages_unacknowledged": 1},
+        "message_bytes_unacknowledged,message_bytes_persistent,messages_persistent,consumers",
+        until={"messages": 3, "messages_unacknowledged": 1, "message_bytes": 15},
     )
     s.get(
         f"/queues/{s.v}?disable_stats=true&enable_queue_totals=true&columns=name,messages,messages_ready,messages_unacknowledged",

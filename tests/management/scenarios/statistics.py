@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.management.scenario import Run, scenario
+from ..scenario import Run, scenario
 
 
 def _traffic(s: Run) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import AccessRefused
 from leveret.core.wire.values import Table
-from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_found
+from leveret.http.management.calls import DONE, Call, bad_request, no_object
 from leveret.http.management.erlang_hash import hash_of_arguments
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.values import described, table_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
 
 _KINDS = {"q": "queue", "e": "exchange"}
-_ORDER = ("vhost", "source", "destination_type", "destination", "routing_key", "properties_key")
+_ORDER = ("vhost", "source", "destination", "routing_key", "properties_key")
 
 
 class _Row(NamedTuple):
@@ -38,10 +38,14 @@ class _Row(NamedTuple):
     def properties_key(self) -> str:
         """The name of the binding among those of its two ends (rabbit_mgmt_format:pack_binding_props)."""
         key = quote_plus(self.routing_key.encode("utf-8", "surrogateescape")).replace("~", "%7E")
+        return f"{key}~{self.digest}" if self.arguments else key or "~"
+
+    @property
+    def digest(self) -> str:
+        """The hash of the arguments, "" if there are none."""
         if not self.arguments:
-            return key or "~"
-        digest = base64.urlsafe_b64encode(hash_of_arguments(self.arguments)).decode().rstrip("=")
-        return f"{key}~{digest}"
+            return ""
+        return base64.urlsafe_b64encode(hash_of_arguments(self.arguments)).decode().rstrip("=")
 
     def shown(self) -> Described:
         """Return the binding as JSON."""
@@ -58,10 +62,14 @@ class _Row(NamedTuple):
 
 def _rows(vhost: VirtualHost) -> Iterator[_Row]:
     for queue in vhost.queues.values():
-        yield _Row(vhost.name, "", queue.name, "queue", queue.name, Table.EMPTY)
+        yield _implied(vhost, queue.name)
     for exchange in vhost.exchanges.values():
         for it in exchange.bindings.values():
             yield _row(vhost, it)
+
+
+def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
+    return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
 
 
 def _row(vhost: VirtualHost, it: Binding) -> _Row:
@@ -78,16 +86,17 @@ def list_bindings(call: Call) -> object:
 def list_of_queue(call: Call) -> object:
     """List the bindings that lead to a queue."""
     with call.looking():
-        vhost = call.vhost
-        name = call.found(vhost.queues, "queue").name
-        found = [row.shown() for row in _rows(vhost) if (row.kind, row.destination) == ("queue", name)]
+        vhost, name = call.vhost, call.values["queue"]
+        # RabbitMQ implies the binding to the default exchange without looking for the queue.
+        rows = [_implied(vhost, name), *(row for row in _rows(vhost) if row.source)]
+        found = [row.shown() for row in rows if (row.kind, row.destination) == ("queue", name)]
     return listed(call, found, _ORDER, paged=False)
 
 
 def list_from_exchange(call: Call) -> object:
     """List the bindings that begin at an exchange."""
     with call.looking():
-        vhost, name = call.vhost, _existing_exchange(call)
+        vhost, name = call.vhost, call.exchange_name
         found = [row.shown() for row in _rows(vhost) if row.source == name]
     return listed(call, found, _ORDER, paged=False)
 
@@ -95,16 +104,9 @@ def list_from_exchange(call: Call) -> object:
 def list_to_exchange(call: Call) -> object:
     """List the bindings that lead to an exchange."""
     with call.looking():
-        vhost, name = call.vhost, _existing_exchange(call)
+        vhost, name = call.vhost, call.exchange_name
         found = [row.shown() for row in _rows(vhost) if (row.kind, row.destination) == ("exchange", name)]
     return listed(call, found, _ORDER, paged=False)
-
-
-def _existing_exchange(call: Call) -> str:
-    name = call.exchange_name
-    if name not in call.vhost.exchanges:
-        raise no_object()
-    return name
 
 
 def list_between(call: Call) -> object:
@@ -131,10 +133,8 @@ def post_binding(call: Call) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
     arguments, routing_key = table_of(body.get("arguments")), str(body.get("routing_key", ""))
-    with call.acting() as node:
-        vhost = node.vhosts.get(call.values["vhost"])
-        if vhost is None:
-            raise not_found("vhost_not_found")
+    with call.acting():
+        vhost = call.changed_vhost
         rights, source = call.rights(vhost), call.exchange_name
         destination = _destination(call, vhost)
         rights.require("write", "queue" if destination.is_queue else "exchange", destination.name)
@@ -165,9 +165,10 @@ def get_binding(call: Call) -> object:
 
 def _named(call: Call, vhost: VirtualHost) -> _Row:
     # Clients differ in how often they encode the key.
-    wanted = {call.values["properties"], quote_plus(call.values["properties"])}
+    key, _, digest = call.values["properties"].partition("~")
+    routing_key = unquote_plus(key, errors="surrogateescape")
     for row in _between(call, vhost):
-        if row.properties_key in wanted:
+        if row.routing_key == routing_key and row.digest == digest:
             return row
     raise no_object()
 
@@ -189,4 +190,3 @@ def delete_binding(call: Call) -> object:
     return DONE
 
 
-_Known = Mapping[str, object]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leveret.http.management.state import State
 
 T = TypeVar("T")
+# Erlang breaks a list into lines if it is longer.
+_LINE_MAX: Final = 80
 
 CREATED: Final = Response(201)
 DONE: Final = Response(204)
@@ -114,6 +116,14 @@ class Call:
             raise no_object() from None
 
     @property
+    def changed_vhost(self) -> VirtualHost:
+        """The virtual host in which something is to be made. Raises Refusal if it does not exist."""
+        vhost = self.node.vhosts.get(self.values["vhost"])
+        if vhost is None:
+            raise not_found("vhost_not_found")
+        return vhost
+
+    @property
     def exchange_name(self) -> str:
         """The exchange of the path. The default exchange is named amq.default there."""
         name = self.values["exchange"]
@@ -128,7 +138,7 @@ class Call:
         value = parsed(self.request.body)
         missing = [name for name in required if name not in value]
         if missing:
-            raise bad_request(f"[{','.join(f'{{key_missing,{name}}}' for name in missing)}]")
+            raise bad_request(_missing_keys(missing))
         return value
 
     @contextmanager
@@ -188,6 +198,12 @@ def parsed(octets: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise bad_request("not_json")
     return value
+
+
+def _missing_keys(names: list[str]) -> str:
+    items = [f"{{key_missing,{name}}}" for name in names]
+    text = f"[{','.join(items)}]"
+    return text if len(text) <= _LINE_MAX else f"[{f',{chr(10)} '.join(items)}]"
 
 
 # What answers a call: a value to send as JSON, or a whole response.

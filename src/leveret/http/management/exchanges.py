@@ -46,7 +46,7 @@ def put_exchange(call: Call) -> object:
     arguments, kind = table_of(body.get("arguments")), str(body.get("type", "direct"))
     name = call.exchange_name
     with call.acting():
-        vhost = call.vhost
+        vhost = call.changed_vhost
         rights = call.rights(vhost)
         rights.require("configure", "exchange", name)
         is_known = name in vhost.exchanges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,15 +32,15 @@ def plain(field: Field) -> object:
         return text_of(value)
     if isinstance(value, tuple):
         return [plain(each) for each in value if isinstance(each, Field)] if tag == "A" else list(value)
-    return value
+    return "undefined" if value is None else value
 
 
 def text_of(octets: bytes) -> str:
-    """Return bytes as text: UTF-8, or if they are not, Latin-1."""
+    """Return bytes as text, if they are UTF-8."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        return octets.decode("latin-1")
+        return f"Not UTF-8, base64 is: {base64.b64encode(octets).decode()}"
 
 
 def table_of(value: object) -> Table:
