@@ -181,7 +181,10 @@ class Run:
             if until is None or _holds(_parsed(answer[2]), until):
                 return answer
             if time.monotonic() >= deadline:
-                print(f"{method} {target}: never answered as the scenario waits for: {answer[2].decode()}", file=sys.stderr)
+                print(
+                    f"{method} {target}: never answered as the scenario waits for: {answer[2].decode()}",
+                    file=sys.stderr,
+                )
                 return answer
             time.sleep(0.2)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from .scenario import Transcript
@@ -30,6 +31,14 @@ def load(version: str, area: str, name: str) -> Transcript | None:
     """Return what that version answered, or None if it was not recorded."""
     found = _read(version, area).get(name)
     return load(LATEST, area, name) if isinstance(found, str) else found
+
+
+def recorded() -> Iterator[tuple[str, str, Transcript]]:
+    """Yield the area, the name and the answers of every transcript."""
+    for path in sorted(_ROOT.glob("*/*.json")):
+        for name, answers in json.loads(path.read_text()).items():
+            if not isinstance(answers, str):
+                yield path.stem, name, answers
 
 
 def save(version: str, area: str, recorded: dict[str, Transcript], known: list[str]) -> None:

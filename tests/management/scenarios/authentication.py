@@ -7,7 +7,14 @@ from ..scenario import Run, scenario
 # What a server collects some seconds later.
 _LAGGED = (
     *("messages", "messages_details", "messages_ready", "messages_ready_details", "messages_unacknowledged"),
-    *("messages_unacknowledged_details", "message_stats", "recv_oct", "recv_oct_details", "send_oct", "send_oct_details"),
+    *(
+        "messages_unacknowledged_details",
+        "message_stats",
+        "recv_oct",
+        "recv_oct_details",
+        "send_oct",
+        "send_oct_details",
+    ),
 )
 
 
@@ -220,7 +227,14 @@ def what_each_tag_lists(s: Run) -> None:
     s.put(f"/queues/{other}/theirs", {"durable": True}, hidden=True)
     for name in ("management", "policymaker", "monitoring", "administrator"):
         s.add_user(name, name)
-        for path in ("/vhosts", "/queues?columns=name", "/exchanges?columns=vhost&sort=name", "/bindings", "/policies", "/vhost-limits"):
+        for path in (
+            "/vhosts",
+            "/queues?columns=name",
+            "/exchanges?columns=vhost&sort=name",
+            "/bindings",
+            "/policies",
+            "/vhost-limits",
+        ):
             s.get(path, user=name, mine=True, without=_LAGGED)
         s.get(f"/vhosts/{other}?columns=name", user=name)
         s.get(f"/vhosts/{other}/permissions", user=name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..scenario import Run, scenario
 from tests.semantics.codec import Field
+
+from ..scenario import Run, scenario
 
 
 def _declared(s: Run) -> None:
@@ -48,7 +49,9 @@ def a_properties_key_deletes_its_binding(s: Run) -> None:
     _declared(s)
     for routing_key in ("a b", "a/b", "ä", "~", "a~b", "#.*"):
         s.post(f"/bindings/{s.v}/e/x/q/q", {"routing_key": routing_key})
-    s.post(f"/bindings/{s.v}/e/x/q/q", {"routing_key": "k", "arguments": {"a": 1, "b": "text", "c": [1], "d": {"e": True}}})
+    s.post(
+        f"/bindings/{s.v}/e/x/q/q", {"routing_key": "k", "arguments": {"a": 1, "b": "text", "c": [1], "d": {"e": True}}}
+    )
     found = s.get(f"/bindings/{s.v}/e/x/q/q")
     assert isinstance(found, list)
     for binding in found:
@@ -97,8 +100,10 @@ def the_hash_of_arguments(s: Run) -> None:
     channel = s.amqp.channel()
     channel.declare("q")
     for arguments in (
-        {"a": Field("I", 1)}, {"a": Field("l", 1)}, {"a": Field("S", b"1")}, {"a": Field("t", True)}, {"a": Field("d", 1.5)}, {"a": Field("V", None)},
-        {"b": Field("I", 1), "a": Field("I", 2)}, {"a": {"k": "v"}}, {"a": Field("A", (Field("I", 1),))}, {"a": Field("I", 300)},
+        {"a": Field("I", 1)}, {"a": Field("l", 1)}, {"a": Field("S", b"1")}, {"a": Field("t", True)},
+        {"a": Field("d", 1.5)}, {"a": Field("V", None)},
+        {"b": Field("I", 1), "a": Field("I", 2)}, {"a": {"k": "v"}}, {"a": Field("A", (Field("I", 1),))},
+        {"a": Field("I", 300)},
         {"a": Field("I", -1)}, {"a": Field("l", 2**40)},
     ):  # fmt: skip
         channel.bind("q", "amq.headers", "", arguments)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from ..scenario import Run, scenario
 from tests.semantics.codec import Field
+
+from ..scenario import Run, scenario
 
 _PROPERTIES = {"connection_name": "shop", "product": "till", "version": "1.0", "information": "about"}
 
@@ -21,7 +22,9 @@ def _name(s: Run) -> str:
 def a_connection(s: Run) -> None:
     s.amqp.connect(client_properties=_PROPERTIES)
     name = _name(s)
-    s.get(f"/connections/{name}", until={"state": "running", "channels": 0, "recv_oct_details": lambda it: it is not None})
+    s.get(
+        f"/connections/{name}", until={"state": "running", "channels": 0, "recv_oct_details": lambda it: it is not None}
+    )
     s.get(f"/vhosts/{s.v}/connections")
     s.get("/connections", mine=True)
     s.get(f"/connections/{name}/channels")
@@ -89,7 +92,7 @@ def a_channel(s: Run) -> None:
     s.get(f"/vhosts/{s.v}/channels")
     s.get("/channels", mine=True)
     s.get("/channels/nothing")
-    s.get(f"/vhosts/nothing/channels")
+    s.get("/vhosts/nothing/channels")
 
 
 @scenario
@@ -102,7 +105,10 @@ def a_busy_channel(s: Run) -> None:
     channel.consume("q", consumer_tag="c")
     channel.deliveries(2)
     path = f"/channels/{_name(s)}%20(1)"
-    s.get(path, until={"messages_unacknowledged": 2, "consumer_count": 1, "confirm": True, "message_stats": {"deliver": 2}})
+    s.get(
+        path,
+        until={"messages_unacknowledged": 2, "consumer_count": 1, "confirm": True, "message_stats": {"deliver": 2}},
+    )
 
 
 @scenario
@@ -112,8 +118,9 @@ def a_transactional_channel(s: Run) -> None:
     channel.tx_select()
     channel.publish("", "q", "a")
     channel.sync()
-    path = f"/channels/{_name(s)}%20(1)?columns=transactional,messages_uncommitted,acks_uncommitted,confirm,messages_unconfirmed"
-    s.get(path, until={"transactional": True, "messages_uncommitted": 1})
+    path = f"/channels/{_name(s)}%20(1)"
+    # leveret counts a publish when it arrives, a server when it is committed.
+    s.get(path, until={"transactional": True, "messages_uncommitted": 1}, without=("message_stats",))
 
 
 @scenario
@@ -134,11 +141,18 @@ def waiting_consumers(s: Run) -> None:
     channel.declare("q", arguments={"x-single-active-consumer": Field("t", True)})
     channel.consume("q", consumer_tag="one")
     channel.consume("q", consumer_tag="two")
-    s.get(f"/consumers/{s.v}?columns=consumer_tag,active,activity_status,exclusive", until=lambda it: len(it) == 2, unordered=True)
+    s.get(
+        f"/consumers/{s.v}?columns=consumer_tag,active,activity_status,exclusive",
+        until=lambda it: len(it) == 2,
+        unordered=True,
+    )
 
 
 @scenario
 def the_counts_of_a_connection(s: Run) -> None:
     s.amqp.channel()
     s.amqp.channel()
-    s.get(f"/vhosts/{s.v}/connections?columns=channels,state,channel_max,frame_max,timeout,auth_mechanism,protocol,type,ssl,user", until={"channels": 2})
+    s.get(
+        f"/vhosts/{s.v}/connections?columns=channels,state,channel_max,frame_max,timeout,auth_mechanism,protocol,type,ssl,user",
+        until={"channels": 2},
+    )

@@ -26,8 +26,12 @@ def of_a_virtual_host(s: Run) -> None:
 def into_a_virtual_host(s: Run) -> None:
     definitions = {
         "queues": [{"name": "q", "durable": True, "auto_delete": False, "arguments": {}}],
-        "exchanges": [{"name": "x", "type": "fanout", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}],
-        "bindings": [{"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}],
+        "exchanges": [
+            {"name": "x", "type": "fanout", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+        ],
+        "bindings": [
+            {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}
+        ],
         "policies": [{"name": "p", "pattern": "", "definition": {"max-length": 3}, "priority": 0, "apply-to": "all"}],
     }
     s.post(f"/definitions/{s.v}", definitions)
@@ -43,7 +47,14 @@ def into_the_broker(s: Run) -> None:
     name = s.add_user("alice", vhost=False)
     made = s.further_vhost("made")
     definitions = {
-        "users": [{"name": name, "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": "management"}],
+        "users": [
+            {
+                "name": name,
+                "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR",
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": "management",
+            }
+        ],
         "vhosts": [{"name": made}],
         "permissions": [{"user": name, "vhost": made, "configure": ".*", "write": ".*", "read": ".*"}],
         "topic_permissions": [{"user": name, "vhost": made, "exchange": "amq.topic", "write": "^a", "read": "^b"}],
@@ -59,7 +70,8 @@ def into_the_broker(s: Run) -> None:
 @scenario
 def as_a_form(s: Run) -> None:
     text = '{"queues": [{"name": "q", "durable": true, "auto_delete": false, "arguments": {}}]}'
-    body = f'--b\r\nContent-Disposition: form-data; name="file"; filename="d.json"\r\nContent-Type: application/json\r\n\r\n{text}\r\n--b--\r\n'
+    head = 'Content-Disposition: form-data; name="file"; filename="d.json"\r\nContent-Type: application/json'
+    body = f"--b\r\n{head}\r\n\r\n{text}\r\n--b--\r\n"
     s.post(f"/definitions/{s.v}", body, headers={"content-type": "multipart/form-data; boundary=b"})
     s.get(f"/queues/{s.v}?columns=name")
 
@@ -67,7 +79,11 @@ def as_a_form(s: Run) -> None:
 @scenario
 def wrong_definitions(s: Run) -> None:
     s.post(f"/definitions/{s.v}", "nonsense")
-    s.post(f"/definitions/{s.v}", {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]}, without=("reason",))
+    s.post(
+        f"/definitions/{s.v}",
+        {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]},
+        without=("reason",),
+    )
 
 
 @scenario

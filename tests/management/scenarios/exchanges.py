@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..scenario import Run, scenario
 from tests.semantics.codec import Field
+
+from ..scenario import Run, scenario
 
 
 @scenario
@@ -27,7 +28,10 @@ def declaring_one(s: Run) -> None:
     s.put(f"/exchanges/{s.v}/plain", {})
     s.get(f"/exchanges/{s.v}/plain")
     arguments = {"alternate-exchange": "x", "number": 5, "flag": True, "list": [1, "a"], "table": {"k": 1.5}}
-    s.put(f"/exchanges/{s.v}/args", {"type": "topic", "durable": True, "internal": True, "auto_delete": True, "arguments": arguments})
+    s.put(
+        f"/exchanges/{s.v}/args",
+        {"type": "topic", "durable": True, "internal": True, "auto_delete": True, "arguments": arguments},
+    )
     s.get(f"/exchanges/{s.v}/args")
 
 
@@ -73,5 +77,7 @@ def its_bindings(s: Run) -> None:
 @scenario
 def made_by_a_client(s: Run) -> None:
     channel = s.amqp.channel()
-    channel.declare_exchange("x", "headers", durable=False, auto_delete=True, arguments={"a": Field("I", 5), "b": Field("S", b"t")})
+    channel.declare_exchange(
+        "x", "headers", durable=False, auto_delete=True, arguments={"a": Field("I", 5), "b": Field("S", b"t")}
+    )
     s.get(f"/exchanges/{s.v}/x")

@@ -12,7 +12,8 @@ def checks_that_pass(s: Run) -> None:
         "ready-to-serve-clients", "is-in-service", "below-node-connection-limit", "metadata-store/initialized",
         "metadata-store/initialized/with-data", "protocol-listener/amqp", "protocol-listener/amqp091",
         "quorum-queues-without-elected-leaders/all-vhosts", f"quorum-queues-without-elected-leaders/vhost/{s.v}",
-        "quorum-queues-without-elected-leaders/all-vhosts/pattern/x", "certificate-expiration/1/days", "reached-target-cluster-size",
+        "quorum-queues-without-elected-leaders/all-vhosts/pattern/x", "certificate-expiration/1/days",
+        "reached-target-cluster-size",
         f"quorum-queues-without-elected-leaders/vhost/{s.v}/pattern/x",
     ):  # fmt: skip
         s.get(f"/health/checks/{check}", without=("protocols",))
@@ -46,7 +47,14 @@ def the_old_checks(s: Run) -> None:
 @scenario
 def who_may_check(s: Run) -> None:
     s.add_user("alice", "management")
-    for check in ("alarms", "local-alarms", "virtual-hosts", "ready-to-serve-clients", "is-in-service", "port-listener/1"):
+    for check in (
+        "alarms",
+        "local-alarms",
+        "virtual-hosts",
+        "ready-to-serve-clients",
+        "is-in-service",
+        "port-listener/1",
+    ):
         s.get(f"/health/checks/{check}", user="alice")
         s.get(f"/health/checks/{check}", user=None)
     s.get(f"/aliveness-test/{s.v}", user="alice")

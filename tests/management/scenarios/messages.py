@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..scenario import Run, scenario
 from tests.semantics.codec import Field
+
+from ..scenario import Run, scenario
 
 _GET = {"count": 10, "ackmode": "ack_requeue_true", "encoding": "auto"}
 
@@ -26,9 +27,10 @@ def publishing(s: Run) -> None:
 def publishing_properties(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     properties = {
-        "content_type": "text/plain", "content_encoding": "utf-8", "priority": 3, "correlation_id": "c", "reply_to": "r",
-        "expiration": "60000", "message_id": "m", "timestamp": 1234, "type": "t", "user_id": "guest", "app_id": "a",
-        "delivery_mode": 2, "cluster_id": "x", "headers": {"a": 1, "b": "text", "c": True, "d": 1.5, "e": [1, "x"], "f": {"g": None}},
+        "content_type": "text/plain", "content_encoding": "utf-8", "priority": 3, "correlation_id": "c",
+        "reply_to": "r", "expiration": "60000", "message_id": "m", "timestamp": 1234, "type": "t", "user_id": "guest", "app_id": "a",
+        "delivery_mode": 2, "cluster_id": "x",
+        "headers": {"a": 1, "b": "text", "c": True, "d": 1.5, "e": [1, "x"], "f": {"g": None}},
     }  # fmt: skip
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message(properties=properties))
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message(properties={"unknown": 1, "delivery_mode": 1}))
@@ -82,8 +84,10 @@ def typed_headers_of_a_client(s: Run) -> None:
     channel = s.amqp.channel()
     channel.declare("q")
     headers = {
-        "int": Field("I", 5), "long": Field("l", 2**40), "text": Field("S", b"t"), "bytes": Field("x", b"ab"), "time": Field("T", 77), "none": Field("V", None),
-        "flag": Field("t", False), "double": Field("d", 2.5), "list": Field("A", (Field("S", b"a"), Field("I", 1))), "table": {"k": "v"},
+        "int": Field("I", 5), "long": Field("l", 2**40), "text": Field("S", b"t"), "bytes": Field("x", b"ab"),
+        "time": Field("T", 77), "none": Field("V", None),
+        "flag": Field("t", False), "double": Field("d", 2.5),
+        "list": Field("A", (Field("S", b"a"), Field("I", 1))), "table": {"k": "v"},
     }  # fmt: skip
     channel.publish("", "q", "x", headers=headers, content_type="a/b", delivery_mode=2, priority=1, timestamp=99)
     channel.await_count("q", 1)
@@ -97,7 +101,12 @@ def a_dead_letter(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": arguments})
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message())
     s.post(f"/queues/{s.v}/q/get", {**_GET, "ackmode": "reject_requeue_false"})
-    s.post(f"/queues/{s.v}/dead/get", {**_GET, "ackmode": "ack_requeue_false"}, until=lambda it: it != [], without=("time",))
+    s.post(
+        f"/queues/{s.v}/dead/get",
+        {**_GET, "ackmode": "ack_requeue_false"},
+        until=lambda it: it != [],
+        without=("time",),
+    )
 
 
 @scenario

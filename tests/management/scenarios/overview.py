@@ -73,5 +73,19 @@ def what_needs_a_plugin_or_a_cluster(s: Run) -> None:
 
 
 @scenario
+def extensions(s: Run) -> None:
+    found = s.get("/extensions", hidden=True)
+    assert isinstance(found, list)
+    # The others belong to plugins.
+    s.answers.append(["GET /extensions", found[0]])
+
+
+@scenario
+def failed_logins_of_a_node(s: Run) -> None:
+    s.get("/auth/attempts/nothing")
+    s.delete("/auth/attempts/nothing")
+
+
+@scenario
 def hashing_a_password(s: Run) -> None:
     s.get("/auth/hash_password/secret", without=("ok",))

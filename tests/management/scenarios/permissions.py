@@ -52,6 +52,14 @@ def topic_permissions(s: Run) -> None:
 
 
 @scenario
+def topic_permissions_of_an_exchange(s: Run) -> None:
+    name = s.add_user("alice")
+    s.put(f"/topic-permissions/{s.v}/{name}/amq.topic", {"exchange": "amq.topic", "write": "^a", "read": "^b"})
+    s.get(f"/topic-permissions/{s.v}/{name}/amq.topic")
+    s.delete(f"/topic-permissions/{s.v}/{name}/amq.topic")
+
+
+@scenario
 def wrong_topic_permissions(s: Run) -> None:
     name = s.add_user("alice")
     s.put(f"/topic-permissions/{s.v}/{name}", {})

@@ -34,7 +34,7 @@ def wrong_methods(s: Run) -> None:
     s.put("/whoami", {})
     s.post("/vhosts", {})
     s.put("/definitions", {})
-    s.post(f"/connections", {})
+    s.post("/connections", {})
     s.ask("PATCH", f"/queues/{s.v}/q", {})
 
 
@@ -115,7 +115,10 @@ def columns_choose_keys(s: Run) -> None:
 @scenario
 def lists_are_sorted(s: Run) -> None:
     for name, length in (("b", 1), ("a", 3), ("C", 2), ("ä", 4)):
-        s.put(f"/queues/{s.v}/{name if name.isascii() else '%C3%A4'}", {"arguments": {"x-max-length": length}, "durable": True})
+        s.put(
+            f"/queues/{s.v}/{name if name.isascii() else '%C3%A4'}",
+            {"arguments": {"x-max-length": length}, "durable": True},
+        )
     s.get(f"/queues/{s.v}?columns=name")
     s.get(f"/queues/{s.v}?columns=name&sort=name")
     s.get(f"/queues/{s.v}?columns=name&sort=name&sort_reverse=true")

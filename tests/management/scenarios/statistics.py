@@ -31,7 +31,10 @@ _QUEUE = {"message_stats": {"publish": 6, "get": 3, "get_no_ack": 1}}
 @scenario
 def of_a_queue(s: Run) -> None:
     _traffic(s)
-    s.get(f"/queues/{s.v}/q?columns=message_stats", until={"message_stats": {"publish": 6, "get": 3, "get_no_ack": 1, "ack": 3}})
+    s.get(
+        f"/queues/{s.v}/q?columns=message_stats",
+        until={"message_stats": {"publish": 6, "get": 3, "get_no_ack": 1, "ack": 3}},
+    )
     s.get(f"/queues/{s.v}?columns=name,message_stats")
 
 

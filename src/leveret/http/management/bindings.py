@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
@@ -188,5 +188,3 @@ def delete_binding(call: Call) -> object:
         destination = _destination(call, vhost)
         vhost.unbind(vhost.exchange(row.source), destination, row.routing_key, row.arguments)
     return DONE
-
-

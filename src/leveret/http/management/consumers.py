@@ -54,7 +54,9 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
         "channel_details": channel_details(connection, consumer.channel_number),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.is_exclusive,
-        "prefetch_count": getattr(consumer.subscriber, "prefetch_count", 0) if consumer.no_ack else consumer.prefetch_count,
+        "prefetch_count": getattr(consumer.subscriber, "prefetch_count", 0)
+        if consumer.no_ack
+        else consumer.prefetch_count,
         "active": consumer.is_active,
         "activity_status": _status(consumer),
         "arguments": described(consumer.arguments),

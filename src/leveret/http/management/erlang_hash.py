@@ -35,9 +35,7 @@ def hash_of_arguments(arguments: Table) -> bytes:
 
 
 def _entries(table: Table) -> list[object]:
-    return [
-        (name.encode("utf-8", "surrogateescape"), Atom(_TYPES[field.tag]), _value(field)) for name, field in table
-    ]
+    return [(name.encode("utf-8", "surrogateescape"), Atom(_TYPES[field.tag]), _value(field)) for name, field in table]
 
 
 def _value(field: Field) -> object:

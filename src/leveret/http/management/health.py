@@ -96,9 +96,9 @@ def in_service(call: Call) -> object:
 
 
 def aliveness(call: Call) -> object:
-    """Check that a virtual host exists and works."""
+    """Check that a virtual host exists, and that the user may open it."""
     with call.looking():
-        _ = call.vhost
+        call.rights(call.vhost)
     return _OK
 
 

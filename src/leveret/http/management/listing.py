@@ -19,7 +19,9 @@ _PAGE_SIZE_MAX: Final = 500
 _NUMBER, _ATOM, _OBJECT, _LIST, _TEXT = range(5)
 
 
-def listed(call: Call, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True) -> object:
+def listed(
+    call: Call, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True
+) -> object:
     """Return a list as the query asks for it. `by` names the keys it is sorted by without a query."""
     found = sorted(items, key=lambda item: [_rank(_value(item, key)) for key in by])
     wanted = call.parameters.get("sort")

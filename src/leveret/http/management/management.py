@@ -131,11 +131,11 @@ def _is_json(request: Request) -> bool:
 
 
 def _accepts_json(request: Request) -> bool:
+    if request.path.startswith("/metrics"):
+        return True
     wanted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "*/*").split(",")]
     return any(each in ("*/*", "application/*", "application/json") for each in wanted)
 
 
 def _with(response: Response, header: tuple[str, str]) -> Response:
     return Response(response.status, (*response.headers, header), response.body)
-
-

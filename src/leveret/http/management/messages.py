@@ -23,7 +23,6 @@ from leveret.scripted.own_connection import OwnChannel, OwnConnection
 if TYPE_CHECKING:
     from leveret.core.model.access import Kind, Right
     from leveret.core.model.message import Message
-    from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.rights import UserRights
     from leveret.core.wire.frames import Encodable
 
@@ -189,5 +188,3 @@ def _text(octets: bytes, encoding: object) -> tuple[str, str]:
         except UnicodeDecodeError:
             pass
     return base64.b64encode(octets).decode(), "base64"
-
-

@@ -166,11 +166,11 @@ def _node(call: Call) -> Described:
     node = call.node
     counts, now = call.state.statistics.of(*statistics.BROKER), node.now
     gauges: Described = {
-        "mem_used": _resident_bytes(),
-        "fd_used": _open_files(),
+        "mem_used": resident_bytes(),
+        "fd_used": open_files(),
         "sockets_used": len(node.connections),
         "proc_used": threading.active_count(),
-        "disk_free": _disk_free(),
+        "disk_free": disk_free(),
         **dict.fromkeys(_ON_DISK, 0),
         **dict.fromkeys(_ON_DISK_TIMES, 0.0),
     }
@@ -181,12 +181,12 @@ def _node(call: Call) -> Described:
         **({"being_drained": not call.engine.loop.is_listening} if call.dialect.names_drained else {}),
         "partitions": [],
         "os_pid": str(os.getpid()),
-        "mem_limit": _memory_bytes(),
+        "mem_limit": memory_bytes(),
         "mem_alarm": "memory" in node.alarms,
         "disk_free_limit": _DISK_FREE_LIMIT,
         "disk_free_alarm": "disk" in node.alarms,
-        "fd_total": _files_max(),
-        "sockets_total": _files_max(),
+        "fd_total": files_max(),
+        "sockets_total": files_max(),
         "proc_total": sys.maxsize,
         "rates_mode": "basic",
         "uptime": (node.wall_now - call.state.started_at) // 1000,
@@ -203,7 +203,11 @@ def _node(call: Call) -> Described:
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
         "mem_calculation_strategy": "rss",
         "ra_open_file_metrics": {},
-        **({"rabbitmq_version": call.engine.compat.product_version, **_runtime(call)} if call.dialect.names_crypto else {}),
+        **(
+            {"rabbitmq_version": call.engine.compat.product_version, **_runtime(call)}
+            if call.dialect.names_crypto
+            else {}
+        ),
         "cluster_links": [],
         "metrics_gc_queue_length": {},
         **statistics.rates({}, gauges, now),
@@ -211,7 +215,7 @@ def _node(call: Call) -> Described:
     }
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """Return the memory of the process, of which the broker is a part; 0 if the system does not say."""
     try:
         with open("/proc/self/statm") as file:
@@ -220,21 +224,24 @@ def _resident_bytes() -> int:
         return 0
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Return the memory of the machine; 0 if the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 0
 
 
-def _open_files() -> int:
+def open_files() -> int:
+    """Return how many files the process has open; 0 if the system does not say."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
         return 0
 
 
-def _files_max() -> int:
+def files_max() -> int:
+    """Return how many files the process may open; 0 if the system does not say."""
     try:
         from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:
@@ -242,7 +249,8 @@ def _files_max() -> int:
     return getrlimit(RLIMIT_NOFILE)[0]
 
 
-def _disk_free() -> int:
+def disk_free() -> int:
+    """Return the free bytes of the disk that the process works on."""
     from shutil import disk_usage
 
     return disk_usage(os.curdir).free
@@ -307,5 +315,3 @@ def get_auth(call: Call) -> object:
 def get_nothing(call: Call) -> object:
     """Answer that there is no such thing."""
     raise no_object()
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AccessRefused, ResourceLocked
 from leveret.core.model.node_settings import NODE_NAME
@@ -17,7 +17,7 @@ from leveret.http.management.values import described, flag_of, table_of
 from leveret.observe.state import all_holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.stored_queue import StoredQueue
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 _COUNTED: Final = (("publish",), statistics.DELIVERING)
 # What leveret has no figure for: memory and garbage are those of a process, and a broker is only a part of one.
 _GARBAGE: Final[Described] = {
-    **{"minor_gcs": 0, "fullsweep_after": 0, "min_heap_size": 0, "min_bin_vheap_size": 0, "max_heap_size": 0}
+    "minor_gcs": 0,
+    "fullsweep_after": 0,
+    "min_heap_size": 0,
+    "min_bin_vheap_size": 0,
+    "max_heap_size": 0,
 }
 _DELIVERY_LIMIT_OFF: Final = -1
 
@@ -43,7 +47,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
         return {**_declared(call, queue), **_effective(vhost, queue), **_measured(call, vhost, queue)}
     if call.flag("enable_queue_totals"):
         online = {"online": None} if call.dialect.totals_show_online else {}
-        return {**_declared(call, queue), **online, **_totals(queue)}
+        return {**_declared(call, queue), **online, **totals(queue)}
     return {**_declared(call, queue), **_policies(vhost, queue), **_effective(vhost, queue)}
 
 
@@ -75,9 +79,7 @@ def put_queue(call: Call) -> object:
             raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         if is_known and vhost.queues[name].is_exclusive:
             _refuse_exclusive(vhost.queues[name])
-        vhost.declare_queue(
-            name, durable=durable, auto_delete=auto_delete, arguments=arguments, rights=rights.require
-        )
+        vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments, rights=rights.require)
     return DONE if is_known else CREATED
 
 
@@ -152,7 +154,8 @@ def _effective(vhost: VirtualHost, queue: StoredQueue) -> Described:
     }
 
 
-def _totals(queue: StoredQueue) -> Described:
+def totals(queue: StoredQueue) -> dict[str, int]:
+    """Return how many messages a queue holds. Those that a stream has delivered stay ready."""
     ready = len(queue.ready)
     unacked = 0 if queue.type_name == "stream" else len(queue.unacked)
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
@@ -162,7 +165,7 @@ def _measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     counts, now = call.state.statistics.of("queue", vhost.name, queue.name), call.node.now
     policy, operator_policy = vhost.policies.for_queue(queue.name, queue.type_name)
     found: Described = {
-        **statistics.rates(counts, _totals(queue), now),
+        **statistics.rates(counts, totals(queue), now),
         **statistics.message_stats(counts, now, *_COUNTED),
         "consumers": len(queue.consumers),
         "memory": 0,
@@ -225,7 +228,7 @@ def _capacity(queue: StoredQueue) -> int:
 
 
 def _quorum(queue: StoredQueue) -> Described:
-    limit = cast("Mapping[str, int]", {}).get("", getattr(queue, "delivery_limit", None))
+    limit = getattr(queue, "delivery_limit", None)
     return {
         "leader": NODE_NAME,
         "members": [NODE_NAME],

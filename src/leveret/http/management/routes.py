@@ -212,4 +212,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         _SINCE_4_3,
     ),
     Endpoint("GET", "/metrics", "anyone", metrics.get_metrics),
+    Endpoint("GET", "/metrics/per-object", "anyone", metrics.get_metrics_per_object),
 )

@@ -228,9 +228,7 @@ def delete_topic_permission(call: Call) -> object:
     with call.looking():
         if not _topic_permissions(call, **_ends(call)):
             raise no_object()
-    Admin(call.engine).clear_topic_permissions(
-        call.values["user"], call.values["vhost"], call.values.get("exchange")
-    )
+    Admin(call.engine).clear_topic_permissions(call.values["user"], call.values["vhost"], call.values.get("exchange"))
     return DONE
 
 

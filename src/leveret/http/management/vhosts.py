@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from leveret.admin.admin import Admin
@@ -14,9 +14,11 @@ from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, Call, Refusal, bad_request, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.queues import totals
 from leveret.http.management.values import flag_of
 
 if TYPE_CHECKING:
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
@@ -122,13 +124,13 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
     return found
 
 
-def lengths(queues: object) -> Described:
+def lengths(queues: Iterable[StoredQueue]) -> Described:
     """Return how many messages some queues hold together."""
-    ready = unacked = 0
-    for queue in queues:  # type: ignore[attr-defined]
-        ready += len(queue.ready)
-        unacked += 0 if queue.type_name == "stream" else len(queue.unacked)
-    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+    found = dict.fromkeys(statistics.LENGTHS, 0)
+    for queue in queues:
+        for name, number in totals(queue).items():
+            found[name] += number
+    return {**found}
 
 
 def tags_of(value: object) -> tuple[str, ...]:
