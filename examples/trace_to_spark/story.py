@@ -34,6 +34,7 @@ def tell() -> None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
     from leveret.pipeline.incremental import ingest, read_table, update
+    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report import report
     from leveret.pipeline.spark_session import session
     from leveret.pipeline.warehouse import Warehouse
@@ -48,5 +49,7 @@ def tell() -> None:
             dead = row.dead_rejected + row.dead_expired
             print(f"  {row.queue:12} {row.copies} in, {row.acked} acked, {dead} dead-lettered, {row.leaked} left over")
         page = Path(gettempdir(), "leveret-report.html")
-        page.write_text(report(spark, warehouse), encoding="utf-8")
+        state = warehouse.state()
+        with of_spark(spark, warehouse, state) as read:
+            page.write_text(report(read, state.files, folder=page.parent), encoding="utf-8")
         print(f"  {page}: {page.stat().st_size} bytes; open it in a browser")

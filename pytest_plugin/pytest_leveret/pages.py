@@ -16,7 +16,7 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
-from pytest_leveret.recording import error_text
+from pytest_leveret.recording import PAGE, error_text
 
 if TYPE_CHECKING:
     from leveret.page.index import Entry
@@ -53,7 +53,6 @@ OPTIONS: Final = (
     Option("pages_limit", "NUMBER", f"the most pages that a run writes (default: {LIMIT})", read_count),
 )
 _PAGES: Final = pytest.StashKey["Pages"]()
-_PATH: Final = pytest.StashKey[str]()
 
 
 def prepare(config: pytest.Config) -> None:
@@ -108,7 +107,7 @@ class Pages:
             _append(report, line)
 
     def _write(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str | None:
-        known = item.stash.get(_PATH, None)
+        known = item.stash.get(PAGE, None)
         if known is not None and report.when == "teardown":
             # The test has failed already. That page was written before its brokers stopped.
             return f"page: {Path(known).as_uri()}"
@@ -124,7 +123,7 @@ class Pages:
         if not self._may_write(folder):
             vars(report)[_ATTRIBUTE] = {"left_out": report.outcome}
             return f"page: none, because --leveret-pages-limit={self._limit} was reached"
-        path = item.stash[_PATH] = save(story, os.path.join(folder, self._name(item.nodeid)))
+        path = item.stash[PAGE] = save(story, os.path.join(folder, self._name(item.nodeid)))
         error = story["test"].get("error", {}).get("text", "")
         vars(report)[_ATTRIBUTE] = {
             "path": path,

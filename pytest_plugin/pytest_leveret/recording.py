@@ -7,9 +7,13 @@ after a broker has.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -33,7 +37,11 @@ class Attempt:
 
 # The most characters of an error that are recorded.
 _ERROR_MAX: Final = 20_000
+# The path of the page of the attempt that is running or ending, if one was written.
+PAGE: Final = pytest.StashKey[str]()
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
+# What the controller of xdist passes to its workers.
+_RUN_OF_WORKERS: Final = "leveret_run"
 _RUNNING: Final = pytest.StashKey[pytest.Item]()
 # Every file that the run has written to.
 _FILES: Final = pytest.StashKey["list[TraceFile]"]()
@@ -47,6 +55,8 @@ def error_text(call: pytest.CallInfo[None]) -> str | None:
 def begin_attempt(item: pytest.Item) -> None:
     """Note that a test begins, or runs again."""
     item.stash[_ATTEMPT] = Attempt()
+    if PAGE in item.stash:
+        del item.stash[PAGE]
     item.session.stash[_RUNNING] = item
 
 
@@ -80,6 +90,19 @@ def begin(item: pytest.Item, broker: Broker) -> None:
 
 class Recording:
     """The part of the plugin that records a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Record the run of this process; a worker of xdist takes the name of the run from the controller."""
+        self._began: Final = datetime.now(UTC)
+        run = getattr(config, "workerinput", {}).get(_RUN_OF_WORKERS)
+        if run is not None:
+            os.environ["LEVERET_RUN"] = run
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Name the run for a worker of xdist, as a run without workers is named. A name that the user gave stays."""
+        if node.config.getoption("testrunuid", None) is None:
+            node.workerinput[_RUN_OF_WORKERS] = f"{self._began:%Y%m%dT%H%M%S}-{node.workerinput['testrunuid'][:8]}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -127,8 +150,23 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
         from leveret.trace.redaction import Redaction
 
         ending["error"] = Redaction().text(attempt.error)
+    page = item.stash.get(PAGE, None)
     for file in attempt.files:
-        file.end_test(item.nodeid, ending)
+        file.end_test(item.nodeid, ending if page is None else {**ending, **_about_page(page, file.path)})
+
+
+def _about_page(page: str, trace: str) -> dict[str, str]:
+    """Return the path of a page from the folder of a trace file, and the hash of the page's content.
+
+    A later run may write another page, with another hash, to the same path.
+    """
+    from leveret.trace.rows import body_hash
+
+    # On Windows, there is no way from one drive to another.
+    with suppress(OSError, ValueError):
+        way = os.path.relpath(page, os.path.dirname(trace)).replace(os.sep, "/")
+        return {"page": way, "page_hash": body_hash(Path(page).read_bytes())}
+    return {}
 
 
 def _ending(reports: list[pytest.TestReport]) -> tuple[str, str]:

@@ -279,23 +279,19 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             if known is None:
                 raise BrokerError(unknown("user", user, self._engine.node.access.users))
             password = known.password or ""
-        from urllib.parse import quote
+        from leveret.engine.urls import amqp_url
 
-        # Without a path every client takes "/". With a lone slash not all of them do.
-        path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
         scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
-        return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{self._url_host}:{port}{path}"
-
-    @property
-    def _url_host(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
+        return amqp_url(self.host, port, user=user, password=password, vhost=vhost, scheme=scheme)
 
     @property
     def management_url(self) -> str:
         """The URL of the port for HTTP, without user and password: "http://127.0.0.1:15672"."""
         if self._http is None or self._http.address is None:
             raise BrokerError("this broker serves no HTTP; start it with management=True")
-        return f"http://{self._url_host}:{self._http.address[1]}"
+        from leveret.engine.urls import url_host
+
+        return f"http://{url_host(self.host)}:{self._http.address[1]}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
@@ -439,8 +435,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def reset(self) -> None:
         """Close every connection and forget all state. The port stays open."""
-        self._engine.reset(self._judge.read_on)
-        self._judge.begin_anew()
+        self._engine.reset()
 
     def restart(self) -> None:
         """Restart as RabbitMQ does, on the same port: keep what is durable, and close all connections."""

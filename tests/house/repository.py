@@ -75,4 +75,5 @@ def _files() -> Iterator[Path]:
 
 
 def _is_made(path: Path) -> bool:
-    return any(part in ("__pycache__", "build", "dist") or part.endswith(".egg-info") for part in path.parts)
+    made = ("__pycache__", "build", "dist", "node_modules")
+    return any(part in made or part.endswith(".egg-info") for part in path.parts)

@@ -238,7 +238,8 @@ class _File:
             last = events[-1]
             attrs = self.attrs[last["seq"]] if last["kind"] == "test_end" else {}
             starts = sum(event["kind"] == "test_start" for event in events)
-            ends = [self.attrs[event["seq"]].get("outcome") for event in events if event["kind"] == "test_end"]
+            ends = [self.attrs[event["seq"]] for event in events if event["kind"] == "test_end"]
+            failures = [end for end in ends if end.get("outcome") in ("failed", "error")]
             yield {
                 **self.trace.file,
                 "test": test,
@@ -246,7 +247,8 @@ class _File:
                 "duration": attrs.get("duration"),
                 "retries": max(starts - 1, 0),
                 "published": sum(row["test"] == test for row in messages),
-                "failures": sum(end in ("failed", "error") for end in ends),
+                "failures": len(failures),
+                **{name: failures[-1].get(name) if failures else None for name in ("error", "page", "page_hash")},
             }
 
     def _consumers(self) -> Iterator[Row]:
@@ -344,7 +346,7 @@ class _File:
             yield "unacked_at_end", f"delivered at {seqs[-1]} and never settled"
         if self._has_wrong_flag(copy, deliveries):
             yield "redelivered_flag_wrong", "its deliveries and their redelivered flags do not agree"
-        if key[:3] not in self._priority_queues():
+        if not self._goes_by_priority(key[:3]):
             yield from self._overtaken(copy, self._of_same_attempt(copy, self.queues[key[:3]]))
         if self._is_repeated(key, copy):
             yield "duplicate_enqueue", "the queue had this message already, from the same origin"
@@ -388,12 +390,23 @@ class _File:
                 return True
         return False
 
-    def _priority_queues(self) -> set[tuple[Any, ...]]:
-        return {
-            (event.get("test"), event.get("vhost"), event.get("queue"))
+    def _goes_by_priority(self, place: tuple[Any, ...]) -> bool:
+        """Return whether x-max-priority was declared, or, unless it is a classic queue, a message has a priority."""
+        arguments = [
+            self.attrs[event["seq"]].get("arguments", {})
             for event in self.events
-            if event["kind"] == "queue_declare" and "x-max-priority" in self.attrs[event["seq"]].get("arguments", {})
-        }
+            if event["kind"] == "queue_declare" and (event.get("test"), event.get("vhost"), event.get("queue")) == place
+        ]
+        if any("x-max-priority" in each for each in arguments):
+            return True
+        if any(each.get("x-queue-type") == "classic" for each in arguments):
+            return False
+        messages = {key[3] for key in self.copies if key[:3] == place}
+        return any(
+            "priority" in json.loads(event.get("attrs") or "{}").get("properties", {})
+            for event in self.events
+            if event["kind"] == "published" and event.get("msg") in messages
+        )
 
     def _is_repeated(self, key: tuple[Any, ...], copy: _Copy) -> bool:
         if len(copy.of("enqueued")) > 1:

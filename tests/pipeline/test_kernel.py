@@ -158,12 +158,31 @@ def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
     assert set(held.values()) <= by_consumer
 
 
-@pytest.mark.parametrize(("arguments", "rules"), [({}, ["lost"]), ({"x-max-priority": 5}, [])])
-def test_a_queue_with_priorities_loses_nothing(arguments: dict[str, Any], rules: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "priority", "rules"),
+    [
+        ({}, None, ["lost"]),
+        ({"x-max-priority": 5}, None, []),
+        ({"x-queue-type": "quorum"}, None, ["lost"]),
+        # From RabbitMQ 4.0 on, a younger message of higher priority goes first in a quorum queue.
+        ({"x-queue-type": "quorum"}, 7, []),
+        ({"x-queue-type": "classic"}, 7, ["lost"]),
+        # A queue that another test declared.
+        (None, 7, []),
+        (None, None, ["lost"]),
+    ],
+)
+def test_a_queue_that_goes_by_priority_loses_nothing(
+    arguments: dict[str, Any] | None, priority: int | None, rules: list[str]
+) -> None:
     copy = {"vhost": "/", "queue": "q", "conn": 1, "chan": 1}
+    declared = [{"kind": "queue_declare", "vhost": "/", "queue": "q", "attrs": json.dumps({"arguments": arguments})}]
+    attrs = {} if priority is None else {"attrs": json.dumps({"properties": {"priority": priority}})}
     events = [
-        {"kind": "queue_declare", "vhost": "/", "queue": "q", "attrs": json.dumps({"arguments": arguments})},
+        *([] if arguments is None else declared),
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "q", "msg": 1},
         {"kind": "enqueued", **copy, "msg": 1, "copy": 1},
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "q", "msg": 2, **attrs},
         {"kind": "enqueued", **copy, "msg": 2, "copy": 2},
         {"kind": "got", **copy, "msg": 2, "copy": 2, "redelivered": False},
         {"kind": "acked", **copy, "msg": 2, "copy": 2},

@@ -1,9 +1,10 @@
-"""The report of a warehouse, computed by Spark: its numbers and names are those of the traces."""
+"""The report: its numbers and names are those of the traces."""
 
 from __future__ import annotations
 
+import json
 import re
-from datetime import date
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,69 +14,32 @@ from pyspark.sql import SparkSession
 
 from leveret.cli import main
 from leveret.errors import NoSuchRunError
-from leveret.pipeline.incremental import ingest, read_table, update
-from leveret.pipeline.report import for_small_questions, report
+from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.reading import Read, of_spark
+from leveret.pipeline.report import File, report
 from leveret.pipeline.report.subject import choose
 from leveret.pipeline.warehouse import Warehouse
+from leveret.trace.rows import body_hash
+from tests.pipeline.in_memory import reader_of_files, runs_of
+from tests.pipeline.recorded_runs import record
 from tests.pipeline.traces import Line, header, lives, write
 
-HOSTILE = "<script>alert('q')</script>\u202e&\"'"
-TESTS = ["tests/test_a.py::test_it", "tests/test_a.py::test_<b>"]
 
-
-def _run(*, is_flaky: bool = False) -> list[Line]:
-    """Return a run with a retry by a dead-letter queue, an unused binding, a forgotten message and a double ack."""
-    copy = {"vhost": "/", "queue": HOSTILE, "msg": 1, "copy": 1}
-    taken = {**copy, "conn": 1, "chan": 1}
-    events: list[Line] = [
-        {"kind": "test_start", "test": TESTS[0]},
-        {"kind": "exchange_declare", "exchange": "events", "attrs": '{"type":"topic"}'},
-        {"kind": "queue_declare", "queue": HOSTILE, "attrs": '{"arguments":{}}'},
-        {"kind": "bind", "exchange": "events", "queue": HOSTILE, "routing_key": "never.used"},
-        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": HOSTILE, "msg": 1, "size": 7},
-        {"kind": "enqueued", **copy},
-        {"kind": "delivered", **taken, "consumer": "ctag", "tag": 1, "redelivered": False},
-        {"kind": "acked", **taken, "tag": 1},
-        {"kind": "acked", **taken, "tag": 1},
-        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "work", "msg": 2, "size": 7},
-        {"kind": "enqueued", "queue": "work", "msg": 2, "copy": 2},
-        {"kind": "got", "queue": "work", "msg": 2, "copy": 2, "redelivered": False, "conn": 1, "chan": 1},
-        {"kind": "dead_lettered", "queue": "work", "msg": 2, "copy": 2, "exchange": "", "reason": "rejected"},
-        {"kind": "enqueued", "queue": "later", "msg": 2, "copy": 3, "src_copy": 2},
-        {"kind": "published", "vhost": "/", "exchange": "events", "routing_key": "misspelt", "msg": 3, "size": 7},
-        {"kind": "dropped", "msg": 3, "reason": "no route"},
-        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "work", "msg": 4, "size": 7, "tag": 1},
-        {"kind": "dropped", "msg": 4, "reason": "fault"},
-        {"kind": "nacked_confirm", "msg": 4, "tag": 1},
-        {"kind": "test_end", "test": TESTS[0], "attrs": '{"outcome":"failed","duration":0.1}'},
-    ]
-    again = lives(3 if is_flaky else 2, queue="steady", test=TESTS[1])
-    for event in again:
-        event["msg"], event["copy"] = event.get("msg", 0) + 10, event.get("copy", 0) + 10
-    told = [{**event, "test": TESTS[0], "vhost": "/"} for event in events] + [
-        {name: value for name, value in event.items() if name not in ("msg", "copy") or value > 10} for event in again
-    ]
-    return [{**event, "seq": seq, "ts": seq * 1000} for seq, event in enumerate(told, start=1)]
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report") / "traces"
+    record(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    folder = tmp_path_factory.mktemp("report")
-    about: dict[str, Any] = {"commit": "c0ffee", "profile": "4.3", "broker": "leveret 1", "seed": 7}
-    first = header("first", **about) | {"started": "2026-05-01T10:00:00Z"}
-    second = header("second", **about) | {"started": "2026-05-01T11:00:00Z"}
-    write(folder / "traces" / "first.jsonl", [first, *_run()])
-    write(folder / "traces" / "second.jsonl", [second, *_run(is_flaky=True)])
-    whole = Warehouse(folder / "warehouse")
-    with for_small_questions(spark) as session:
-        ingest(session, [folder / "traces"], whole)
-        update(session, whole)
-    return whole
+def stored(traces: Path) -> tuple[Read, Mapping[str, File]]:
+    return reader_of_files(traces)
 
 
 @pytest.fixture(scope="module")
-def page(spark: SparkSession, warehouse: Warehouse) -> str:
-    return report(spark, warehouse)
+def page(stored: tuple[Read, Mapping[str, File]]) -> str:
+    return report(*stored)
 
 
 class _Reader(HTMLParser):
@@ -164,6 +128,52 @@ def test_flaky_test_is_listed_with_the_queue_in_which_it_differs(page: str) -> N
     assert "1 run: 2 acknowledged" in text
 
 
+@pytest.fixture
+def failures(tmp_path: Path) -> Path:
+    """Return the folder of a run in which 60 tests failed, each with a long error; one has a page."""
+    content = b"<p>what happened in test_7</p>"
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "test 7#1.html").write_bytes(content)
+    events: list[Line] = []
+    for number in range(60):
+        attrs: dict[str, Any] = {"outcome": "failed", "duration": 0.1}
+        attrs["error"] = f"AssertionError: <b>{number}</b>\n  the second line {'x' * 5000}"
+        if number == 7:
+            attrs |= {"page": "../pages/test 7#1.html", "page_hash": body_hash(content)}
+        events += [{"kind": "test_start"}, {"kind": "test_end", "attrs": json.dumps(attrs)}]
+    told = [{**event, "seq": seq, "test": f"test_{(seq - 1) // 2}"} for seq, event in enumerate(events, start=1)]
+    write(tmp_path / "traces" / "run.jsonl", [header("run"), *told])
+    return tmp_path
+
+
+def test_every_failed_test_is_listed_with_its_error(failures: Path) -> None:
+    text = _sections(report(*reader_of_files(failures / "traces")))["run"]
+
+    for number in range(60):
+        assert f"test_{number}AssertionError: <b>{number}</b>" in text
+    assert "the second line" in text
+    assert "more test" not in text
+
+
+@pytest.mark.parametrize(("folder", "link"), [(".", "pages/test%207%231.html"), ("out", "../pages/test%207%231.html")])
+def test_failed_test_is_linked_with_its_page(failures: Path, folder: str, link: str) -> None:
+    found = report(*reader_of_files(failures / "traces"), folder=failures / folder)
+
+    assert re.findall(r'<a href="([^#"][^"]*)"', found) == [link]
+
+
+@pytest.mark.parametrize("change", ["another page", "no page"])
+def test_page_of_another_run_is_not_linked(failures: Path, change: str) -> None:
+    page = failures / "pages" / "test 7#1.html"
+    page.unlink()
+    if change == "another page":
+        page.write_text("<p>test_7, one run later</p>")
+
+    found = report(*reader_of_files(failures / "traces"), folder=failures)
+
+    assert re.findall(r'<a href="([^#"][^"]*)"', found) == []
+
+
 def test_dead_letters_are_drawn_with_their_reason(page: str) -> None:
     assert "<title>Dead letters: work to later: rejected · 1</title>" in page
 
@@ -182,19 +192,31 @@ def test_unused_bindings_are_named(page: str) -> None:
     assert "(never.used)" in text
 
 
-def test_active_session_is_the_callers_again(spark: SparkSession, page: str) -> None:
-    assert SparkSession.getActiveSession() is spark
+def test_copies_left_over_are_counted_once_and_named_as_such(page: str) -> None:
+    text = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+
+    # A message in one queue and a message with a copy left in another are different things to count.
+    assert "1 copy left over in queues, when 1 test ended" in text
+    assert "1 with a copy left over" in text
+    assert "Each test has queues of its own; a row adds up those with the same name." in text
 
 
-def test_commit_stands_for_all_its_runs(spark: SparkSession, warehouse: Warehouse) -> None:
-    sections = _sections(report(spark, warehouse, "c0ffee"))
+def test_times_are_short(page: str) -> None:
+    text = _sections(page)["run"]
+
+    assert re.search(r"started1 May( 2026)? 11:00commit", text)
+    assert "123456" not in text
+
+
+def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]]) -> None:
+    sections = _sections(report(*stored, "c0ffee"))
 
     assert "4 tests" in sections["run"]
     assert "This warehouse has no earlier run" in sections["comparison"]
 
 
-def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: Warehouse) -> None:
-    runs = read_table(spark, warehouse, "runs")
+def test_beginning_of_a_commit_stands_for_it(stored: tuple[Read, Mapping[str, File]]) -> None:
+    runs = stored[0]("runs")
 
     assert choose(runs, "c0ff") == choose(runs, "c0ffee")
     assert choose(runs, "c0ff").name == "c0ffee"
@@ -202,30 +224,60 @@ def test_beginning_of_a_commit_stands_for_it(spark: SparkSession, warehouse: War
         choose(runs, "c0")
 
 
-def test_beginning_of_a_run_stands_for_it(spark: SparkSession) -> None:
-    rows = [(1, name, None, "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("night-1", "night-2", "noon-1")]
-    runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
+def test_beginning_of_a_run_stands_for_it() -> None:
+    runs = runs_of({"run": name, "started": "2026-01-05T00:00:00Z"} for name in ("night-1", "night-2", "noon-1"))
 
     assert choose(runs, "noon").name == "noon-1"
     with pytest.raises(NoSuchRunError, match="'night' matches several runs: night-1, night-2; give more characters"):
         choose(runs, "night")
 
 
-def test_beginning_of_several_commits_names_them(spark: SparkSession) -> None:
-    rows = [(1, name, f"abcd{name}", "2026-01-05T00:00:00Z", date(2026, 1, 5)) for name in ("one", "two")]
-    runs = spark.createDataFrame(rows, "files int, run string, commit string, started string, day date")
+def test_beginning_of_several_commits_names_them() -> None:
+    runs = runs_of({"run": name, "commit": f"abcd{name}"} for name in ("one", "two"))
 
     with pytest.raises(NoSuchRunError, match="'abcd' matches several commits: abcdone, abcdtwo; give more characters"):
         choose(runs, "abcd")
 
 
-def test_name_that_is_neither_run_nor_commit_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_newest_run_is_the_one_that_began_last_wherever_its_clock_stands() -> None:
+    runs = runs_of(
+        [
+            {"run": "unknown", "started": "yesterday"},
+            {"run": "late", "started": "2026-01-05T00:30:00+02:00"},
+            {"run": "later", "started": "2026-01-04T23:00:00Z"},
+        ]
+    )
+
+    assert choose(runs, None).name == "later"
+
+
+def test_name_that_is_neither_run_nor_commit_is_refused(stored: tuple[Read, Mapping[str, File]]) -> None:
     text = (
         "'nightly' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are "
         "second"
     )
     with pytest.raises(NoSuchRunError, match=text):
-        report(spark, warehouse, "nightly")
+        report(*stored, "nightly")
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, traces: Path) -> Warehouse:
+    whole = Warehouse(traces.parent / "warehouse")
+    ingest(spark, [traces], whole)
+    update(spark, whole)
+    return whole
+
+
+@pytest.mark.parametrize("name", ["second", "c0ffee"])
+def test_page_of_a_warehouse_is_the_page_of_its_traces(
+    spark: SparkSession, warehouse: Warehouse, stored: tuple[Read, Mapping[str, File]], name: str
+) -> None:
+    state = warehouse.state()
+    with of_spark(spark, warehouse, state) as read:
+        found = report(read, state.files, name)
+
+    assert found == report(*stored, name)
+    assert SparkSession.getActiveSession() is spark
 
 
 def test_command_writes_the_page_and_prints_its_path(

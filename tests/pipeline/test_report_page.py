@@ -35,8 +35,7 @@ NOTHING: dict[str, list[dict[str, Any]]] = {
         )
     },
     "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
-    "failed_count": [{"n": 0}],
-    "queue_totals": [{"queues": 0, "leaking": 0, "dead": None, "leaked": None}],
+    "queue_totals": [{"queues": 0, "leaving": 0, "dead": None, "leaked": None}],
     "flow_totals": [{"flows": 0, "n": None}],
     "coverage_runs": [{"runs": 1}],
     "flaky_totals": [{"flaky": 0, "repeated": 0}],
@@ -61,8 +60,8 @@ def test_empty_run_explains_each_empty_section() -> None:
 
 
 def test_dropped_messages_beyond_those_listed_are_counted() -> None:
-    row = {"vhost": "/", "exchange": "", "routing_key": "nowhere", "reason": None, "is_nacked": False, "n": 3}
-    text = page(SUBJECT, None, {**NOTHING, "fates": [{"outcome": "dropped", "n": 10}], "dropped": [row]}, [], [])
+    row = {"vhost": "/", "exchange": "", "routing_key": "nowhere", "reason": None, "is_nacked": False, "count": 3}
+    text = page(SUBJECT, None, {**NOTHING, "fates": [{"outcome": "dropped", "count": 10}], "dropped": [row]}, [], [])
 
     assert "the trace does not say" in text
     assert "and 7 more messages dropped." in text

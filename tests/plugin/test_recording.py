@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from leveret.trace.jsonl import TraceReader
+from leveret.trace.rows import body_hash
 
 TWO_TESTS = """
     def test_first(leveret):
@@ -170,8 +172,31 @@ def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
     result.assert_outcomes(passed=2)
     headers = [TraceReader(path).header for path in sorted((pytester.path / "traces").iterdir())]
     assert [header["worker"] for header in headers] == ["gw0", "gw1"]
-    assert len({header["run"] for header in headers}) == 1
+    (run,) = {header["run"] for header in headers}
+    # The same form as without workers.
+    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{8}", run)
     result.stdout.fnmatch_lines([f"leveret: this run's trace is in {pytester.path / 'traces'}"])
+
+
+def test_a_run_with_workers_keeps_the_name_that_the_user_gave(run_apart, pytester):
+    run_apart(TWO_TESTS, "--leveret-trace-dir=traces", "-n", "1", "--testrunuid=build-7", beside=("xdist",))
+
+    (path,) = (pytester.path / "traces").iterdir()
+    assert TraceReader(path).header["run"] == "build-7"
+
+
+def test_the_end_of_a_failed_test_names_its_page_and_its_error(run, pytester):
+    run(OUTCOMES, "--leveret-trace-dir=traces", "--leveret-pages-dir=pages")
+
+    ends = ends_of(rows_of(pytester.path / "traces"))
+    with_page = {name: attrs for name, attrs in ends.items() if "page" in attrs}
+    assert set(with_page) == {"test_failed", "test_error", "test_error_at_the_end", "test_strict"}
+    for attrs in with_page.values():
+        page = pytester.path / "traces" / attrs["page"]
+        assert page.resolve().parent == pytester.path / "pages"
+        assert attrs["page_hash"] == body_hash(page.read_bytes())
+    assert ends["test_failed"]["error"] == "AssertionError: assert False"
+    assert ends["test_error"]["error"] == "RuntimeError: no"
 
 
 @pytest.mark.parametrize("place", ["command line", "environment", "ini", "marker"])

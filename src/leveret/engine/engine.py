@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -59,6 +59,13 @@ _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.
 _running: Final[list[Engine]] = []
 
 
+class TimeMover(Protocol):
+    """Something that moves a broker's time by itself."""
+
+    def stop(self) -> None:
+        """Stop moving it."""
+
+
 class Engine:
     """One broker without its public face."""
 
@@ -86,7 +93,7 @@ class Engine:
         self.seed = seed
         self.permit = permit
         self.users = dict(users)
-        self._redact = redact
+        self.redact = redact
         self.plugins = plugins
         self.tls = tls
         self.settings = settings
@@ -110,6 +117,8 @@ class Engine:
             require_known=self._require_known,
             lock=self.lock,
         )
+        # What moves time by itself, if anything does. A clock that moves time otherwise stops it first.
+        self.time_mover: TimeMover | None = None
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
         # Exceptions of the test's own responders that have not been reported yet.
@@ -209,7 +218,7 @@ class Engine:
                 title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
                 seed=self.seed,
                 moves=self.clock.moves,
-                redact=self._redact,
+                redact=self.redact,
                 rules=self.fault_rules(),
                 judge=self.judge,
             )
@@ -271,8 +280,13 @@ class Engine:
 
     @property
     def addresses(self) -> list[Address]:
-        """The addresses for clients: the plain one, then the one for TLS."""
+        """The addresses for clients: the plain one, then the one for TLS. None before the first start."""
         return self._addresses
+
+    @property
+    def port(self) -> int | None:
+        """The plain port, or None before the first start."""
+        return self._addresses[0][1] if self._addresses else None
 
     def close_ports(self) -> None:
         """Accept no connections until `reopen_ports`."""
@@ -314,12 +328,13 @@ class Engine:
         finally:
             hooks.tap = tap
 
-    def reset(self, before: Callable[[], None]) -> None:
-        """Call `before` behind the barrier, close every connection and start over on the same port."""
-        self.ask(lambda: self._begin_anew(before))
+    def reset(self) -> None:
+        """Close every connection, forget all state and start over on the same port. Findings so far are kept."""
+        self.ask(self._begin_anew)
+        self.judge.begin_anew()
 
-    def _begin_anew(self, before: Callable[[], None]) -> None:
-        before()
+    def _begin_anew(self) -> None:
+        self.judge.read_on()
         self._shut_down(SHUTDOWN_TEXT)
         self.loop.reset_all()
         self.recorder.begin_anew()

@@ -61,6 +61,7 @@ class Occasion:
     entry: QueueEntry | None = None
     subscription: Consumer | None = None
     queue_name: str | None = None
+    vhost_name: str | None = None
     consumer_tag: str | None = None
     # At the point "confirm": the number of the publish, and whether the broker accepted the message.
     sequence: int = 0
@@ -78,6 +79,13 @@ class Occasion:
         if isinstance(self.method, ConnectionStartOk) and self.point == "method":
             return self.connection.named_by(self.method.client_properties)
         return self.connection.client_name
+
+    @property
+    def vhost(self) -> str | None:
+        """The name of the virtual host."""
+        if self.vhost_name is not None or self.connection is None:
+            return self.vhost_name
+        return self.connection.vhost_name
 
     @property
     def channel(self) -> Channel | None:

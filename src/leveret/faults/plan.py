@@ -98,6 +98,7 @@ class FaultPlan(NamedFaults, Hinting):
         probability: float | None = None,
         optional: bool = False,
         sent_by: Literal["client", "broker"] | None = None,
+        vhost: object = None,
         client: object = None,
         connection: int | None = None,
         channel: int | None = None,
@@ -111,11 +112,12 @@ class FaultPlan(NamedFaults, Hinting):
         applies at once. `after` occasions pass first. `probability` is the chance of each occasion after that, by the
         broker's seed. `times` is how often the fault applies at most; None means every time. Without `times`, a fault
         that ends something applies once if it has `on`, and every other fault every time. If both sides send a method,
-        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by client name,
-        connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires fails
-        the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
+        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by virtual host, client
+        name, connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires
+        fails the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
         """
         places = {
+            "vhost": vhost,
             "client": client,
             "connection": connection,
             "channel": channel,
@@ -284,6 +286,7 @@ class FaultPlan(NamedFaults, Hinting):
         occasion.source = cast("Message | None", event.get("message"))
         occasion.is_redelivered = bool(event.get("redelivered"))
         occasion.queue_name = cast("str | None", event.get("queue"))
+        occasion.vhost_name = cast("str | None", event.get("vhost"))
         occasion.consumer_tag = cast("str | None", event.get("consumer"))
         return occasion
 

@@ -31,7 +31,11 @@ EVENTS: Final = tuple(name for name, kind in events.TABLE.items() if kind.catego
 NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACCEPT)
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")
 _SENT_WITH_MESSAGE: Final = ("basic.deliver", "basic.get-ok", "basic.return")
-PLACES: Final = ("client", "connection", "channel", "queue", "consumer")
+PLACES: Final = ("vhost", "client", "connection", "channel", "queue", "consumer")
+# The methods of a connection that come before its virtual host is known.
+_OF_HANDSHAKE: Final = tuple(
+    f"connection.{name}" for name in ("start", "start-ok", "secure", "secure-ok", "tune", "tune-ok", "open", "open-ok")
+)
 # The complaint about an unused rule lists at most this many of the values it saw instead.
 _SHOWN_MISSES: Final = 4
 OPTIONS: Final = ("on", "do", "after", "times", "probability", "optional", "sent_by", *PLACES)
@@ -148,8 +152,12 @@ class Rule:
         return self.on in known
 
     def _may_have(self, place: str) -> bool:
-        if place == "client" and self.point == "accept":
+        if place in ("client", "vhost") and self.point == "accept":
             return False
+        if place == "vhost":
+            if self.point == "event":
+                return "vhost" in events.FIELDS[self.on]
+            return self.on not in _OF_HANDSHAKE and not (self.point == "now" and self.fault.target == "node")
         if place in ("client", "connection"):
             return self.point != "event" or "conn" in events.FIELDS[self.on]
         if place == "channel":
@@ -252,6 +260,8 @@ def _shown(value: object) -> str:
 
 
 def _place(occasion: Occasion, place: str) -> object:
+    if place == "vhost":
+        return occasion.vhost
     if place == "queue":
         return occasion.queue
     if place == "consumer":

@@ -190,10 +190,12 @@ class HttpConversation:
 
     def respond(self, response: Response) -> None:
         """Send the response of the request that was passed on."""
+        body = response.body
         if self.is_closed or self.is_reset or not self._is_answering:
+            if not isinstance(body, bytes):
+                body.closed()
             return
         assert self._head is not None
-        body = response.body
         has_body = self._head.method != b"HEAD" and response.status not in _WITHOUT_BODY
         if isinstance(body, bytes):
             self._send(_head_of(response, len(body)))
@@ -206,6 +208,7 @@ class HttpConversation:
                 self._stream = body
                 body.opened(self._office.writer(self, body))
             else:
+                body.closed()
                 self._finish()
 
     def send_part(self, body: StreamedBody, data: bytes) -> None:

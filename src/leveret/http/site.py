@@ -54,6 +54,10 @@ def _new_app(name: str, engine: Engine) -> App:
         from leveret.http.management import app
 
         return app(engine)
+    if name == "control":
+        from leveret.http.control import app as control
+
+        return control(engine)
     return _Nothing()
 
 

@@ -108,6 +108,7 @@ class FaultOptions(FaultCriteria, total=False):
     probability: float | None
     optional: bool
     sent_by: Literal["client", "broker"] | None
+    vhost: object
     client: object
     connection: int | None
     channel: int | None

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
+from leveret.pipeline.progress import say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
@@ -71,6 +72,9 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update.add_argument("--all", action="store_true", help="compute all runs again, not only those that have changed")
     _add_report(steps)
     difference = _step(steps, "diff", "show how two runs or commits differ", _diff)
+    difference.add_argument(
+        "--flaky", action="store_true", help="also list the differences that come from tests known to be flaky"
+    )
     _add_rules(update)
     _add_rules(difference)
     parity = _step(steps, "parity", "show where leveret and RabbitMQ differ", _parity, has_warehouse=False)
@@ -182,10 +186,6 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _progress(text: str) -> None:
-    print(f"leveret: {text}", file=sys.stderr, flush=True)
-
-
 def _ingest(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
@@ -203,7 +203,7 @@ def _update(options: argparse.Namespace) -> int:
         code = _ingest_places(spark, options, warehouse) if options.places else 0
         if code and not any(run.events for run in warehouse.state().runs.values()):
             return _refuse("no trace could be used; the reasons are listed above")
-        answered = update(spark, warehouse, everything=options.all, progress=_progress)
+        answered = update(spark, warehouse, everything=options.all, progress=say)
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
         return code
 
@@ -220,6 +220,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.incremental import runs_of, update
+    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report import report
     from leveret.pipeline.report.subject import choose
 
@@ -228,28 +229,37 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
         state = warehouse.state()
         for name in (options.name, options.against) if options.against else (options.name,):
             # A wrong name is reported before the tables are made, which may take a while.
-            choose(runs_of(spark, warehouse, state, list(state.runs)), name)
-        update(spark, warehouse, progress=_progress)
-        _progress("querying the tables")
-        page = report(spark, warehouse, options.name, against=options.against)
+            choose(runs_of(spark, warehouse, state, list(state.runs)).toArrow(), name)
+        update(spark, warehouse, progress=say)
+        say("querying the tables")
+        state = warehouse.state()
+        folder = options.output.absolute().parent
+        with of_spark(spark, warehouse, state) as read:
+            page = report(read, state.files, options.name, against=options.against, folder=folder)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
     return code
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from leveret.pipeline.diff import READS, diff
-    from leveret.pipeline.incremental import read_table, runs_of, update
+    from leveret.pipeline.diff import diff, lines
+    from leveret.pipeline.incremental import runs_of, update
+    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report.subject import choose
 
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
         state = warehouse.state()
-        runs = runs_of(spark, warehouse, state, list(state.runs))
-        left, right = (choose(runs, name).name for name in (options.left, options.right))
-        update(spark, warehouse, progress=_progress)
-        tables = {name: read_table(spark, warehouse, name) for name in READS}
-        return _print_differences(diff(tables, left, right), options, ("side", "queue"))
+        runs = runs_of(spark, warehouse, state, list(state.runs)).toArrow()
+        left, right = (choose(runs, name) for name in (options.left, options.right))
+        update(spark, warehouse, progress=say)
+        with of_spark(spark, warehouse, warehouse.state()) as read:
+            compared = diff(read, left, right)
+    for line in lines(compared, with_flaky=options.flaky):
+        print(line)
+    count = len(compared.all if options.flaky else compared.differences)
+    print(f"{count} differences between {options.left} and {options.right}")
+    return 1 if count else 0
 
 
 def _parity(options: argparse.Namespace) -> int:
@@ -270,7 +280,7 @@ def _parity(options: argparse.Namespace) -> int:
         by = [options.each] if options.each else []
         code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:
-            _progress("with --each test, a difference in one test does not shift the positions of the others")
+            say("with --each test, a difference in one test does not shift the positions of the others")
         return code
 
 
@@ -279,17 +289,14 @@ def _print_differences(rows: DataFrame, options: argparse.Namespace, place: tupl
 
     A line begins with the columns in `place`.
     """
+    from leveret.pipeline.diff import named
+
     differences = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
     for row in differences:
-        where = " ".join(_named(row[name]) for name in place if row[name] is not None)
-        print(f"{where}, {row.difference}: {_named(row.left)} | {_named(row.right)}")
+        where = " ".join(named(row[name]) for name in place if row[name] is not None)
+        print(f"{where}, {row.difference}: {named(row.left)} | {named(row.right)}")
     print(f"{len(differences)} differences between {options.left} and {options.right}")
     return 1 if differences else 0
-
-
-def _named(value: object) -> str:
-    """Return a value as text: "none" for null, and two quotes for the default exchange, whose name is empty."""
-    return "none" if value is None else str(value) or '""'
 
 
 def _compact(options: argparse.Namespace) -> int:
@@ -299,7 +306,7 @@ def _compact(options: argparse.Namespace) -> int:
     warehouse = _existing(options)
     with _session(options, _profile(options, warehouse)) as spark:
         try:
-            merged = compact(spark, warehouse, progress=_progress)
+            merged = compact(spark, warehouse, progress=say)
         except ConflictError as error:
             return _refuse(f"{error}; nothing is lost, so run the command again")
     print(f"{merged} batches merged into one" if merged else "nothing to merge")
@@ -333,7 +340,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> int:
     from leveret.pipeline.warm import warm
 
-    _progress("running the pipeline once to train the cache; this takes half a minute")
+    say("running the pipeline once to train the cache; this takes half a minute")
     cache = warm()
     print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
@@ -352,7 +359,7 @@ def _ingest_places(spark: SparkSession, options: argparse.Namespace, warehouse: 
 
     known = warehouse.state().files.values() if warehouse.exists else ()
     refused_before = sum(file.problem is not None for file in known)
-    done = ingest(spark, options.places, warehouse, progress=_progress)
+    done = ingest(spark, options.places, warehouse, progress=say)
     _print_ingested(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
@@ -378,7 +385,7 @@ def _print_ingested(done: Ingested, refused_before: int) -> None:
 def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
     from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
-    _progress("starting Spark")
+    say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
     with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:
         yield spark

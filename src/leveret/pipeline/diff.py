@@ -2,99 +2,247 @@
 
 A commit stands for all its runs, and its numbers are means over them. So you can compare three runs of one commit with
 one of another. Times are left out, because they differ in any two runs.
+
+Differences that come from tests known to be flaky are kept apart: those that disappear when the messages of these tests
+are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from leveret.pipeline.schema import RUN_DIFF
+from leveret.pipeline.grouping import Row, grouped, numbering_of
+from leveret.pipeline.kernel.across import flaky
+from leveret.pipeline.kernel.events import NEEDED
+from leveret.pipeline.kernel.tables import tables_of
+from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE
 
-# The tables that `diff` compares.
-READS: Final = ("runs", "queue_stats", "run_lineage", "fingerprints", "run_coverage", "violations")
+if TYPE_CHECKING:
+    from leveret.pipeline.reading import Read, Where
+    from leveret.pipeline.report.subject import Subject
 
 _OF_QUEUES: Final = (
     *("copies", "deliveries", "redeliveries", "acked", "leaked"),
     *("dead_rejected", "dead_expired", "dead_maxlen", "dead_delivery_limit", "dropped", "max_depth"),
 )
+_DECLARATIONS: Final = (EXCHANGE_DECLARE, QUEUE_DECLARE, BIND, CONSUME)
 _PLACES_KEPT: Final = 3
 
 
-def diff(tables: Mapping[str, DataFrame], left: str, right: str) -> DataFrame:
-    """Return one row for each number or behaviour that differs.
+class Place(NamedTuple):
+    """What a difference is about: the kind of thing, its name, the order for display, and the number or behaviour."""
 
-    `left` and `right` each name a run or a commit. In a row, `side` is the kind of thing, `queue` its name,
-    `difference` what of it differs, and `position` the order for display. `tables` holds the tables that READS names.
+    side: str
+    queue: str | None
+    position: int
+    difference: str
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """A key to sort by; a missing name comes first."""
+        return (self.side, self.queue is not None, self.queue or "", self.position, self.difference)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that differs. `left` or `right` is None if that side has none."""
+
+    place: Place
+    left: str | None
+    right: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The result of `diff`, in order of place.
+
+    `of_flaky` holds the differences that come from tests known to be flaky, and `flaky_tests` names those tests.
     """
-    sides = [
-        _of_side(tables, name).withColumn("is_left", F.lit(is_left)) for name, is_left in ((left, True), (right, False))
-    ]
-    both = sides[0].unionByName(sides[1])
-    is_left = F.col("is_left")
-    compared = both.groupBy("side", "queue", "position", "difference").agg(
-        F.max(F.when(is_left, F.col("value"))).alias("left"), F.max(F.when(~is_left, F.col("value"))).alias("right")
+
+    differences: list[Difference]
+    of_flaky: list[Difference]
+    flaky_tests: list[str]
+
+    @property
+    def all(self) -> list[Difference]:
+        """All differences, in order of place."""
+        return _sorted([*self.differences, *self.of_flaky])
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The numbers of a run or commit, summed over its runs, and the behaviours of its tests."""
+
+    runs: tuple[str, ...]
+    numbers: Counter[Place]
+    behaviours: dict[Place, str]
+
+    def values(self) -> dict[Place, str]:
+        """Return all values as text; of numbers, the means."""
+        means = {place: _mean(value, len(self.runs)) for place, value in self.numbers.items() if value}
+        return {**means, **self.behaviours}
+
+
+def diff(read: Read, left: Subject, right: Subject) -> Compared:
+    """Compare two runs or commits.
+
+    A test is known to be flaky if its messages differed in runs of one commit, without those on the right: a behaviour
+    that is new on the right is shown.
+    """
+    sides = [_side(read, subject.runs) for subject in (left, right)]
+    differing = _differing(*sides)
+    tests = {place.queue for place in differing if place.side == "test" and place.queue is not None}
+    unsteady = _flaky_among(read, tests, right.runs) if tests else set()
+    if not unsteady:
+        return Compared(_sorted(differing.values()), [], [])
+    steady = _differing(*(_without(read, side, unsteady) for side in sides))
+    own = {place for place in differing if place in steady and not (place.side == "test" and place.queue in unsteady)}
+    return Compared(
+        _sorted(differing[place] for place in own),
+        _sorted(difference for place, difference in differing.items() if place not in own),
+        sorted(unsteady),
     )
-    differing = compared.where(~F.col("left").eqNullSafe(F.col("right")))
-    return differing.select(RUN_DIFF.fieldNames())
 
 
-def _of_side(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
-    runs = tables["runs"].where((F.col("run") == name) | (F.col("commit") == name)).select("run").distinct()
-    total = F.broadcast(runs.agg(F.count(F.lit(1)).alias("runs")))
-    mine = {table: tables[table].join(F.broadcast(runs), "run", "left_semi") for table in READS}
-    label = F.when(F.coalesce("vhost", F.lit("/")) == "/", F.col("queue")).otherwise(F.concat_ws("/", "vhost", "queue"))
-    flow = F.concat_ws(" to ", F.col("reason"), F.col("to_queue"))
-    counted = F.lit(1).cast("double")
-    numbers = [
-        _numbers(mine["queue_stats"], "queue", label, [(F.lit(of), F.col(of)) for of in _OF_QUEUES]),
-        _numbers(mine["run_lineage"], "dead letters", F.col("from_queue"), [(flow, F.col("n"))]),
-        _numbers(mine["run_coverage"], "coverage", F.col("name"), [(F.col("kind"), F.col("messages"))]),
-        _numbers(mine["violations"], "violations", F.col("queue"), [(F.col("rule"), counted)]),
-    ]
-    summed = reduce(DataFrame.unionByName, numbers).groupBy("side", "queue", "position", "difference")
-    means = summed.agg(F.sum("value").alias("value")).crossJoin(total)
-    mean = F.round(F.col("value") / F.col("runs"), _PLACES_KEPT)
-    is_whole = mean == F.floor(mean)
-    text = F.when(is_whole, mean.cast("long").cast("string")).otherwise(mean.cast("string"))
-    keys = ["side", "queue", "position", "difference"]
-    return means.select(*keys, text.alias("value")).unionByName(_behaviours(mine["fingerprints"]))
-
-
-def _numbers(rows: DataFrame, side: str, name: Column, measures: Sequence[tuple[Column, Column]]) -> DataFrame:
-    measured = [
-        F.struct(
-            F.lit(place).cast("long").alias("position"), what.alias("difference"), value.cast("double").alias("value")
+def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
+    """Return a line for each difference, and one for all that come from flaky tests, unless they are wanted too."""
+    found = []
+    for each in compared.all if with_flaky else compared.differences:
+        side, queue, _, what = each.place
+        where = side if queue is None else f"{side} {named(queue)}"
+        found.append(f"{where}, {what}: {named(each.left)} | {named(each.right)}")
+    if compared.of_flaky and not with_flaky:
+        count = len(compared.of_flaky)
+        found.append(
+            f"{count} more difference{'' if count == 1 else 's'} from tests known to be flaky, which --flaky lists: "
+            f"{', '.join(compared.flaky_tests)}"
         )
-        for place, (what, value) in enumerate(measures)
-    ]
-    named = rows.select(F.lit(side).alias("side"), name.alias("queue"), F.explode(F.array(*measured)).alias("measured"))
-    return named.select("side", "queue", "measured.*").where(F.col("value") != 0)
+    return found
 
 
-def _behaviours(fingerprints: DataFrame) -> DataFrame:
+def named(value: object) -> str:
+    """Return a value as text: "none" for None, and two quotes for the default exchange, whose name is empty."""
+    return "none" if value is None else str(value) or '""'
+
+
+def _sorted(differences: Iterable[Difference]) -> list[Difference]:
+    return sorted(differences, key=lambda difference: difference.place.order)
+
+
+def _differing(left: _Side, right: _Side) -> dict[Place, Difference]:
+    lefts, rights = left.values(), right.values()
+    return {
+        place: Difference(place, lefts.get(place), rights.get(place))
+        for place in {**lefts, **rights}
+        if lefts.get(place) != rights.get(place)
+    }
+
+
+def _side(read: Read, runs: tuple[str, ...]) -> _Side:
+    numbers = _of_tests(read, runs, lambda rows: rows)
+    covered = read("run_coverage", runs=runs, columns=("kind", "name", "messages"))
+    for row in grouped(covered, ("kind", "name"), sums=["messages"]):
+        numbers[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
+    columns = ("test", "outcome", "fp", "parts")
+    return _Side(runs, numbers, _behaviours(read("fingerprints", runs=runs, columns=columns)))
+
+
+def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[Place]:
+    """Sum the numbers of queues, dead letters and violations over the rows that are kept."""
+    numbers: Counter[Place] = Counter()
+    summed = [name for name in _OF_QUEUES if name != "max_depth"]
+    queues = kept(read("test_queues", runs=runs, columns=("run", "test", "vhost", "queue", *_OF_QUEUES)))
+    for row in grouped(queues, ("run", "vhost", "queue"), sums=summed, highest=["max_depth"]):
+        for position, name in enumerate(_OF_QUEUES):
+            numbers[Place("queue", _label(row), position, name)] += row[name]
+    letters = kept(read("run_lineage", runs=runs, columns=("test", "from_queue", "reason", "to_queue", "n")))
+    for row in grouped(letters, ("from_queue", "reason", "to_queue"), sums=["n"]):
+        way = " to ".join(name for name in (row["reason"], row["to_queue"]) if name is not None)
+        numbers[Place("dead letters", row["from_queue"], 0, way)] += row["n"]
+    for row in grouped(kept(read("violations", runs=runs, columns=("test", "queue", "rule"))), ("queue", "rule")):
+        numbers[Place("violations", row["queue"], 0, row["rule"])] += row["count"]
+    return numbers
+
+
+def _without(read: Read, side: _Side, tests: Collection[str]) -> _Side:
+    """Return a side without the messages of these tests."""
+    others = pa.array(list(tests), pa.string())
+    numbers = _of_tests(read, side.runs, lambda rows: rows.filter(pc.invert(pc.is_in(rows["test"], value_set=others))))
+    covered = {place: value for place, value in side.numbers.items() if place.side == "coverage"}
+    numbers.update(covered)
+    numbers.subtract(_covered_by(read, side.runs, tests))
+    return _Side(side.runs, numbers, side.behaviours)
+
+
+def _covered_by(read: Read, runs: Collection[str], tests: Collection[str]) -> Counter[Place]:
+    """Count the messages of these tests that used each thing.
+
+    `run_coverage` knows no tests, so it is computed again from the events of these tests. What was declared counts for
+    all tests: one test may use what a fixture declared in another.
+    """
+    used: Counter[Place] = Counter()
+    chosen: list[Where] = [{"test": tests}, {"kind": _DECLARATIONS}]
+    events = pa.concat_tables(_plain(read("events", runs=runs, columns=NEEDED, where=where)) for where in chosen)
+    for run in runs:
+        of_run = events.filter(pc.equal(events["run"], run))
+        for row in tables_of(of_run)["run_coverage"].to_pylist():
+            used[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
+    return used
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Return rows with plain strings, because tables with different dictionaries cannot be put together."""
+    plain = pa.schema(
+        [
+            pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+            for field in rows.schema
+        ]
+    )
+    return rows.cast(plain)
+
+
+def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -> set[str]:
+    """Return which of these tests differed in runs of one commit, of all runs but those `without`."""
+    columns = ("run", "commit", "test", "fp", "parts")
+    rows = read("fingerprints", columns=columns, where={"test": tests})
+    others = pc.invert(pc.is_in(rows["run"], value_set=pa.array(list(without), pa.string())))
+    found = flaky(rows.filter(pc.and_(others, pc.is_valid(rows["commit"]))))
+    return set(found.filter(pc.greater(found["behaviours"], 1))["test"].to_pylist())
+
+
+def _behaviours(fingerprints: pa.Table) -> dict[Place, str]:
     """Return the outcomes of each test and what happened in its queues, each behaviour once."""
-    part = F.transform(
-        "parts",
-        lambda part: F.format_string(
-            "%s: %d %s, %d requeues", part["queue"], part["n"], part["outcome"], part["requeues"]
-        ),
-    )
-    sets = fingerprints.groupBy("test").agg(
-        F.array_join(F.array_sort(F.collect_set("outcome")), ", ").alias("outcome"),
-        F.array_join(F.array_sort(F.collect_set(F.array_join(part, "; "))), " | ").alias("flow"),
-    )
-    measured = [
-        F.struct(
-            F.lit(place).cast("long").alias("position"), F.lit(name).alias("difference"), F.col(name).alias("value")
-        )
-        for place, name in enumerate(("outcome", "flow"))
-    ]
-    named = sets.select(
-        F.lit("test").alias("side"), F.col("test").alias("queue"), F.explode(F.array(*measured)).alias("measured")
-    )
-    return named.select("side", "queue", "measured.*")
+    distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first))
+    outcomes, flows = defaultdict(set), defaultdict(set)
+    for row in distinct.to_pylist():
+        if row["outcome"] is not None:
+            outcomes[row["test"]].add(row["outcome"])
+        flows[row["test"]].add("; ".join(map(_part, row["parts"])) or "no message")
+    return {
+        **_joined(outcomes, 0, "outcome", ", "),
+        # A test that never had a message is known by its outcome.
+        **_joined({test: of for test, of in flows.items() if of != {"no message"}}, 1, "flow", " | "),
+    }
+
+
+def _joined(texts: Mapping[str, set[str]], position: int, difference: str, separator: str) -> dict[Place, str]:
+    return {Place("test", test, position, difference): separator.join(sorted(of)) for test, of in texts.items()}
+
+
+def _part(part: Row) -> str:
+    return f"{part['queue']}: {part['n']} {part['outcome']}, {part['requeues']} requeues"
+
+
+def _label(row: Row) -> str:
+    return str(row["queue"]) if row["vhost"] in (None, "/") else f"{row['vhost']}/{row['queue']}"
+
+
+def _mean(value: float, runs: int) -> str:
+    mean = round(value / runs, _PLACES_KEPT)
+    return str(int(mean)) if mean == int(mean) else str(mean)

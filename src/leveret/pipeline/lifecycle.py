@@ -217,6 +217,7 @@ def tests(control: DataFrame, messages: DataFrame) -> DataFrame:
             F.count(F.when(F.col("result").isin(*_FAILURES), 1)).alias("failures"),
             F.max(F.when(~is_end, F.col("seq"))).alias("last_start"),
             F.max_by(F.struct(is_end.alias("is_end"), "result", "attrs"), "seq").alias("last"),
+            F.max_by("attrs", F.when(F.col("result").isin(*_FAILURES), F.col("seq"))).alias("of_failure"),
         )
     )
     published = messages.groupBy(*key).agg(F.count(F.lit(1)).alias("published"))
@@ -228,6 +229,7 @@ def tests(control: DataFrame, messages: DataFrame) -> DataFrame:
         F.greatest(F.col("starts") - 1, F.lit(0)).cast("long").alias("retries"),
         F.coalesce("published", F.lit(0)).alias("published"),
         "failures",
+        *[F.get_json_object("of_failure", f"$.{name}").alias(name) for name in ("error", "page", "page_hash")],
     ).select(TESTS.fieldNames())
 
 

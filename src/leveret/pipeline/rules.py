@@ -164,12 +164,17 @@ def _of_order(tables: Tables) -> DataFrame:
     suspects = tables.test_queues.where((F.col("late") > 0) | (F.col("passed") > 0))
     suspects = suspects.select(place_of().alias("place"))
     placed = tables.copies.withColumn("place", place_of()).join(F.broadcast(suspects), "place", "left_semi")
-    has_priorities = F.get_json_object("attrs", "$.arguments['x-max-priority']").isNotNull()
-    by_priority = (
-        tables.control.where((F.col("kind") == "queue_declare") & has_priorities)
-        .select(place_of().alias("place"), F.lit(True).alias("by_priority"))
-        .distinct()
-    )
+    declares = tables.control.where(F.col("kind") == "queue_declare")
+    has_maximum = F.get_json_object("attrs", "$.arguments['x-max-priority']").isNotNull()
+    is_classic = F.get_json_object("attrs", "$.arguments['x-queue-type']") == "classic"
+    is_prioritized = F.get_json_object("attrs", "$.properties.priority").isNotNull()
+    message = ["run", "worker", "msg"]
+    prioritized = tables.events.where((F.col("kind") == "published") & is_prioritized).select(*message)
+    # Quorum queues go by priority from RabbitMQ 4.0 on, if a message has one; so may a queue that was not declared.
+    by_message = placed.select("place", *message).join(prioritized, message, "left_semi").select("place")
+    by_message = by_message.join(declares.where(is_classic).select(place_of().alias("place")), "place", "left_anti")
+    by_priority = declares.where(has_maximum).select(place_of().alias("place")).unionByName(by_message).distinct()
+    by_priority = by_priority.withColumn("by_priority", F.lit(True))
     # A retried test has a fresh broker, and in it another queue of the same name.
     starts = (
         tables.control.where((F.col("kind") == "test_start") & F.col("test").isNotNull())
@@ -355,7 +360,7 @@ RULES: Final[dict[str, Rule]] = {
         ),
         Rule(
             "lost",
-            # In a queue with priorities, a younger message of higher priority may go first.
+            # In a queue with priorities, a younger message of higher priority goes first.
             "is_open AND last_seq = ready_seq AND younger_last > ready_seq AND NOT by_priority",
             "ready since {ready_seq} and never delivered, although a younger message was delivered at {younger_last}",
             about="order",

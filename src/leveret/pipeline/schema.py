@@ -117,6 +117,10 @@ TESTS: Final = _columns(
     retries=_LONG,
     published=_LONG,
     failures=_LONG,
+    # Of the last attempt that failed: the text of its error, and its page, by the path from the trace file.
+    error=_STRING,
+    page=_STRING,
+    page_hash=_STRING,
 )
 
 # Key: run, worker, seq. The events that are not about a message: a small table that is read often.
@@ -342,7 +346,6 @@ VIOLATIONS: Final = _columns(
 )
 
 # Key: side, queue, position. `difference` names what differs. `left` or `right` is null if that side has no value.
-RUN_DIFF: Final = _columns(side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING)
 PARITY_DIFF: Final = _columns(
     side=_STRING, queue=_STRING, position=_LONG, difference=_STRING, left=_STRING, right=_STRING
 )

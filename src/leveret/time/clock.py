@@ -51,7 +51,6 @@ class Clock(Hinting):
         """Create the clock of that engine."""
         self._engine = engine
         self._stillness = Stillness(engine)
-        self._autojump: Autojump | None = None
 
     @property
     def now(self) -> float:
@@ -84,14 +83,15 @@ class Clock(Hinting):
         self._end_autojump()
         if not self._engine.loop.is_running:
             raise BrokerError("autojump needs a running broker; start the broker first")
-        self._autojump = Autojump(self._engine, limit=limit, settle=settle, while_held=while_held)
-        self._autojump.start()
-        return self._autojump
+        autojump = Autojump(self._engine, limit=limit, settle=settle, while_held=while_held)
+        self._engine.time_mover = autojump
+        autojump.start()
+        return autojump
 
     def _end_autojump(self) -> None:
-        if self._autojump is not None:
-            self._autojump.stop()
-            self._autojump = None
+        mover, self._engine.time_mover = self._engine.time_mover, None
+        if mover is not None:
+            mover.stop()
         self._engine.raise_time_error()
 
     def advance(

@@ -35,6 +35,8 @@ _BRANCHES: Final = (
     *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH", "CIRCLE_BRANCH", "GIT_BRANCH"),
     "BUILD_SOURCEBRANCHNAME",
 )
+# The variable in which leveret's pytest plugin gives the workers of pytest-xdist the name of their run, with its date.
+_DATED_RUN: Final = "LEVERET_RUN"
 _CLIENTS: Final = ("pika", "aio_pika", "aiormq", "kombu", "amqp", "celery", "dramatiq", "pamqp")
 _GIT_TIMEOUT_S: Final = 5
 
@@ -98,7 +100,9 @@ def _run_and_worker(started: datetime) -> tuple[str, str]:
     global _run
     run, worker = os.environ.get("PYTEST_XDIST_TESTRUNUID"), os.environ.get("PYTEST_XDIST_WORKER")
     if run and worker:
-        return run, worker
+        dated = os.environ.get(_DATED_RUN, "")
+        # Without this end, the name is from the run in which a test started pytest-xdist.
+        return dated if dated.endswith(f"-{run[:8]}") else run, worker
     if not any(file.is_ours for file in _files.values()):
         _run = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     return _run, MAIN

@@ -1,4 +1,4 @@
-"""The columns of the tables of a run, as Arrow types. Strings are dictionary codes; docs/pipeline-tables.md explains
+"""The columns of the kernel's tables, as Arrow types. Strings are dictionary codes; docs/pipeline-tables.md explains
 the columns."""
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ TESTS: Final = pa.schema(
         "outcome": TEXT,
         "duration": pa.float64(),
         **_longs("retries", "published", "failures"),
+        **_texts("error", "page", "page_hash"),
     }
 )
 
@@ -133,6 +134,21 @@ _PART: Final = pa.struct({"queue": pa.string(), "outcome": pa.string(), "n": _LO
 
 FINGERPRINTS: Final = pa.schema(
     {**_RUN, **_texts("test", "commit", "outcome", "fp", "order_fp"), "parts": pa.list_(_PART)}
+)
+
+LINEAGE: Final = pa.schema({**_texts("from_queue", "reason", "to_queue"), **_longs("n", "runs", "tests")})
+
+COVERAGE: Final = pa.schema(
+    {**_texts("kind", "name"), **_longs("declared_in", "exercised_in", "messages"), "never": pa.bool_()}
+)
+
+FLAKY: Final = pa.schema(
+    {
+        **_texts("commit", "test"),
+        **_longs("behaviours", "runs"),
+        "entropy": pa.float64(),
+        "first_differing_queue": TEXT,
+    }
 )
 
 FAULT_EFFECT: Final = pa.schema(

@@ -19,6 +19,8 @@ from leveret.pipeline.kernel.messages import Messages, published_in
 from leveret.trace.events import TEST_END, TEST_START
 
 _FAILURES: Final = ("failed", "error")
+# What the end of an attempt that failed says about it.
+_OF_FAILURE: Final = ("error", "page", "page_hash")
 # The codes of a worker and of a test.
 TestKey = tuple[int, int]
 
@@ -34,6 +36,8 @@ class TestLife:
     has_ended: bool = False
     # Those of the last end; empty if another start followed.
     attributes: dict[str, Any] = field(default_factory=dict)
+    # Those of the last end that says the attempt failed.
+    of_failure: dict[str, Any] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str | None:
@@ -60,6 +64,7 @@ def tests_of(control: Control) -> dict[TestKey, TestLife]:
             life.starts.append(event)
         elif attributes.get("outcome") in _FAILURES:
             life.failures += 1
+            life.of_failure = attributes
     return found
 
 
@@ -79,6 +84,7 @@ def tests(control: Control, lives: dict[TestKey, TestLife], messages: Messages) 
             "retries": [max(len(life.starts) - 1, 0) for life in named.values()],
             "published": [published.get(key, 0) for key in named],
             "failures": [life.failures for life in named.values()],
+            **{name: [text_at(life.of_failure, name) for life in named.values()] for name in _OF_FAILURE},
         },
     )
 

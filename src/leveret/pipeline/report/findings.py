@@ -1,32 +1,34 @@
-"""The report's queries: bounded lists and totals from the tables. Spark answers all but one of them in one job.
+"""The report's content: bounded lists and totals from the tables, each a list of plain rows.
 
-No list is longer than a person would read. Each answer is a list of dictionaries, so that laying out the page needs no
-Spark.
+No list but that of the failed tests is longer than a person would read. Laying out the page needs no tables.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from leveret.pipeline import diff as comparison
-from leveret.pipeline.gold import bucket_bounds
+from leveret.pipeline.diff import Difference, diff
+from leveret.pipeline.grouping import Row, grouped, numbering_of
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
+from leveret.pipeline.kernel.columns import NULL
+from leveret.pipeline.reading import Read
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import Subject
 
-Row = dict[str, Any]
-Read = Callable[..., DataFrame]
+Answers = dict[str, list[Row]]
+# A reader of the subject's rows.
+Mine = Callable[..., pa.Table]
 
 RUNS_SHOWN: Final = 8
-TESTS_SHOWN: Final = 15
 DROPPED_SHOWN: Final = 15
 QUEUES_SHOWN: Final = 20
 SLOWEST_SHOWN: Final = 10
@@ -43,268 +45,341 @@ DIFFERENCES_SHOWN: Final = 12
 _FAILED: Final = ("failed", "error")
 # The words with which the texts of rules name events: "acknowledged at 17", "ready since 9".
 _NAMED_EVENTS: Final = re.compile(r"\b(?:at|since) (\d+)")
+_OF_RUNS: Final = (
+    "run",
+    "worker",
+    "started",
+    "commit",
+    "branch",
+    "python",
+    "client",
+    "broker",
+    "profile",
+    "seed",
+    "clock",
+)
+_OF_QUEUES: Final = ("copies", "deliveries", "redeliveries", "acked", "leaked", "dropped")
+_DEATHS: Final = tuple(f"dead_{reason}" for reason in DEATH_REASONS)
+_OF_LIVES: Final = (
+    *("run", "worker", "seq", "ts", "kind", "conn", "chan", "msg", "copy", "src_copy", "exchange", "routing_key"),
+    *("queue", "consumer", "tag", "multiple", "redelivered", "reason", "size"),
+)
+_IN_VIOLATIONS: Final = ("run", "worker", "test", "vhost", "queue", "msg", "copy", "rule", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A query for at most `limit` rows, sorted `by` these columns; "-n" sorts by n, greatest first."""
-
-    rows: DataFrame
-    by: tuple[str, ...] = ()
-    limit: int = 1000
-
-    def bounded(self) -> DataFrame:
-        """Return the first `limit` rows."""
-        ordered = self.rows.orderBy(*[_order(name) for name in self.by]) if self.by else self.rows
-        return ordered.limit(self.limit)
-
-    def sorted(self, rows: list[Row]) -> list[Row]:
-        """Sort plain rows in the same order, because Spark returns them in any order."""
-        for name in reversed(self.by):
-            key = name.removeprefix("-")
-            # Null is the least value, as in Spark.
-            rows.sort(key=lambda row: (row[key] is not None, row[key]), reverse=name.startswith("-"))
-        return rows
-
-
-def ask(questions: Mapping[str, Question]) -> dict[str, list[Row]]:
-    """Return the answers to all questions, by one job of Spark."""
-    parts = [
-        question.bounded().select(
-            F.lit(name).alias("name"), F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("content")
-        )
-        for name, question in questions.items()
-    ]
-    answers: dict[str, list[Row]] = {name: [] for name in questions}
-    for row in reduce(DataFrame.unionByName, parts).collect():
-        answers[row.name].append(json.loads(row.content))
-    return {name: questions[name].sorted(rows) for name, rows in answers.items()}
-
-
-def find(read: Read, subject: Subject, against: Subject | None) -> dict[str, list[Row]]:
-    """Return all content of the page. `read(name, runs=...)` returns a table, for these runs or for all."""
-
-    def of_subject(name: str) -> DataFrame:
-        return read(name, runs=subject.runs)
-
-    questions = {
-        **_about_runs(of_subject),
-        **_about_queues(of_subject("queue_stats"), of_subject("run_lineage")),
-        "leavers": Question(_leavers(of_subject("test_queues")), ("-n", "test", "queue"), LEAVERS_SHOWN),
-        "slowest": Question(_slowest(of_subject("latency_hist")), ("-slowness", "queue"), SLOWEST_SHOWN),
-        **_about_coverage(of_subject("run_coverage"), read("run_coverage")),
-        **_about_flaky(read("flaky"), read("fingerprints"), subject),
-        **_about_violations(of_subject("violations")),
+def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
+    """Return all content of the page."""
+    mine = partial(read, runs=subject.runs)
+    answers = {
+        **_about_runs(mine),
+        **_about_tests(mine),
+        **_about_messages(mine),
+        **_about_queues(mine),
+        **_about_flows(mine),
+        "slowest": _slowest(mine("latency_hist", columns=("vhost", "queue", "measure", "bucket", "n"))),
+        **_about_coverage(read, mine),
+        **_about_flaky(read, subject),
+        **_about_violations(mine("violations", columns=_IN_VIOLATIONS)),
+        **(_about_differences(read, against, subject) if against is not None else {}),
     }
-    if against is not None:
-        questions["differences"] = _differences(read, against, subject)
-    answers = ask(questions)
-    answers["lives"] = lives(of_subject("events"), answers["violations"])
+    answers["lives"] = lives(mine, answers["violations"])
     return answers
 
 
-def _about_runs(table: Read) -> dict[str, Question]:
-    runs, tests = table("runs"), table("tests")
-    failed = tests.where(F.col("outcome").isin(*_FAILED) | F.col("outcome").isNull() | (F.col("failures") > 0))
-    columns = ("run", "worker", "started", "commit", "branch", "python", "client", "broker", "profile", "seed", "clock")
-    sums = [F.sum(name).alias(name) for name in ("failures", "retries", "published", "duration")]
+def _about_runs(mine: Mine) -> Answers:
+    rows = mine("runs", columns=(*_OF_RUNS, "events", "files", "truncated")).to_pylist()
+    used = [row for row in rows if (row["files"] or 0) > 0]
+    totals = {
+        "runs": len({row["run"] for row in rows}),
+        "workers": len(rows),
+        "events": sum(row["events"] or 0 for row in rows),
+        "virtual": any(row["clock"] == "virtual" for row in rows),
+    }
+    return {"runs": _top(used, ("-started", "run", "worker"), RUNS_SHOWN), "run_totals": [totals]}
+
+
+def _about_tests(mine: Mine) -> Answers:
+    columns = (
+        "run",
+        "worker",
+        "test",
+        "outcome",
+        "duration",
+        "retries",
+        "failures",
+        "published",
+        "error",
+        "page",
+        "page_hash",
+    )
+    rows = mine("tests", columns=columns)
+    outcome = rows["outcome"].cast(pa.string())
+    has_failed = pc.or_kleene(pc.is_in(outcome, value_set=pa.array(_FAILED)), pc.is_null(outcome))
+    has_failed = pc.or_(has_failed, pc.greater(rows["failures"].fill_null(0), 0))
+    failed = rows.filter(has_failed).to_pylist()
+    for row in failed:
+        row["has_recovered"] = row["outcome"] not in (*_FAILED, None)
+    outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
-        "runs": Question(
-            runs.where(F.col("files") > 0).select(*columns, "events", "truncated"),
-            ("-started", "run", "worker"),
-            RUNS_SHOWN,
-        ),
-        "run_totals": Question(
-            runs.agg(
-                F.countDistinct("run").alias("runs"),
-                F.count(F.lit(1)).alias("workers"),
-                F.sum("events").alias("events"),
-                F.max((F.col("clock") == "virtual").cast("int")).alias("virtual"),
-            )
-        ),
-        "outcomes": Question(tests.groupBy("outcome").agg(F.count(F.lit(1)).alias("n"), *sums), ("-n",), 50),
-        "failed": Question(
-            failed.select("run", "worker", "test", "outcome", "duration", "retries", "failures"),
-            ("-failures", "test", "run"),
-            TESTS_SHOWN,
-        ),
-        "failed_count": Question(failed.agg(F.count(F.lit(1)).alias("n"))),
-        "fates": Question(table("messages").groupBy("outcome").agg(F.count(F.lit(1)).alias("n")), ("-n",), 50),
-        "dropped": Question(_dropped(table), ("-n", "exchange", "routing_key", "reason"), DROPPED_SHOWN),
-        "faults": Question(
-            table("fault_effect").groupBy("fault", "on").agg(F.sum("struck").alias("struck")), ("-struck", "fault"), 10
-        ),
+        "outcomes": _top(outcomes, ("-count", "outcome")),
+        "failed": _top(failed, ("has_recovered", "test", "run")),
     }
 
 
-def _dropped(table: Read) -> DataFrame:
+def _about_messages(mine: Mine) -> Answers:
+    faults = grouped(mine("fault_effect", columns=("fault", "on", "struck")), ("fault", "on"), sums=["struck"])
+    return {
+        "fates": _top(grouped(mine("messages", columns=["outcome"]), ["outcome"]), ("-count", "outcome")),
+        "dropped": _top(_dropped(mine), ("-count", "exchange", "routing_key", "reason"), DROPPED_SHOWN),
+        "faults": _top(faults, ("-struck", "fault"), 10),
+    }
+
+
+def _dropped(mine: Mine) -> list[Row]:
     """Count the dropped messages by exchange, routing key and reason."""
-    key = ["run", "worker", "msg"]
-    events = table("events").where((F.col("kind") == "dropped") & F.col("msg").isNotNull())
-    reasons = events.groupBy(*key).agg(F.max("reason").alias("reason"))
-    lost = table("messages").where(F.col("outcome") == "dropped").join(reasons, key, "left")
-    is_nacked = F.coalesce(~F.col("confirmed"), F.lit(False)).alias("is_nacked")
-    return lost.groupBy("vhost", "exchange", "routing_key", "reason", is_nacked).agg(F.count(F.lit(1)).alias("n"))
+    messages = mine(
+        "messages",
+        columns=("run", "worker", "msg", "vhost", "exchange", "routing_key", "confirmed"),
+        where={"outcome": ["dropped"]},
+    )
+    if not len(messages):
+        return []
+    drops = mine("events", columns=("run", "worker", "msg", "reason"), where={"kind": ["dropped"]})
+    reasons: dict[tuple[Any, ...], str | None] = {}
+    for *message, reason in _tuples(drops):
+        known = reasons.get(tuple(message))
+        reasons[tuple(message)] = reason if known is None or (reason is not None and reason > known) else known
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for run, worker, msg, vhost, exchange, key, confirmed in _tuples(messages):
+        counts[vhost, exchange, key, reasons.get((run, worker, msg)), confirmed is False] += 1
+    names = ("vhost", "exchange", "routing_key", "reason", "is_nacked")
+    return [{**dict(zip(names, place, strict=True)), "count": count} for place, count in counts.items()]
 
 
-def _about_queues(queue_stats: DataFrame, run_lineage: DataFrame) -> dict[str, Question]:
-    dead = reduce(Column.__add__, [F.col(f"dead_{reason}") for reason in DEATH_REASONS])
-    counts = ("copies", "deliveries", "redeliveries", "acked", "leaked", "dropped")
-    queues = (
-        queue_stats.withColumn("dead", dead)
-        .groupBy("vhost", "queue")
-        .agg(
-            *[F.sum(name).alias(name) for name in (*counts, "dead")],
-            F.max("max_depth").alias("max_depth"),
-        )
-        .withColumn("trouble", F.col("leaked") + F.col("dropped") + F.col("dead") + F.col("redeliveries"))
-    )
-    totals = [F.sum(name).alias(name) for name in (*counts, "dead")]
-    flows = run_lineage.groupBy("from_queue", "reason", "to_queue").agg(
-        F.sum("n").alias("n"), F.countDistinct("test").alias("tests")
-    )
-    again = queues.where(F.col("redeliveries") > 0).groupBy("queue").agg(F.sum("redeliveries").alias("n"))
+def _about_queues(mine: Mine) -> Answers:
+    columns = ("run", "worker", "test", "vhost", "queue", *_OF_QUEUES, *_DEATHS, "max_depth")
+    rows = mine("test_queues", columns=columns)
+    queues = grouped(rows, ("vhost", "queue"), sums=(*_OF_QUEUES, *_DEATHS), highest=["max_depth"], different=["test"])
+    for row in queues:
+        row["dead"] = sum(row.pop(name) for name in _DEATHS)
+        row["tests"] = row.pop("different_test")
+        row["trouble"] = row["leaked"] + row["dropped"] + row["dead"] + row["redeliveries"]
+    left = rows.filter(pc.greater(rows["leaked"], 0))
+    totals = {
+        "queues": len(queues),
+        "leaving": numbering_of(left, ("run", "worker", "test")).count,
+        **{name: sum(row[name] for row in queues) for name in (*_OF_QUEUES, "dead")},
+    }
+    again = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
     return {
-        "queues": Question(queues, ("-trouble", "-copies", "queue"), QUEUES_SHOWN),
-        "queue_totals": Question(
-            queues.agg(
-                F.count(F.lit(1)).alias("queues"), F.count(F.when(F.col("leaked") > 0, 1)).alias("leaking"), *totals
-            )
+        "queues": _top(queues, ("-trouble", "-copies", "queue"), QUEUES_SHOWN),
+        "queue_totals": [totals],
+        "leavers": _top(
+            grouped(left, ("test", "vhost", "queue"), sums=["leaked"]), ("-leaked", "test", "queue"), LEAVERS_SHOWN
         ),
-        "flows": Question(flows, ("-n", "from_queue", "reason", "to_queue"), FLOWS_SHOWN),
-        "flow_totals": Question(flows.agg(F.count(F.lit(1)).alias("flows"), F.sum("n").alias("n"))),
-        "redelivered": Question(again, ("-n", "queue"), FLOWS_SHOWN),
+        "redelivered": _top(again, ("-n", "queue"), FLOWS_SHOWN),
     }
 
 
-def _leavers(test_queues: DataFrame) -> DataFrame:
-    """Count the copies that each test left in each queue."""
-    left = test_queues.where(F.col("leaked") > 0).groupBy("test", "vhost", "queue")
-    return left.agg(F.sum("leaked").alias("n"))
+def _about_flows(mine: Mine) -> Answers:
+    way = ("from_queue", "reason", "to_queue")
+    flows = grouped(mine("run_lineage", columns=("test", *way, "n")), way, sums=["n"], different=["test"])
+    totals = {"flows": len(flows), "n": sum(row["n"] for row in flows)}
+    return {"flows": _top(flows, ("-n", *way), FLOWS_SHOWN), "flow_totals": [totals]}
 
 
-def _slowest(latency_hist: DataFrame) -> DataFrame:
+def _slowest(latency_hist: pa.Table) -> list[Row]:
     """Return a row for each queue with its median, its 95th percentile, its longest span, and bins for a histogram."""
-    queue = ["vhost", "queue"]
-    counts = latency_hist.groupBy(*queue, "measure", "bucket").agg(F.sum("n").alias("n"))
-    measured = Window.partitionBy(*queue, "measure")
-    so_far = measured.orderBy("bucket").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    placed = counts.select(
-        "*", F.sum("n").over(so_far).alias("so_far"), F.sum("n").over(measured).alias("total"), _bin_of("bucket")
-    )
-
-    def at(share: float) -> Column:
-        return F.min(F.when(F.col("so_far") >= F.col("total") * share, F.col("bucket")))
-
-    bins = placed.groupBy(*queue, "measure", "bin").agg(
-        F.sum("n").alias("n"), at(0.5).alias("p50"), at(0.95).alias("p95"), F.max("bucket").alias("top")
-    )
-
-    def of(measure: str, name: str) -> Column:
-        which = F.min if name.startswith("p") else F.max
-        return which(F.when(F.col("measure") == measure, F.col(name))).alias(f"{measure}_{name}")
-
-    spans = [of(measure, name) for measure in ("wait", "process") for name in ("p50", "p95", "top")]
-    rows = bins.groupBy(*queue).agg(F.collect_list(F.struct("measure", "bin", "n")).alias("bins"), *spans)
-    slowness = F.greatest(F.coalesce("wait_p95", F.lit(-1)), F.coalesce("process_p95", F.lit(-1)))
-    return rows.withColumn("slowness", slowness)
+    measured: dict[tuple[Any, ...], dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for row in grouped(latency_hist, ("vhost", "queue", "measure", "bucket"), sums=["n"]):
+        measured[row["vhost"], row["queue"]][row["measure"]].append((row["bucket"], row["n"]))
+    rows: list[Row] = []
+    for (vhost, queue), of_queue in measured.items():
+        found: Row = {"vhost": vhost, "queue": queue, "measured": of_queue}
+        for measure in ("wait", "process"):
+            buckets = sorted(of_queue.get(measure, ()))
+            found |= {f"{measure}_p50": _at(buckets, 0.5), f"{measure}_p95": _at(buckets, 0.95)}
+            found[f"{measure}_top"] = buckets[-1][0] if buckets else None
+        found["slowness"] = max(-1 if found[name] is None else found[name] for name in ("wait_p95", "process_p95"))
+        rows.append(found)
+    shown = _top(rows, ("-slowness", "queue"), SLOWEST_SHOWN)
+    for row in shown:
+        row["bins"] = [
+            {"measure": measure, "bin": bin_, "n": n}
+            for measure, buckets in row.pop("measured").items()
+            for bin_, n in _binned(buckets).items()
+        ]
+    return shown
 
 
-def _bin_of(bucket: str) -> Column:
-    """Return the bin in which a bucket of the histograms is drawn."""
-    middle = (F.col(bucket) - 0.5) * F.lit(BINS_A_DECADE) * F.log10(F.lit(GROWTH))
-    return F.greatest(F.floor(middle), F.lit(0)).cast("int").alias("bin")
+def _at(buckets: Sequence[tuple[int, int]], share: float) -> int | None:
+    """Return the bucket up to which there is this share of the values."""
+    wanted = sum(n for _, n in buckets) * share
+    so_far = 0
+    for bucket, n in buckets:
+        so_far += n
+        if so_far >= wanted:
+            return bucket
+    return None
+
+
+def _binned(buckets: Iterable[tuple[int, int]]) -> Counter[int]:
+    """Sum the values of buckets by the bin in which a bucket is drawn."""
+    bins: Counter[int] = Counter()
+    for bucket, n in buckets:
+        bins[max(math.floor((bucket - 0.5) * BINS_A_DECADE * math.log10(GROWTH)), 0)] += n
+    return bins
 
 
 def span_of(bucket: int | None) -> float | None:
     """Return the upper bound of a bucket, in microseconds."""
-    return None if bucket is None else bucket_bounds(bucket)[1]
+    return None if bucket is None else GROWTH ** max(bucket, 0)
 
 
-def _about_coverage(mine: DataFrame, all_runs: DataFrame) -> dict[str, Question]:
-    key = ["kind", "name"]
-    here = mine.groupBy(*key).agg(F.max("declared").alias("declared"), F.sum("messages").alias("used"))
-    elsewhere = all_runs.groupBy(*key).agg(
-        F.countDistinct(F.when(F.col("messages") > 0, F.col("run"))).alias("exercised_in"),
-        F.countDistinct(F.when(F.col("declared"), F.col("run"))).alias("declared_in"),
-    )
-    declared = here.where(F.col("declared")).join(elsewhere, key)
-    is_unused = F.col("used") == 0
-    unused = declared.where(is_unused).select(*key, "declared_in", "exercised_in")
-    place = F.row_number().over(Window.partitionBy("kind").orderBy("exercised_in", "name"))
-    counts = declared.groupBy("kind").agg(
-        F.count(F.lit(1)).alias("declared"),
-        F.count(F.when(is_unused, 1)).alias("unused"),
-        F.count(F.when(F.col("exercised_in") == 0, 1)).alias("never"),
-    )
-    shown = unused.withColumn("place", place).where(F.col("place") <= UNUSED_SHOWN)
+def _about_coverage(read: Read, mine: Mine) -> Answers:
+    columns = ("kind", "name", "declared", "messages")
+    here = grouped(mine("run_coverage", columns=columns), ("kind", "name"), sums=["messages"], highest=["declared"])
+    declared = {(row["kind"], row["name"]): row for row in here if row["declared"]}
+    everywhere = {(row["kind"], row["name"]): row for row in read("coverage").to_pylist()} if declared else {}
+    unused: dict[str, list[Row]] = defaultdict(list)
+    counts: dict[str, Row] = {}
+    for (kind, name), row in declared.items():
+        of_kind = counts.setdefault(kind, {"kind": kind, "declared": 0, "unused": 0, "never": 0})
+        of_kind["declared"] += 1
+        if row["messages"] == 0:
+            of_all = everywhere[kind, name]
+            of_kind["unused"] += 1
+            of_kind["never"] += of_all["exercised_in"] == 0
+            unused[kind].append({name_: of_all[name_] for name_ in ("kind", "name", "declared_in", "exercised_in")})
+    runs = read("runs", columns=("run", "files"))
+    used = {run for run, files in _tuples(runs) if run and (files or 0) > 0}
     return {
-        "coverage": Question(counts, ("kind",)),
-        "unused": Question(shown, ("kind", "place")),
-        "coverage_runs": Question(all_runs.agg(F.countDistinct("run").alias("runs"))),
+        "coverage": _top(list(counts.values()), ("kind",)),
+        "unused": [
+            row for kind in sorted(unused) for row in _top(unused[kind], ("exercised_in", "name"), UNUSED_SHOWN)
+        ],
+        "coverage_runs": [{"runs": len(used)}],
     }
 
 
-def _about_flaky(flaky: DataFrame, fingerprints: DataFrame, subject: Subject) -> dict[str, Question]:
-    known = flaky.where(F.col("commit").isNotNull()).withColumn(
-        "is_other", (~F.col("commit").eqNullSafe(F.lit(subject.commit))).cast("int")
-    )
-    found = known.where(F.col("behaviours") > 1)
-    question = Question(found, ("is_other", "-entropy", "test", "commit"), FLAKY_SHOWN)
-    shown = question.bounded().select("commit", "test", "first_differing_queue")
-    parts = F.filter("parts", lambda part: part["queue"].eqNullSafe(F.col("first_differing_queue")))
-    behaviours = (
-        fingerprints.join(F.broadcast(shown), ["commit", "test"])
-        .groupBy("commit", "test", parts.alias("parts"))
-        .agg(F.countDistinct("run").alias("runs"), F.array_sort(F.collect_set("outcome")).alias("outcomes"))
-    )
-    of_test = Window.partitionBy("commit", "test")
-    behaviours = behaviours.withColumn("kinds", F.count(F.lit(1)).over(of_test))
-    place = F.row_number().over(of_test.orderBy(F.col("runs").desc(), F.to_json("parts")))
+def _about_flaky(read: Read, subject: Subject) -> Answers:
+    every = read("flaky")
+    known = every.filter(pc.is_valid(every["commit"]))
+    found = known.filter(pc.greater(known["behaviours"], 1)).to_pylist()
+    for row in found:
+        row["is_other"] = row["commit"] != subject.commit
+    shown = _top(found, ("is_other", "-entropy", "test", "commit"), FLAKY_SHOWN)
+    repeated = pc.sum(pc.greater(known["runs"], 1)).as_py() or 0
     return {
-        "flaky": question,
-        "flaky_totals": Question(
-            known.agg(
-                F.count(F.when(F.col("behaviours") > 1, 1)).alias("flaky"),
-                F.count(F.when(F.col("runs") > 1, 1)).alias("repeated"),
-            )
-        ),
-        "behaviours": Question(
-            behaviours.withColumn("place", place).where(F.col("place") <= BEHAVIOURS_SHOWN), ("test", "commit", "place")
-        ),
+        "flaky": shown,
+        "flaky_totals": [{"flaky": len(found), "repeated": repeated}],
+        "behaviours": _behaviours(read, shown) if shown else [],
     }
 
 
-def _about_violations(violations: DataFrame) -> dict[str, Question]:
-    rules = violations.groupBy("rule").agg(
-        F.count(F.lit(1)).alias("n"), F.countDistinct("test").alias("tests"), F.countDistinct("queue").alias("queues")
-    )
-    place = F.row_number().over(Window.partitionBy("rule").orderBy("run", "worker", "test", "msg", "copy"))
-    columns = ("run", "worker", "test", "vhost", "queue", "msg", "copy", "rule", "text")
-    shown = violations.select(*columns, place.alias("place")).where(F.col("place") <= VIOLATIONS_OF_A_RULE)
+def _behaviours(read: Read, shown: Sequence[Row]) -> list[Row]:
+    """Return what happened in the first differing queue of these tests, the most frequent behaviours first."""
+    queues = {(row["commit"], row["test"]): row["first_differing_queue"] for row in shown}
+    rows = read(
+        "fingerprints",
+        columns=("run", "commit", "test", "outcome", "parts"),
+        where={"commit": {commit for commit, _ in queues}, "test": {test for _, test in queues}},
+    ).to_pylist()
+    runs: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    outcomes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for row in rows:
+        key = (row["commit"], row["test"])
+        if key not in queues:
+            continue
+        parts = json.dumps([part for part in row["parts"] or [] if part["queue"] == queues[key]])
+        runs[key][parts].add(row["run"])
+        if row["outcome"] is not None:
+            outcomes[*key, parts].add(row["outcome"])
+    answers: list[Row] = []
+    for (commit, test), kinds in sorted(runs.items(), key=lambda pair: pair[0][::-1]):
+        by_runs = sorted(kinds.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        answers += [
+            {
+                "commit": commit,
+                "test": test,
+                "parts": json.loads(parts),
+                "runs": len(of),
+                "outcomes": sorted(outcomes[commit, test, parts]),
+                "kinds": len(kinds),
+            }
+            for parts, of in by_runs[:BEHAVIOURS_SHOWN]
+        ]
+    return answers
+
+
+def _about_violations(violations: pa.Table) -> Answers:
+    rules = grouped(violations, ["rule"], different=["test", "queue"])
+    order = ("run", "worker", "test", "msg", "copy")
+    placed: list[Row] = []
+    for rule in rules:
+        of_rule = violations.filter(pc.equal(violations["rule"], rule["rule"]))
+        first = _first(of_rule, order, VIOLATIONS_OF_A_RULE).to_pylist()
+        placed += [{**row, "place": place} for place, row in enumerate(first)]
     return {
-        "rules": Question(rules, ("-n", "rule"), 100),
-        "violations": Question(shown, ("place", "rule"), VIOLATIONS_SHOWN),
+        "rules": _top(rules, ("-count", "rule"), 100),
+        "violations": _top(placed, ("place", "rule"), VIOLATIONS_SHOWN),
     }
 
 
-def _differences(read: Read, left: Subject, right: Subject) -> Question:
-    tables = {name: read(name, runs=(*left.runs, *right.runs)) for name in comparison.READS}
-    rows = comparison.diff(tables, left.name, right.name)
-    size = F.abs(F.coalesce(_as_number("right"), F.lit(0.0)) - F.coalesce(_as_number("left"), F.lit(0.0)))
-    ends_differ = (F.col("difference") == "outcome").cast("int")
-    by_side = Window.partitionBy("side")
-    order = by_side.orderBy(ends_differ.desc(), size.desc(), "queue", "position")
-    of_side = F.count(F.lit(1)).over(by_side).alias("of_side")
-    placed = rows.select("*", F.row_number().over(order).alias("place"), of_side)
-    return Question(placed.where(F.col("place") <= DIFFERENCES_SHOWN), ("side", "place"))
+def _first(rows: pa.Table, by: Sequence[str], limit: int) -> pa.Table:
+    """Return the first rows in this order; a null comes first."""
+    keys = pa.table({name: _sortable(rows[name]) for name in by})
+    order = pc.sort_indices(keys, [(name, "ascending") for name in by])
+    return rows.take(order[:limit])
 
 
-def _as_number(name: str) -> Column:
-    return F.expr(f"try_cast({name} AS double)")
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.fill_null(NULL) if pa.types.is_integer(column.type) else column.cast(pa.string()).fill_null("")
 
 
-def lives(events: DataFrame, violations: list[Row]) -> list[Row]:
+def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
+    compared = diff(read, left, right)
+    by_side: dict[str, list[Difference]] = defaultdict(list)
+    for difference in compared.differences:
+        by_side[difference.place.side].append(difference)
+    rows: list[Row] = []
+    for side in sorted(by_side):
+        # An outcome that differs comes first, then what differs most.
+        of_side = sorted(by_side[side], key=lambda each: (each.place.difference != "outcome", -_size(each)))
+        rows += [
+            {**_row_of(each), "place": place, "of_side": len(of_side)}
+            for place, each in enumerate(of_side[:DIFFERENCES_SHOWN], start=1)
+        ]
+    return {
+        "differences": rows,
+        "flaky_differences": [_row_of(each) for each in compared.of_flaky[:DIFFERENCES_SHOWN]],
+        "flaky_difference_totals": [{"count": len(compared.of_flaky), "tests": compared.flaky_tests}],
+    }
+
+
+def _row_of(difference: Difference) -> Row:
+    place = difference.place
+    return {
+        "side": place.side,
+        "queue": place.queue,
+        "difference": place.difference,
+        "left": difference.left,
+        "right": difference.right,
+    }
+
+
+def _size(difference: Difference) -> float:
+    return abs(_as_number(difference.right) - _as_number(difference.left))
+
+
+def _as_number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def lives(mine: Mine, violations: Sequence[Row]) -> list[Row]:
     """Return the events of these violations' messages, and the events that their texts name.
 
     At most `LIFE_SHOWN` events are returned for each violation, those of the copy in question first. `total` is the
@@ -312,28 +387,31 @@ def lives(events: DataFrame, violations: list[Row]) -> list[Row]:
     """
     if not violations:
         return []
-    runs = sorted({row["run"] for row in violations})
-    messages = sorted({row["msg"] for row in violations})
-    named = sorted({seq for row in violations for seq in named_events(row["text"])})
-    candidates = events.where(F.col("run").isin(runs) & (F.col("msg").isin(messages) | F.col("seq").isin(named)))
-    wanted = [
-        (row["run"], row["worker"], row["msg"], row["copy"], named_events(row["text"]), place)
-        for place, row in enumerate(violations)
-    ]
-    shape = "run string, worker string, of_msg long, of_copy long, named array<long>, violation int"
-    about = F.broadcast(events.sparkSession.createDataFrame(wanted, shape))
-    is_named = F.array_contains("named", F.col("seq"))
-    is_its = F.col("msg") == F.col("of_msg")
-    joined = candidates.join(about, ["run", "worker"]).where(is_its | is_named)
-    is_near = F.col("copy").isNull() | F.coalesce(F.col("copy") == F.col("of_copy"), F.lit(False)) | is_named
-    of_violation = Window.partitionBy("violation")
-    place = F.row_number().over(of_violation.orderBy(is_near.desc(), "seq"))
-    columns = ("seq", "ts", "kind", "conn", "chan", "msg", "copy", "src_copy", "exchange", "routing_key", "queue")
-    more = ("consumer", "tag", "multiple", "redelivered", "reason", "size")
-    placed = joined.select(
-        "violation", *columns, *more, place.alias("place"), F.count(F.lit(1)).over(of_violation).alias("total")
-    )
-    return ask({"lives": Question(placed.where(F.col("place") <= LIFE_SHOWN), ("violation", "seq"))})["lives"]
+    runs = {row["run"] for row in violations}
+    named = {seq for row in violations for seq in named_events(row["text"])}
+    events = {
+        (row["run"], row["worker"], row["seq"]): row
+        for name, values in (("msg", {row["msg"] for row in violations}), ("seq", named))
+        if values
+        for row in mine("events", runs=runs, columns=_OF_LIVES, where={name: values}).to_pylist()
+    }
+    found: list[Row] = []
+    for number, violation in enumerate(violations):
+        seqs = set(named_events(violation["text"]))
+        file, message = (violation["run"], violation["worker"]), violation["msg"]
+        its = [
+            event
+            for event in events.values()
+            if (event["run"], event["worker"]) == file and (event["msg"] == message or event["seq"] in seqs)
+        ]
+
+        def is_far(event: Row, copy: int | None = violation["copy"], seqs: set[int] = seqs) -> bool:
+            return event["copy"] not in (None, copy) and event["seq"] not in seqs
+
+        shown = sorted(its, key=lambda event: (is_far(event), event["seq"]))[:LIFE_SHOWN]
+        shown.sort(key=lambda event: event["seq"])
+        found += [{**event, "violation": number, "total": len(its)} for event in shown]
+    return found
 
 
 def named_events(text: str) -> list[int]:
@@ -341,5 +419,14 @@ def named_events(text: str) -> list[int]:
     return [int(found) for found in _NAMED_EVENTS.findall(text)]
 
 
-def _order(name: str) -> Column:
-    return F.col(name[1:]).desc() if name.startswith("-") else F.col(name).asc()
+def _top(rows: Collection[Row], by: Sequence[str], limit: int | None = None) -> list[Row]:
+    """Return the first rows sorted `by` these columns; "-n" sorts by n, greatest first. None is the least value."""
+    ordered = list(rows)
+    for name in reversed(by):
+        key = name.removeprefix("-")
+        ordered.sort(key=lambda row: (row[key] is not None, row[key]), reverse=name.startswith("-"))
+    return ordered[:limit]
+
+
+def _tuples(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from leveret.pipeline.grouping import Row
 from leveret.pipeline.report.blocks import count, empty, facts, heading, more, note, section, table, text
 from leveret.pipeline.report.charts import Share, legend, shares
-from leveret.pipeline.report.findings import TESTS_SHOWN, Row
+from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.report.words import DROPS, NONE, OUTCOMES, counted, number
-
-Answers = dict[str, list[Row]]
+from leveret.pipeline.report.words import DROPS, NONE, OUTCOMES, counted, instant, number
 
 _OUTCOME_COLOURS: Final = {
     "passed": "good-part",
@@ -32,6 +31,11 @@ _FATE_COLOURS: Final = {
     "purged": "grey-part",
 }
 _LONGEST_COMMIT: Final = 12
+# The most characters of the first line of an error, and of a whole one.
+_LONGEST_LINE: Final = 300
+_LONGEST_ERROR: Final = 3000
+# Of further failed tests, the page shows the first line of the error only: a thousand may fail at once.
+_ERRORS_SHOWN_WHOLE: Final = 40
 _FILES_SHOWN: Final = 10
 
 
@@ -58,9 +62,9 @@ def head(subject: Subject, answers: Answers, against: Subject | None) -> Html:
 
 
 def _tiles(answers: Answers, against: Subject | None) -> Html:
-    failing = sum(row["n"] for row in answers["outcomes"] if row["outcome"] in ("failed", "error"))
-    tests = sum(row["n"] for row in answers["outcomes"])
-    broken = sum(row["n"] for row in answers["rules"])
+    failing = sum(row["count"] for row in answers["outcomes"] if row["outcome"] in ("failed", "error"))
+    tests = sum(row["count"] for row in answers["outcomes"])
+    broken = sum(row["count"] for row in answers["rules"])
     flaky = answers["flaky_totals"][0]
     queues = answers["queue_totals"][0]
     unused = sum(row["never"] for row in answers["coverage"])
@@ -84,8 +88,8 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         ),
         _tile(
             "queues",
-            f"{number(leaked)} left over",
-            f"in {counted(queues['leaking'], 'queue')} when tests ended",
+            f"{counted(leaked, 'copy', 'copies')} left over",
+            f"in queues, when {counted(queues['leaving'], 'test')} ended" if leaked else "no test left a message",
             "wait" if leaked else "good",
         ),
         _tile("flow", counted(dead, "dead letter"), "copies that were rejected, expired or did not fit", "plain"),
@@ -98,7 +102,9 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
     ]
     if against is not None:
         changed = sum(row["of_side"] for row in answers["differences"] if row["place"] == 1)
-        tiles.append(_tile("comparison", counted(changed, "difference"), "from before", "wait" if changed else "good"))
+        known = answers["flaky_difference_totals"][0]["count"]
+        from_where = "from before" + (", without those of flaky tests" if known else "")
+        tiles.append(_tile("comparison", counted(changed, "difference"), from_where, "wait" if changed else "good"))
     return element("ul", *tiles, class_="tiles")
 
 
@@ -145,7 +151,7 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
     if len(runs) == 1:
         row = runs[0]
         return facts(
-            ("started", row["started"]),
+            ("started", _started(row)),
             ("commit", _commit(row)),
             ("broker", _broker(row)),
             ("clients", row["client"]),
@@ -157,7 +163,7 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
     rows = [
         (
             heading(code(row["run"]), " ", element("span", row["worker"], class_="quiet")),
-            text(row["started"]),
+            text(_started(row)),
             text(_commit(row)),
             text(_broker(row)),
             text(NONE if row["seed"] is None else str(row["seed"])),
@@ -170,6 +176,11 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
 
 
 _CLOCKS: Final = {"virtual": "virtual: tests held it and moved it forward", "real": "real"}
+
+
+def _started(row: Row) -> Html | None:
+    short = instant(row["started"])
+    return None if short is None else element("time", short, title=row["started"])
 
 
 def _commit(row: Row) -> Html:
@@ -189,7 +200,7 @@ def _tests(answers: Answers) -> list[Html | None]:
     if not outcomes:
         return [empty("This trace names no test: it was recorded outside pytest, so nothing passed or failed.")]
     parts = [
-        Share(row["outcome"] or "without an end", row["n"], _OUTCOME_COLOURS.get(row["outcome"], "wait-part"))
+        Share(row["outcome"] or "without an end", row["count"], _OUTCOME_COLOURS.get(row["outcome"], "wait-part"))
         for row in outcomes
     ]
     retries = sum(row["retries"] for row in outcomes)
@@ -197,20 +208,46 @@ def _tests(answers: Answers) -> list[Html | None]:
     title = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
     title += f", {counted(retries, 'retry', 'retries')}" if retries else ""
     blocks: list[Html | None] = [element("h3", title), shares(parts, "tests"), legend(parts, "test")]
-    failed = answers["failed"]
-    if failed:
-        rows = [
-            (
-                heading(code(row["test"], 110), _of_run(row, answers)),
-                text(row["outcome"] or "no end: the run was killed during this test"),
-                count(row["retries"]),
-                text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
-            )
-            for row in failed
-        ]
-        blocks.append(table(["test that failed or has no end", "outcome", "#retries", "duration"], rows))
-        blocks.append(more(TESTS_SHOWN, answers["failed_count"][0]["n"], "test", " that failed or has no end"))
+    blocks.append(_failed(answers))
     return blocks
+
+
+def _failed(answers: Answers) -> Html | None:
+    """Return a table of every test that failed, had to be tried again or has no end, with its error and its page."""
+    rows = [
+        (
+            heading(code(row["test"], 110), _of_run(row, answers), _error(row["error"], place < _ERRORS_SHOWN_WHOLE)),
+            text(_ending(row)),
+            text(_page(row)),
+            text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
+        )
+        for place, row in enumerate(answers["failed"])
+    ]
+    return table(["test that failed or has no end", "outcome", "page", "duration"], rows) if rows else None
+
+
+def _ending(row: Row) -> str:
+    outcome = row["outcome"] or "no end: the run was killed during this test"
+    return outcome + (f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else "")
+
+
+def _page(row: Row) -> Html:
+    if row.get("link") is None:
+        return element("span", NONE, class_="none")
+    return element("a", "what happened", href=row["link"], aria_label=f"what happened in {row['test']}")
+
+
+def _error(error: str | None, may_be_whole: bool) -> Html | None:
+    """Return an error: its first line, and all of it to unfold if there is more and it `may_be_whole`."""
+    whole = (error or "").strip()
+    if not whole:
+        return None
+    first = whole.partition("\n")[0]
+    short = first if len(first) <= _LONGEST_LINE else f"{first[:_LONGEST_LINE]}…"
+    if short == whole or not may_be_whole:
+        return element("p", element("code", short), class_="error")
+    shown = whole if len(whole) <= _LONGEST_ERROR else f"{whole[:_LONGEST_ERROR]}…"
+    return element("details", element("summary", element("code", short)), element("pre", shown), class_="error")
 
 
 def _of_run(row: Row, answers: Answers) -> Html | None:
@@ -221,18 +258,20 @@ def _of_run(row: Row, answers: Answers) -> Html | None:
 
 def _messages(answers: Answers) -> list[Html | None]:
     fates = answers["fates"]
-    total = sum(row["n"] for row in fates)
+    total = sum(row["count"] for row in fates)
     if not total:
         return [empty("No message was published.")]
     parts = [
         Share(
-            OUTCOMES.get(row["outcome"], str(row["outcome"])), row["n"], _FATE_COLOURS.get(row["outcome"], "grey-part")
+            OUTCOMES.get(row["outcome"], str(row["outcome"])),
+            row["count"],
+            _FATE_COLOURS.get(row["outcome"], "grey-part"),
         )
         for row in fates
     ]
     title = f"{counted(total, 'message')} published, by outcome"
     blocks: list[Html | None] = [element("h3", title), shares(parts, "messages"), legend(parts, "message")]
-    blocks += _dropped(answers["dropped"], next((row["n"] for row in fates if row["outcome"] == "dropped"), 0))
+    blocks += _dropped(answers["dropped"], next((row["count"] for row in fates if row["outcome"] == "dropped"), 0))
     if answers["faults"]:
         fired = ", ".join(
             f"{row['fault']} on {row['on']} ({counted(row['struck'], 'time')})" for row in answers["faults"]
@@ -250,12 +289,12 @@ def _dropped(rows: Sequence[Row], total: int) -> list[Html | None]:
             heading(_exchange(row)),
             text(code(row["routing_key"] or "", 60)),
             text(_why(row)),
-            count(row["n"], is_hot=True),
+            count(row["count"], is_hot=True),
         )
         for row in rows
     ]
     table_of_them = table(["dropped: published to", "routing key", "why", "#messages"], cells)
-    return [table_of_them, more(sum(row["n"] for row in rows), total, "message", " dropped")]
+    return [table_of_them, more(sum(row["count"] for row in rows), total, "message", " dropped")]
 
 
 def _exchange(row: Row) -> Html:

@@ -7,8 +7,8 @@ from importlib.resources import files
 from typing import Final
 
 from leveret.pipeline.report import overview, sections
+from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.markup import Html, element, joined
-from leveret.pipeline.report.overview import Answers
 from leveret.pipeline.report.subject import Subject
 
 # The page runs no script and loads nothing, even if a name contains markup.
@@ -47,6 +47,6 @@ def page(
         sections.slowest(answers),
         sections.coverage(answers),
         sections.words(),
-        element("footer", "Written by leveret pipeline report from tables that Spark made from the traces."),
+        element("footer", "Written by leveret pipeline report from the tables of the traces."),
     )
     return "<!doctype html>\n" + element("html", head, element("body", joined(body)), lang="en") + "\n"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from leveret.pipeline.grouping import Row
 from leveret.pipeline.report import flow as flow_picture
 from leveret.pipeline.report.blocks import count, empty, heading, more, note, section, table, text
 from leveret.pipeline.report.charts import Axis, Share, axis_labels, axis_of, histogram, shares
-from leveret.pipeline.report.findings import Row, named_events, span_of
+from leveret.pipeline.report.findings import Answers, named_events, span_of
 from leveret.pipeline.report.flow import Way
 from leveret.pipeline.report.life import in_words
 from leveret.pipeline.report.markup import Html, code, element, joined
-from leveret.pipeline.report.overview import Answers
 from leveret.pipeline.report.subject import Subject
 from leveret.pipeline.report.words import GLOSSARY, NONE, OUTCOMES, RULES, counted, number, span
 from leveret.trace.events import DELIVERIES
@@ -34,6 +35,8 @@ _SIDES: Final = {
     "coverage": "use of what was declared, in messages",
 }
 _OPEN_LIVES: Final = 3
+# The flaky tests that are named beside the differences that come from them.
+_FLAKY_NAMED: Final = 10
 # With fewer copies, the 95th percentile would be the longest span.
 _ENOUGH_FOR_SHARES: Final = 20
 _SHORTEST_US: Final = 1000
@@ -61,8 +64,8 @@ def violations(answers: Answers) -> Html:
         (
             heading(element("b", RULES.get(row["rule"], (row["rule"],))[0])),
             text(RULES.get(row["rule"], ("", "This is a rule of your own. Each case shows its text."))[1]),
-            count(row["n"], is_hot=True),
-            count(row["tests"]),
+            count(row["count"], is_hot=True),
+            count(row["different_test"]),
         )
         for row in rules
     ]
@@ -70,7 +73,7 @@ def violations(answers: Answers) -> Html:
     for event in answers["lives"]:
         lives[event["violation"]].append(event)
     cases = [_case(row, lives[place], place < _OPEN_LIVES) for place, row in enumerate(shown)]
-    total = sum(row["n"] for row in rules)
+    total = sum(row["count"] for row in rules)
     return section(
         "violations",
         "Broken rules",
@@ -201,24 +204,46 @@ def compared(answers: Answers, subject: Subject, against: Subject | None) -> Htm
     both = element("p", "Before: ", code(str(against)), ". Now: ", code(str(subject)), ".")
     if not rows:
         why = "Both did the same: the same messages in the same queues, with the same outcomes."
-        return section("comparison", "Compared with before", purpose, both, empty(why))
+        if answers["flaky_differences"]:
+            why = "Only tests that are known to be flaky differ."
+        return section("comparison", "Compared with before", purpose, both, empty(why), _of_flaky(answers, left, right))
     blocks: list[Html | None] = [both]
     for side, of_side in groupby(sorted(rows, key=_side_order), key=lambda row: str(row["side"])):
         shown = list(of_side)
-        cells = [
-            (
-                heading(code(row["queue"], 80)),
-                text(_measure(side, row["difference"])),
-                element("td", row["left"] or NONE, class_="from"),
-                element("td", row["right"] or NONE, class_="to"),
-            )
-            for row in shown
-        ]
         title = _SIDES.get(side, side)
         blocks.append(element("h3", f"{title[0].upper()}{title[1:]}"))
-        blocks.append(table(["where", "what", left, right], cells))
+        blocks.append(_differences(shown, left, right))
         blocks.append(more(len(shown), shown[0]["of_side"], "difference", " of this kind"))
-    return section("comparison", "Compared with before", purpose, *blocks)
+    return section("comparison", "Compared with before", purpose, *blocks, _of_flaky(answers, left, right))
+
+
+def _differences(rows: Sequence[Row], left: str, right: str) -> Html:
+    cells = [
+        (
+            heading(code(row["queue"], 80)),
+            text(_measure(row["side"], row["difference"])),
+            element("td", row["left"] or NONE, class_="from"),
+            element("td", row["right"] or NONE, class_="to"),
+        )
+        for row in rows
+    ]
+    return table(["where", "what", left, right], cells)
+
+
+def _of_flaky(answers: Answers, left: str, right: str) -> Html | None:
+    """Return the differences that come from flaky tests, folded."""
+    rows, totals = answers["flaky_differences"], answers["flaky_difference_totals"][0]
+    if not rows:
+        return None
+    tests = totals["tests"]
+    title = f"{counted(totals['count'], 'more difference')} from {counted(len(tests), 'test')} known to be flaky"
+    names = joined(*[joined(", " if at else "", code(name, 80)) for at, name in enumerate(tests[:_FLAKY_NAMED])])
+    block = joined(
+        element("p", names, more(_FLAKY_NAMED, len(tests), "test")),
+        _differences(rows, left, right),
+        more(len(rows), totals["count"], "difference"),
+    )
+    return _folded(title, block)
 
 
 def _named(subject: Subject) -> str:
@@ -250,6 +275,7 @@ def queues(answers: Answers) -> Html:
         (
             heading(_queue(row)),
             text(shares(_ends(row), "copies", 150, 10)),
+            count(row["tests"]),
             count(row["copies"]),
             count(row["acked"]),
             count(row["redeliveries"]),
@@ -261,11 +287,21 @@ def queues(answers: Answers) -> Html:
         for row in rows
     ]
     headings = [
-        *("queue", "how copies ended", "#copies", "#acknowledged", "#redelivered", "#dead-lettered", "#dropped"),
+        *(
+            "queue",
+            "how copies ended",
+            "#tests",
+            "#copies",
+            "#acknowledged",
+            "#redelivered",
+            "#dead-lettered",
+            "#dropped",
+        ),
         *("#left over", "#depth"),
     ]
     caption = (
-        "Queues with the most problems come first. Redelivered counts deliveries after a copy's first one. Depth is "
+        "Each test has queues of its own; a row adds up those with the same name. Queues with the most problems come "
+        "first. Redelivered counts deliveries after a copy's first one. Depth is "
         "the greatest number of copies in the queue at the same time in one test. Bars: green is acknowledged, pink "
         "dead-lettered, orange dropped, yellow left over, grey anything else."
     )
@@ -279,7 +315,7 @@ def _leavers(answers: Answers) -> list[Html]:
     if not rows:
         return []
     cells = [
-        (heading(code(row["test"] or "outside of tests", 100)), text(_queue(row)), count(row["n"])) for row in rows
+        (heading(code(row["test"] or "outside of tests", 100)), text(_queue(row)), count(row["leaked"])) for row in rows
     ]
     caption = (
         "The tests that left the most. The check left_ready, --leveret-checks=left_ready=error, makes such a test fail."
@@ -401,7 +437,7 @@ def flow(answers: Answers) -> Html:
                     flow_picture.in_words(row["reason"]),
                 ),
                 count(row["n"]),
-                count(row["tests"]),
+                count(row["different_test"]),
             )
             for row in flows
         ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, date, datetime
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from leveret.errors import NoSuchRunError
 
@@ -26,49 +27,66 @@ class Subject:
         return f"commit {self.name}" if self.is_commit else f"run {self.name}"
 
 
+# The columns of `runs` by which a subject is chosen.
+COLUMNS: Final = ("run", "commit", "started", "day", "files")
 # The fewest characters with which the beginning of a name may stand for a run or commit.
 _LEAST: Final = 4
+_BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def choose(runs: DataFrame, name: str | None) -> Subject:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A run that has a usable file."""
+
+    run: str
+    commit: str | None
+    started: str | None
+    day: date | None
+
+    @property
+    def began(self) -> datetime:
+        return moment(self.started) or _BEFORE_ALL
+
+    @property
+    def age(self) -> tuple[datetime, date, str]:
+        """A key that sorts runs from the oldest to the newest."""
+        return self.began, self.day or date.min, self.run
+
+
+def choose(runs: pa.Table, name: str | None) -> Subject:
     """Return the run or commit with this name, or the only one whose name begins like it. None selects the newest run.
 
-    Raises NoSuchRunError if no run or commit matches, or several do.
+    `runs` has the columns COLUMNS. Raises NoSuchRunError if no run or commit matches, or several do.
     """
     known = _known(runs)
     if name is None:
-        newest = known.orderBy(*_newest_first()).limit(1).collect()
-        if not newest:
+        if not known:
             raise NoSuchRunError(
                 "the warehouse has no run, because no trace could be used; ingest a usable trace first"
             )
-        row = newest[0]
-        return Subject(row.run, (row.run,), False, row.commit, row.started)
-    begin = name if len(name) >= _LEAST else None
-    is_named = (F.col("run") == name) | (F.col("commit") == name)
-    begins = F.col("run").startswith(F.lit(begin)) | F.col("commit").startswith(F.lit(begin))
-    found = known.where(is_named | begins).orderBy("began", "run").collect()
-    full = _only(name, {row.run for row in found}, {row.commit for row in found if row.commit is not None}, begin)
+        newest = max(known, key=lambda each: each.age)
+        return Subject(newest.run, (newest.run,), False, newest.commit, newest.started)
+    full = _only(name, {each.run for each in known}, {each.commit for each in known if each.commit is not None})
     if full is None:
-        newest = known.orderBy(*_newest_first()).limit(5).collect()
-        names = [row.run if row.commit is None else f"{row.run} of commit {row.commit[:12]}" for row in newest]
+        latest = sorted(known, key=lambda each: each.age, reverse=True)[:5]
+        names = [each.run if each.commit is None else f"{each.run} of commit {each.commit[:12]}" for each in latest]
         raise NoSuchRunError(
             f"{name!r} matches no run and no commit; give a name or at least its first {_LEAST} characters; the newest "
             f"runs are {', '.join(names)}"
         )
-    rows = [row for row in found if row.run == full] or [row for row in found if row.commit == full]
-    is_run = rows[0].run == full
-    return Subject(full, tuple(row.run for row in rows), not is_run, rows[0].commit, rows[0].started)
+    of_run = [each for each in known if each.run == full]
+    found = of_run or sorted((each for each in known if each.commit == full), key=lambda each: (each.began, each.run))
+    return Subject(full, tuple(each.run for each in found), not of_run, found[0].commit, found[0].started)
 
 
-def _only(name: str, runs: set[str], commits: set[str], begin: str | None) -> str | None:
-    """Return the run or commit with this name, or else the only one whose name begins with `begin`."""
+def _only(name: str, runs: set[str], commits: set[str]) -> str | None:
+    """Return the run or commit with this name, or else the only one whose name begins with it."""
     if name in runs or name in commits:
         return name
-    if begin is None:
+    if len(name) < _LEAST:
         return None
     for kind, names in (("commits", commits), ("runs", runs)):
-        near = sorted(known for known in names if known.startswith(begin))
+        near = sorted(known for known in names if known.startswith(name))
         if len(near) > 1:
             raise NoSuchRunError(f"{name!r} matches several {kind}: {', '.join(near)}; give more characters")
         if near:
@@ -76,26 +94,43 @@ def _only(name: str, runs: set[str], commits: set[str], begin: str | None) -> st
     return None
 
 
-def before(runs: DataFrame, subject: Subject) -> Subject | None:
+def before(runs: pa.Table, subject: Subject) -> Subject | None:
     """Return the newest run that began before this one. For a commit, return the commit of the newest such run."""
-    if subject.began is None:
+    began = moment(subject.began)
+    if began is None:
         return None
-    known = _known(runs).where(F.col("began") < F.try_to_timestamp(F.lit(subject.began)))
-    others = known.where(~F.col("run").isin(list(subject.runs)))
-    if subject.is_commit:
-        others = others.where(F.col("commit") != subject.name)
-    rows = others.orderBy(*_newest_first()).limit(1).collect()
-    if not rows:
+    earlier = [
+        each
+        for each in _known(runs)
+        if _BEFORE_ALL < each.began < began
+        and each.run not in subject.runs
+        and (not subject.is_commit or each.commit not in (None, subject.name))
+    ]
+    if not earlier:
         return None
-    return choose(runs, rows[0].commit if subject.is_commit else rows[0].run)
+    newest = max(earlier, key=lambda each: each.age)
+    return choose(runs, newest.commit if subject.is_commit else newest.run)
 
 
-def _known(runs: DataFrame) -> DataFrame:
-    """Return a row for each run that has a usable file."""
-    usable = runs.where((F.col("files") > 0) & (F.col("run") != "")).groupBy("run")
-    known = usable.agg(F.max("commit").alias("commit"), F.min("started").alias("started"), F.min("day").alias("day"))
-    return known.withColumn("began", F.try_to_timestamp("started"))
+def _known(runs: pa.Table) -> list[_Known]:
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for row in runs.select(list(COLUMNS)).to_pylist():
+        if row["run"] and (row["files"] or 0) > 0:
+            by_run.setdefault(row["run"], []).append(row)
+    return [
+        _Known(run, _of(max, rows, "commit"), _of(min, rows, "started"), _of(min, rows, "day"))
+        for run, rows in by_run.items()
+    ]
 
 
-def _newest_first() -> list[Column]:
-    return [F.col("began").desc_nulls_last(), F.col("day").desc_nulls_last(), F.col("run").desc()]
+def _of(which: Any, rows: Iterable[dict[str, Any]], name: str) -> Any:
+    return which((row[name] for row in rows if row[name] is not None), default=None)
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return the instant that an ISO text names, in UTC unless it says otherwise; None if it names none."""
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
+
+from leveret.pipeline.report.subject import moment
 
 # The text for a missing number.
 NONE: Final = "none"
@@ -79,7 +82,7 @@ OUTCOMES: Final[dict[str, str]] = {
     "expired": "expired",
     "purged": "removed with or from its queue",
     "returned": "returned to the publisher",
-    "open": "left over",
+    "open": "with a copy left over",
 }
 
 
@@ -119,6 +122,15 @@ def span(us: float | None) -> str:
             value = us / size
             return f"{value:.0f} {unit}" if value >= 10 or value == int(value) else f"{value:.1f} {unit}"
     return f"{us:.0f} µs"
+
+
+def instant(text: str | None) -> str | None:
+    """Return an ISO time as a reader says it, "26 Jul 10:15" in its own zone, with the year if it is not this one's."""
+    when = moment(text)
+    if when is None:
+        return text
+    year = f" {when.year}" if when.year != datetime.now(when.tzinfo).year else ""
+    return f"{when.day} {when:%b}{year} {when:%H:%M}"
 
 
 def percent(part: float, whole: float) -> str:

@@ -1,0 +1,1 @@
+"""A service in JavaScript and its tests, which drive leveret over HTTP."""

@@ -1,0 +1,17 @@
+"""The URL of a broker, for a user and a virtual host."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: str = "/", scheme: str = "amqp") -> str:
+    """Return the URL that clients take. An IPv6 address gets its brackets."""
+    # Without a path every client takes "/". With a lone slash not all of them do.
+    path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{url_host(host)}:{port}{path}"
+
+
+def url_host(host: str) -> str:
+    """Return a host as a URL names it."""
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,82 @@
+"""The control API: what a Python test does with a broker, over HTTP, for tests in every language.
+
+`table` lists the endpoints. The router, the check of bodies and the OpenAPI document are made from it.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
+from leveret.http.control.bodies import parsed
+from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.table import ENDPOINTS
+from leveret.http.guard import refuse_stranger
+from leveret.http.messages import Request, Response, refusal
+from leveret.http.router import Router
+from leveret.http.stream import Pump
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+
+# The errors of leveret that answer a request: the status, and the word for programs. The first that fits counts.
+_ANSWERS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (NotDeclaredError, 404, "not_found"),
+    (RefusedError, 409, "refused"),
+    (AssertionError, 409, "assertion_failed"),
+    (WaitTimeoutError, 409, "timed_out"),
+    (EventsMissingError, 409, "events_missing"),
+    (BrokerError, 409, "impossible"),
+    (ValueError, 400, "bad_request"),
+    (TypeError, 400, "bad_request"),
+)
+
+
+def app(engine: Engine) -> Control:
+    """Return the control API of a broker."""
+    return Control(engine)
+
+
+class Control:
+    """The app below /leveret/v1."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine: Final = engine
+        self._pump: Final = Pump(engine)
+        self._numbers: Final = count(1)
+        self._router: Final[Router[Endpoint]] = Router(ENDPOINTS)
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request of an administrator."""
+        refused = refuse_stranger(request, self._engine)
+        if refused is not None:
+            return refused
+        found = self._router.find(request)
+        if found is None:
+            return self._refuse_unrouted(request)
+        try:
+            body = parsed(request.body, found.route.body)
+            call = Call(self._engine, self._pump, self._numbers, request, found.values, request.parameters, body)
+            return found.route.respond(found.route.handler(call))
+        except tuple(kind for kind, _, _ in _ANSWERS) as error:
+            return _answer(error)
+
+    def _refuse_unrouted(self, request: Request) -> Response:
+        methods = self._router.methods(request)
+        if methods:
+            allowed = ", ".join(methods)
+            return refusal(405, "method_not_allowed", f"{request.path} takes {allowed}", ("allow", allowed))
+        reason = f"{request.path} is no endpoint; /leveret/v1/openapi.json lists them all"
+        return refusal(404, "not_found", reason)
+
+
+def _answer(error: Exception) -> Response:
+    status, word = next((status, word) for kind, status, word in _ANSWERS if isinstance(error, kind))
+    value: dict[str, object] = {"error": word, "reason": str(error)}
+    notes = getattr(error, "__notes__", ())
+    if notes:
+        value["report"] = "\n\n".join(map(str, notes))
+    if isinstance(error, RefusedError):
+        value["code"] = error.code
+    return Response.of_json(value, status)

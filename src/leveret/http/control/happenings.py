@@ -1,0 +1,168 @@
+"""The endpoints for what has happened: events as a list, as a stream and as a trace file, and the page.
+
+An event has the columns of a trace file (docs/recording.md), whichever way it is read. Values of headers with
+secret-looking names are hidden there, and here too.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from leveret.errors import BrokerError, unknown
+from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.scope import is_of
+from leveret.http.control.shapes import FLAG, TABLE, Schema, listed, record
+from leveret.http.control.topology import ROOT, VHOST
+from leveret.http.messages import Response
+from leveret.http.stream import EventStream
+from leveret.time.sources import SystemClock
+from leveret.trace import events
+from leveret.trace.jsonl import header_line
+from leveret.trace.lines import Lines
+from leveret.trace.redaction import Redaction
+from leveret.trace.rows import Numbering
+from leveret.trace.version import __version__
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+    from leveret.page.reading import Reading
+    from leveret.trace.events import RawEvent
+
+_FILTERS: Final = {
+    "kinds": "only events of these kinds, separated by commas, such as published,acked",
+    "queue": "only events about this queue",
+}
+_EVENTS: Final[Schema] = record({"events": listed(TABLE), "is_complete": FLAG})
+_NDJSON: Final = "application/x-ndjson"
+_SSE: Final = "text/event-stream"
+_REAL: Final = SystemClock()
+
+
+class EventLines:
+    """The lines of events as a trace file has them, of one virtual host or of all."""
+
+    def __init__(self, engine: Engine, vhost: str | None, *, kinds: str = "", queue: str | None = None) -> None:
+        """`kinds` are separated by commas; none means all. Raises ValueError if one is unknown."""
+        self._vhost = vhost
+        self._kinds = frozenset(kinds.replace(",", " ").split())
+        for kind in self._kinds:
+            if kind not in events.POSITIONS:
+                raise ValueError(unknown("event", kind, events.KINDS))
+        self._queue = queue
+        redact = engine.redact
+        names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
+        self._lines = Lines(Numbering(0, count(1).__next__), Redaction(names), keeps_bodies=True)
+        self._next_seq = count(1).__next__
+
+    def of(self, raw_events: list[RawEvent]) -> list[str]:
+        """Return the lines of the events that are wanted, each with its newline."""
+        wanted = [raw for raw in raw_events if self._wants(raw)]
+        return self._lines.write(wanted, _REAL.now(), self._next_seq) if wanted else []
+
+    def _wants(self, raw: RawEvent) -> bool:
+        if self._vhost is not None and not is_of(raw, self._vhost):
+            return False
+        if self._kinds and raw[0] not in self._kinds:
+            return False
+        if self._queue is None:
+            return True
+        at = events.POSITIONS[str(raw[0])].get("queue")
+        return at is not None and raw[at] == self._queue
+
+
+def _lines_of(call: Call) -> EventLines:
+    vhost = call.scope.vhost if "vhost" in call.values else None
+    parameters = call.parameters
+    return EventLines(call.engine, vhost, kinds=parameters.get("kinds", ""), queue=parameters.get("queue"))
+
+
+def _recorded(call: Call) -> list[RawEvent]:
+    recorder = call.engine.recorder
+    if not recorder.is_on:
+        raise BrokerError("this broker records nothing; start it with record='recent'")
+    call.engine.sync()
+    return recorder.raw()
+
+
+def _list_events(call: Call) -> object:
+    lines = _lines_of(call)
+    found = [json.loads(line) for line in lines.of(_recorded(call))]
+    return {"events": found, "is_complete": not call.engine.recorder.has_dropped}
+
+
+def _stream_events(call: Call) -> object:
+    lines = _lines_of(call)
+    _recorded(call)
+    stream = FedStream(call, lines)
+    # The client knows by this that it misses nothing from now on.
+    stream.send("{}", "open")
+    call.pump.subscribe(stream, from_start=call.parameters.get("from") == "start")
+    return stream.response
+
+
+class FedStream(EventStream):
+    """A stream of events, which the pump feeds."""
+
+    def __init__(self, call: Call, lines: EventLines) -> None:
+        super().__init__(lambda: call.pump.unsubscribe(self))
+        self._lines = lines
+
+    def feed(self, raw_events: list[RawEvent]) -> None:
+        """Send the events that are wanted."""
+        lines = self._lines.of(raw_events)
+        if lines:
+            self.send_bytes("".join(f"data: {line}\n" for line in lines).encode("ascii"))
+
+
+def _trace(call: Call) -> object:
+    engine = call.engine
+    lines = _lines_of(call).of(_recorded(call))
+    now = _REAL.now()
+    facts = {
+        "run": f"http-{now}",
+        "worker": "main",
+        "epoch_ns": now * 1000,
+        "clock": "held" if engine.clock.moves else "real",
+        "broker": f"leveret {__version__}",
+        "profile": engine.compat.version,
+        "seed": engine.seed,
+    }
+    text = header_line(facts) + "".join(lines)
+    name = ("content-disposition", 'attachment; filename="trace.jsonl"')
+    return Response(200, (("content-type", _NDJSON), name), text.encode("ascii"))
+
+
+def _page(call: Call) -> object:
+    from leveret.page.html import page_of
+    from leveret.page.live import test_of
+    from leveret.page.story import story_of
+
+    recorded = _recorded(call)
+    reading: Reading = call.scope.reading() if "vhost" in call.values else call.engine.reading(None)
+    page = page_of(story_of([reading], test_of(recorded), source="memory"))
+    return Response.of_text(page, "text/html")
+
+
+def _both(name: str, path: str, what: str, **more: object) -> list[Endpoint]:
+    """Return an endpoint for the whole broker and one for a virtual host."""
+    return [
+        Endpoint(f"{name}OfAll", "GET", f"{ROOT}{path}", f"{what} of the whole broker.", **more),  # type: ignore[arg-type]
+        Endpoint(name, "GET", f"{VHOST}{path}", f"{what} of a virtual host.", **more),  # type: ignore[arg-type]
+    ]
+
+
+ENDPOINTS: Final = (
+    *_both("listEvents", "/events", "List the recorded events", handler=_list_events, answer=_EVENTS, query=_FILTERS),
+    *_both(
+        "streamEvents",
+        "/events/stream",
+        "Send the events as they happen, after a first one named open",
+        handler=_stream_events,
+        query={**_FILTERS, "from": "`start` sends first what was recorded before"},
+        media=_SSE,
+    ),
+    *_both("getTrace", "/trace", "Return a trace file", handler=_trace, query=_FILTERS, media=_NDJSON),
+    *_both("getPage", "/page", "Return the page of what has happened", handler=_page, media="text/html"),
+)

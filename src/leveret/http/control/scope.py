@@ -1,0 +1,218 @@
+"""One virtual host of a broker, as a broker of its own: the assertions, waits and pages see nothing else.
+
+Tests in another language share a broker. Each has a virtual host, and no test must see, or wait for, what another one
+does. The narrowing is done here, once: the node shows one virtual host and its connections, and the recorder holds only
+its events. Time, faults without `vhost` and alarms belong to the whole broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from leveret.observe.checks.checked_assertions import CheckedAssertions
+from leveret.observe.hinting import Hinting
+from leveret.observe.names import find_vhost
+from leveret.observe.report import Report, report_text
+from leveret.observe.state import why_not_idle
+from leveret.scripted.actions import BrokerActions
+from leveret.trace import events
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from leveret.core.model.node import Node
+    from leveret.engine.engine import Engine
+    from leveret.faults.rule import Rule
+    from leveret.observe.checks.finding import Finding
+    from leveret.observe.checks.judge import Judge
+    from leveret.page.reading import Reading
+    from leveret.trace.events import RawEvent
+    from leveret.trace.recorder import Recorder
+
+_VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
+# Events that belong to no virtual host, and say which events count.
+_MARKS: Final = (events.TEST_START, events.TEST_END)
+
+
+class Scope(BrokerActions, CheckedAssertions, Hinting):
+    """What a test can do and assert in one virtual host. It is the `Source` of its own assertions."""
+
+    _called: ClassVar[str] = "a virtual host"
+
+    def __init__(self, engine: Engine, vhost: str) -> None:
+        """Narrow the engine to a virtual host. Raises NotDeclaredError if it does not exist."""
+        with engine.lock:
+            find_vhost(engine.node, vhost)
+        self._engine = engine
+        self.vhost: Final = vhost
+        self._recorder: Final = OneVhostsEvents(engine.recorder, vhost)
+        CheckedAssertions.__init__(self, self)
+
+    @property
+    def _judge(self) -> Judge:
+        return self._engine.judge
+
+    @property
+    def recorder(self) -> Recorder:
+        """The events of the virtual host, for one assertion or another reader."""
+        return cast("Recorder", self._recorder)
+
+    @property
+    def node(self) -> Node:
+        """The node as if it had this virtual host only."""
+        return cast("Node", OneVhostsNode(self._engine.node, self.vhost))
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The broker's lock."""
+        return cast("AbstractContextManager[object]", self._engine.lock)
+
+    @property
+    def name(self) -> str:
+        """The virtual host in a sentence."""
+        return f"virtual host {self.vhost!r} of {self._engine.name}"
+
+    def others(self) -> Sequence[Any]:
+        """Return nothing: what other tests do is no near miss."""
+        return ()
+
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> Report:
+        """Return the state of the virtual host and its last events."""
+        with self.lock:
+            title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
+            text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
+            return Report.of(text, self.name)
+
+    def sync(self) -> None:
+        """Pass the barrier."""
+        self._engine.sync()
+
+    def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        """Wait until the predicate is true, and return whether it is."""
+        return self._engine.wait_until(predicate, timeout)
+
+    def wait_idle(self, timeout: float = 5) -> None:
+        """Wait until no consumer of this virtual host holds a message or can take one. Raises WaitTimeoutError."""
+        reasons = self._engine.wait_while(lambda: why_not_idle(self.node), timeout)
+        if reasons:
+            raise self._timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
+
+    def _timed_out(self, text: str) -> Exception:
+        from leveret.errors import WaitTimeoutError
+
+        error = WaitTimeoutError(text)
+        error.add_note(self.report())
+        return error
+
+    def rules(self) -> list[Rule]:
+        """Return the rules for faults that were added for this virtual host."""
+        return [rule for rule in self._engine.fault_rules() if rule.places.get("vhost") == self.vhost]
+
+    def reading(self) -> Reading:
+        """Return what happened in the virtual host, for a page."""
+        from leveret.page.live import reading_of
+
+        engine = self._engine
+        with self.lock:
+            return reading_of(
+                self.node,
+                self.recorder,
+                test=None,
+                title=self.name,
+                seed=engine.seed,
+                moves=engine.clock.moves,
+                redact=engine.redact,
+                rules=self.rules(),
+                judge=cast("Judge", OneVhostsFindings(engine.judge, self.vhost)),
+            )
+
+
+class OneVhostsNode:
+    """A node with one virtual host and the connections to it. The caller holds the broker's lock."""
+
+    def __init__(self, node: Node, vhost: str) -> None:
+        self._node = node
+        self._vhost = vhost
+
+    @property
+    def vhosts(self) -> dict[str, object]:
+        """The virtual host, by its name."""
+        return {name: vhost for name, vhost in self._node.vhosts.items() if name == self._vhost}
+
+    @property
+    def connections(self) -> dict[int, object]:
+        """The connections to the virtual host, by number."""
+        known = self._node.connections
+        return {number: one for number, one in known.items() if getattr(one, "vhost_name", None) == self._vhost}
+
+    # A type checker takes this for a node, as `Scope.node` says.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._node, name)
+
+
+class OneVhostsEvents:
+    """The part of a recorder that belongs to one virtual host, for one reader of `raw_after`."""
+
+    def __init__(self, recorder: Recorder, vhost: str) -> None:
+        self._recorder = recorder
+        self._vhost = vhost
+        # The last event that was looked at, of whatever virtual host: only that one keeps its identity.
+        self._seen: RawEvent | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether events are kept."""
+        return self._recorder.is_on
+
+    @property
+    def size(self) -> int:
+        """How many events are kept."""
+        return self._recorder.size
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether newer events have pushed out older ones."""
+        return self._recorder.has_dropped
+
+    def raw(self) -> list[RawEvent]:
+        """Return the events of the virtual host, oldest first."""
+        return self._own(self._recorder.raw())
+
+    def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
+        """Return those since the last call, or all if `last_seen` is None."""
+        found = self._recorder.raw_after(self._seen if last_seen is not None else None)
+        if found:
+            self._seen = found[-1]
+        return self._own(found)
+
+    def _own(self, raw_events: list[RawEvent]) -> list[RawEvent]:
+        return [raw for raw in raw_events if is_of(raw, self._vhost)]
+
+
+def is_of(raw: RawEvent, vhost: str) -> bool:
+    """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
+    at = _VHOST_AT.get(str(raw[0]))
+    return raw[0] in _MARKS if at is None else raw[at] == vhost
+
+
+class OneVhostsFindings:
+    """A judge that knows only what happened in one virtual host."""
+
+    def __init__(self, judge: Judge, vhost: str) -> None:
+        self._judge = judge
+        self._vhost = vhost
+
+    def found_so_far(self) -> dict[str, list[Finding]]:
+        """Return the findings, by check."""
+        own = {
+            name: [finding for finding in findings if finding.vhost == self._vhost]
+            for name, findings in self._judge.found_so_far().items()
+        }
+        return {name: findings for name, findings in own.items() if findings}
+
+    def level_of(self, name: str) -> object:
+        """Return the level of a check."""
+        return self._judge.level_of(name)

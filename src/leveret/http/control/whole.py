@@ -1,0 +1,237 @@
+"""The endpoints for the broker as a whole: its state, its time, its faults, its life."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from leveret.core.model.node import Node
+from leveret.errors import NotDeclaredError, expected, unknown_keyword
+from leveret.faults.named import NamedFaults
+from leveret.faults.rule import Rule
+from leveret.http.control import shapes
+from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
+from leveret.http.control.shapes import COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
+from leveret.http.control.topology import ROOT
+from leveret.observe.state import connections
+from leveret.observe.views import ConnectionView, QueueView
+from leveret.time.clock import Clock
+from leveret.trace.version import __version__
+
+_CLOCK: Final[Schema] = record({"now": NUMBER, "is_held": FLAG, "is_jumping": FLAG})
+_SPAN: Final[dict[str, Schema]] = dict.fromkeys(("seconds", "ms", "minutes", "hours", "days"), NUMBER)
+_STATE: Final[Schema] = record(
+    {
+        "leveret": TEXT,
+        "rabbitmq": TEXT,
+        "clock": _CLOCK,
+        "vhosts": listed(TEXT),
+        "queues": listed(component("QueueHead")),
+        "connections": listed(component("Connection")),
+        "faults": listed(component("Fault")),
+    }
+)
+
+
+def _state(call: Call) -> object:
+    with call.engine.looking() as node:
+        return {
+            "leveret": __version__,
+            "rabbitmq": call.engine.compat.version,
+            "clock": _clock(call),
+            "vhosts": list(node.vhosts),
+            "queues": [shapes.queue_head(view) for view in _queues(node)],
+            "connections": [shapes.connection(ConnectionView.of(one, node)) for one in connections(node)],
+            "faults": _list_faults(call),
+        }
+
+
+def _queues(node: Node) -> list[QueueView]:
+    return [QueueView.of(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+
+
+def _clock(call: Call) -> Json:
+    clock = Clock(call.engine)
+    return {"now": clock.now, "is_held": clock.is_held, "is_jumping": call.engine.time_mover is not None}
+
+
+def _hold(call: Call) -> object:
+    Clock(call.engine).hold()
+    return _clock(call)
+
+
+def _release(call: Call) -> object:
+    Clock(call.engine).release()
+    return _clock(call)
+
+
+def _advance(call: Call) -> object:
+    Clock(call.engine).advance(**call.body)
+    return _clock(call)
+
+
+def _autojump(call: Call) -> object:
+    Clock(call.engine).autojump(**call.body)
+    return _clock(call)
+
+
+# The faults by name: the methods of `broker.faults` that add one.
+FAULTS: Final = tuple(name for name in vars(NamedFaults) if not name.startswith("_") and name != "add")
+# The parameters of these methods, which differ from fault to fault.
+PARAMETERS: Final[dict[str, Schema]] = {
+    "code": COUNT,
+    "text": TEXT,
+    "when": {"enum": ["before", "after"]},
+    "how": {"enum": ["reset", "login", "close"]},
+    "resource": {"enum": ["memory", "disk"]},
+    "direction": {"enum": ["both", "to_client", "to_broker"]},
+    "seconds": NUMBER,
+    "at": NUMBER,
+    "window": COUNT,
+    "bytes_per_second": COUNT,
+    "size": COUNT,
+    "byte": COUNT,
+    "bytes": COUNT,
+}
+# The parameters that every fault takes, besides the criteria that select messages.
+WHEN: Final[dict[str, Schema]] = {
+    "on": TEXT,
+    "after": COUNT,
+    "times": shapes.optional(COUNT),
+    "probability": NUMBER,
+    "optional": FLAG,
+    "sent_by": {"enum": ["client", "broker"]},
+    "vhost": TEXT,
+    "client": PATTERN,
+    "connection": COUNT,
+    "channel": COUNT,
+    "queue": PATTERN,
+    "consumer": PATTERN,
+}
+_FAULT: Final[dict[str, Schema]] = {"fault": {"enum": list(FAULTS)}, **PARAMETERS, **WHEN, **CRITERIA}
+
+
+def _list_faults(call: Call) -> list[Json]:
+    return [shapes.fault(number, rule) for number, rule in enumerate(call.engine.fault_rules(), 1)]
+
+
+def _add_fault(call: Call) -> object:
+    body = dict(call.body)
+    name = body.pop("fault")
+    own = [word for word in inspect.signature(getattr(NamedFaults, name)).parameters if word in PARAMETERS]
+    for word in body:
+        if word in PARAMETERS and word not in own:
+            raise unknown_keyword(f"the fault {name!r}", word, (*own, *WHEN))
+    options = {word: criterion(word, value) for word, value in body.items()}
+    add: Any = getattr(call.engine.faults, name)
+    rule = add(**options)
+    return shapes.fault(call.engine.fault_rules().index(rule) + 1, rule)
+
+
+def _rule(call: Call) -> tuple[int, Rule]:
+    rules, number = call.engine.fault_rules(), call.values["fault"]
+    if not (number.isdecimal() and 1 <= int(number) <= len(rules)):
+        known = [str(one) for one in range(1, len(rules) + 1)]
+        raise NotDeclaredError(f"fault {number} does not exist{expected(number, known)}")
+    return int(number), rules[int(number) - 1]
+
+
+def _get_fault(call: Call) -> object:
+    return shapes.fault(*_rule(call))
+
+
+def _remove_fault(call: Call) -> object:
+    _rule(call)[1].remove()
+    return shapes.fault(*_rule(call))
+
+
+def _remove_faults(call: Call) -> object:
+    vhost = call.parameters.get("vhost")
+    for rule in call.engine.fault_rules():
+        if vhost is None or rule.places.get("vhost") == vhost:
+            rule.remove()
+    return None
+
+
+def _reset(call: Call) -> object:
+    call.engine.reset()
+    return None
+
+
+def _restart(call: Call) -> object:
+    call.engine.restart()
+    return None
+
+
+_SETTLE: Final[Schema] = {"settle": NUMBER, "limit": COUNT}
+
+ENDPOINTS: Final = (
+    Endpoint("getState", "GET", f"{ROOT}/state", "Return the state of the whole broker.", _state, _STATE),
+    Endpoint("getClock", "GET", f"{ROOT}/clock", "Return the broker's time, in seconds since 1970.", _clock, _CLOCK),
+    Endpoint("holdClock", "POST", f"{ROOT}/clock/hold", "Stop time.", _hold, _CLOCK),
+    Endpoint("releaseClock", "POST", f"{ROOT}/clock/release", "Let time run on.", _release, _CLOCK),
+    Endpoint(
+        "advanceClock",
+        "POST",
+        f"{ROOT}/clock/advance",
+        "Stop time, and move it on by the sum of what is given, from deadline to deadline. Clients get time to react.",
+        _advance,
+        _CLOCK,
+        record({**_SPAN, **_SETTLE, "heartbeats": FLAG}, *_SPAN, *_SETTLE, "heartbeats"),
+    ),
+    Endpoint(
+        "autojumpClock",
+        "POST",
+        f"{ROOT}/clock/autojump",
+        "Let time jump to the next deadline whenever the broker and its clients have nothing to do.",
+        _autojump,
+        _CLOCK,
+        record({**_SETTLE, "while_held": FLAG}, *_SETTLE, "while_held"),
+    ),
+    Endpoint(
+        "listFaults",
+        "GET",
+        f"{ROOT}/faults",
+        "List the faults, with how often each has fired.",
+        _list_faults,
+        listed(component("Fault")),
+    ),
+    Endpoint(
+        "addFault",
+        "POST",
+        f"{ROOT}/faults",
+        "Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python.",
+        _add_fault,
+        component("Fault"),
+        record(_FAULT, *(name for name in _FAULT if name != "fault")),
+        status=201,
+    ),
+    Endpoint(
+        "removeFaults",
+        "DELETE",
+        f"{ROOT}/faults",
+        "Remove all faults.",
+        _remove_faults,
+        query={"vhost": "remove only those that were added for this virtual host"},
+    ),
+    Endpoint(
+        "getFault", "GET", f"{ROOT}/faults/{{fault}}", "Return a fault by its id.", _get_fault, component("Fault")
+    ),
+    Endpoint(
+        "removeFault",
+        "DELETE",
+        f"{ROOT}/faults/{{fault}}",
+        "Remove a fault, and return how often it fired.",
+        _remove_fault,
+        component("Fault"),
+    ),
+    Endpoint("reset", "POST", f"{ROOT}/reset", "Close every connection and forget all state.", _reset),
+    Endpoint(
+        "restart",
+        "POST",
+        f"{ROOT}/restart",
+        "Restart as RabbitMQ does: keep what is durable, and close all connections.",
+        _restart,
+    ),
+)

@@ -1,0 +1,145 @@
+"""Streams of what happens in a broker: one thread reads new events and feeds every stream.
+
+The broker does nothing for a stream. The pump waits for a turn of the broker's loop, reads what was recorded since, and
+rests for a moment, so that many events cost little. Its thread lives only while a stream is open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from leveret.http.messages import Response, StreamWriter
+from leveret.server import native, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leveret.engine.engine import Engine
+    from leveret.trace.events import RawEvent
+
+# The rest between two readings.
+REST_S: Final = 0.02
+# The longest wait for a turn. A stream that ends causes one.
+_LONG_S: Final = 3600.0
+
+
+class Subscriber(Protocol):
+    """A stream that is fed. The pump calls it on its own thread, without any lock."""
+
+    def feed(self, raw_events: list[RawEvent]) -> None:
+        """Take the events since the last call, which may be none."""
+        ...
+
+    def end(self) -> None:
+        """End, because the broker has stopped."""
+        ...
+
+
+class Pump:
+    """What feeds the streams of one broker."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine: Final = engine
+        self._lock: Final = native.reentrant_lock()
+        self._subscribers: list[Subscriber] = []
+        # The last event that was read.
+        self._seen: RawEvent | None = None
+        self._is_running = False
+
+    def subscribe(self, subscriber: Subscriber, *, from_start: bool = False) -> None:
+        """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
+        with self._lock:
+            # The others get what they have not seen yet.
+            self._feed()
+            if from_start:
+                subscriber.feed(self._engine.recorder.raw())
+            self._subscribers.append(subscriber)
+            if not self._is_running:
+                self._is_running = True
+                native.start_new_thread(self._run, ())
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Feed a stream no more."""
+        # No lock: the pump may hold it while it feeds this one, on its way to the server's thread that calls here.
+        if subscriber in self._subscribers:
+            self._subscribers.remove(subscriber)
+        if not self._subscribers:
+            self._engine.loop.wake()
+
+    def _run(self) -> None:
+        threads.register_thread()
+        loop = self._engine.loop
+        try:
+            while self._is_wanted():
+                count = loop.turns.count
+                with self._lock:
+                    self._feed()
+                native.pause(REST_S)
+                loop.turns.wait_beyond(count, _LONG_S)
+            if not loop.is_running:
+                for subscriber in list(self._subscribers):
+                    subscriber.end()
+        except Exception as error:
+            self._engine.node.internal_errors.append(error)
+        finally:
+            threads.unregister_thread()
+
+    def _is_wanted(self) -> bool:
+        with self._lock:
+            self._is_running = bool(self._subscribers) and self._engine.loop.is_running
+            return self._is_running
+
+    def _feed(self) -> None:
+        raw_events = self._engine.recorder.raw_after(self._seen)
+        if raw_events:
+            self._seen = raw_events[-1]
+            for subscriber in list(self._subscribers):
+                subscriber.feed(raw_events)
+
+
+class EventStream:
+    """A body of server-sent events. What is sent before the head of the response has gone out waits for it."""
+
+    def __init__(self, on_closed: Callable[[], None]) -> None:
+        """`on_closed` runs once the client has left."""
+        self._on_closed: Final = on_closed
+        self._lock: Final = native.reentrant_lock()
+        self._writer: StreamWriter | None = None
+        self._waiting: list[bytes] = []
+        self.is_closed = False
+
+    @property
+    def response(self) -> Response:
+        """The response with this body."""
+        return Response(200, (("content-type", "text/event-stream"), ("cache-control", "no-cache")), self)
+
+    def send(self, data: str, event: str | None = None) -> None:
+        """Send one event. Its data is one line."""
+        head = "" if event is None else f"event: {event}\n"
+        self.send_bytes(f"{head}data: {data}\n\n".encode("utf-8", "surrogateescape"))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send events that are encoded already."""
+        with self._lock:
+            if self._writer is None:
+                self._waiting.append(data)
+                return
+        self._writer.send(data)
+
+    def end(self) -> None:
+        """End the stream."""
+        if self._writer is not None:
+            self._writer.end()
+
+    def opened(self, writer: StreamWriter) -> None:
+        """Begin to send."""
+        with self._lock:
+            self._writer = writer
+            waiting, self._waiting = self._waiting, []
+            writer.send(b"".join(waiting))
+
+    def closed(self) -> None:
+        """Stop, because the client has left."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._on_closed()

@@ -1,0 +1,137 @@
+"""The tables across runs: lineage, coverage and flaky, from the rows of many runs.
+
+Each needs one numbering of rows by its key, and sums and counts of what is different over those numbers. A function
+accepts all rows, or the rows of some keys: rows with equal values of its `key` must come together. `ACROSS` lists the
+tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.columns import NEVER, Array, Names, numbers, table
+from leveret.pipeline.kernel.groups import Numbering, numbered
+
+
+@dataclass(frozen=True)
+class Across:
+    """A table across runs: the table that it reads, its key, its columns and its function.
+
+    To compute it in parts, put rows of `reads` with an equal `key` into the same part.
+    """
+
+    reads: str
+    key: tuple[str, ...]
+    columns: pa.Schema
+    build: Callable[[pa.Table], pa.Table]
+
+
+def lineage(run_lineage: pa.Table) -> pa.Table:
+    """Return the source and target queues of dead letters over all runs."""
+    key = {name: Names.of(run_lineage[name]) for name in ("from_queue", "reason", "to_queue")}
+    groups = numbered(*(names.codes for names in key.values()))
+    run, test = Names.of(run_lineage["run"]).codes, Names.of(run_lineage["test"]).codes
+    return table(
+        schema.LINEAGE,
+        {
+            **_first(key, groups),
+            "n": _sums(groups, numbers(run_lineage["n"])),
+            "runs": _different(groups, run, run >= 0),
+            "tests": _different(groups, test, test >= 0),
+        },
+    )
+
+
+def coverage(run_coverage: pa.Table) -> pa.Table:
+    """Count the runs in which each thing was declared and used, over all runs."""
+    key = {name: Names.of(run_coverage[name]) for name in ("kind", "name")}
+    groups = numbered(*(names.codes for names in key.values()))
+    run, messages = Names.of(run_coverage["run"]).codes, numbers(run_coverage["messages"])
+    is_declared = np.asarray(run_coverage["declared"].fill_null(False))
+    exercised_in = _different(groups, run, messages > 0)
+    return table(
+        schema.COVERAGE,
+        {
+            **_first(key, groups),
+            "declared_in": _different(groups, run, is_declared),
+            "exercised_in": exercised_in,
+            "messages": _sums(groups, messages),
+            "never": pa.array(exercised_in == 0),
+        },
+    )
+
+
+def flaky(fingerprints: pa.Table) -> pa.Table:
+    """Count the behaviours that each test had on one commit, and name the first queue (by name) in which they differ.
+
+    `entropy` is in bits: 0 if all runs were alike, 1 if two behaviours were equally frequent.
+    """
+    key = {name: Names.of(fingerprints[name]) for name in ("commit", "test")}
+    tests = numbered(*(names.codes for names in key.values()))
+    behaviours = numbered(tests.number, Names.of(fingerprints["fp"]).codes)
+    times, test_of = behaviours.counts(), tests.number[behaviours.first]
+    runs = tests.counts()
+    weight = np.bincount(test_of, weights=times * np.log2(times), minlength=tests.count)
+    entropy = np.round(np.log2(np.maximum(runs, 1)) - weight / np.maximum(runs, 1), 6)
+    return table(
+        schema.FLAKY,
+        {
+            **_first(key, tests),
+            "behaviours": np.bincount(test_of, minlength=tests.count),
+            "runs": runs,
+            # Adding zero turns -0.0 into 0.0.
+            "entropy": pa.array(entropy + 0.0),
+            "first_differing_queue": _first_differing(fingerprints["parts"], tests, runs),
+        },
+    )
+
+
+def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array) -> Names:
+    """Return for each test the first queue, by name, of a part that not all of its runs have."""
+    lists = column.combine_chunks()
+    parts = pc.list_flatten(lists)
+    test = tests.number[np.asarray(pc.list_parent_indices(lists))]
+    queue, outcome = (Names.of(pa.chunked_array([parts.field(name)])) for name in ("queue", "outcome"))
+    counts = [numbers(pa.chunked_array([parts.field(name)])) for name in ("n", "requeues")]
+    alike = numbered(test, queue.codes, outcome.codes, *counts)
+    is_partial = alike.counts() < runs[test[alike.first]]
+    differing = alike.first[is_partial]
+    by_name = np.argsort(np.array(queue.texts, dtype=object), kind="stable")
+    rank = np.empty(len(by_name) + 1, np.int64)
+    rank[by_name], rank[-1] = np.arange(len(by_name)), NEVER
+    first = np.full(tests.count, NEVER)
+    np.minimum.at(first, test[differing], rank[queue.codes[differing]])
+    codes = np.full(tests.count, -1, np.int32)
+    codes[first != NEVER] = by_name[first[first != NEVER]]
+    return Names(codes, queue.distinct)
+
+
+def _first(key: dict[str, Names], groups: Numbering) -> dict[str, object]:
+    return {name: names.at(groups.first) for name, names in key.items()}
+
+
+def _sums(groups: Numbering, values: Array) -> Array:
+    # Sums of many runs may exceed the whole numbers that `Numbering.sums`, which adds floats, can hold.
+    sums = np.zeros(groups.count, np.int64)
+    np.add.at(sums, groups.number, values)
+    return sums
+
+
+def _different(groups: Numbering, codes: Array, where: Array) -> Array:
+    """Count for each number the different codes of the rows for which `where` is true."""
+    pairs = numbered(groups.number[where], codes[where])
+    return np.bincount(groups.number[where][pairs.first], minlength=groups.count)
+
+
+ACROSS: Final = {
+    "lineage": Across("run_lineage", ("from_queue", "reason", "to_queue"), schema.LINEAGE, lineage),
+    "coverage": Across("run_coverage", ("kind", "name"), schema.COVERAGE, coverage),
+    "flaky": Across("fingerprints", ("commit", "test"), schema.FLAKY, flaky),
+}

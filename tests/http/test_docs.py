@@ -1,0 +1,33 @@
+"""The steps with curl in docs/http.md, run one after the other."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from leveret import Broker
+
+PAGE = Path(__file__).parents[2] / "docs/http.md"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_steps_with_curl_answer_as_the_page_says() -> None:
+    blocks = re.findall(r"^```\n(\$ .*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    # A step may go on in lines that are indented. Lines that are not are answers.
+    steps = [step for block in blocks for step in re.findall(r"^\$ (.*(?:\n    .*)*)", block, re.MULTILINE)]
+
+    with Broker(management=True, checks="all=off") as broker:
+        script = "\n".join(steps).replace("http://127.0.0.1:15672", broker.management_url)
+        ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    answers = [line for line in ran.stdout.splitlines() if line]
+    assert answers[0].startswith('{"name":"test-1","url":"amqp://guest:guest@127.0.0.1:')
+    assert '{"routed":true}' in answers
+    assert [line for line in answers if '"routing_key":"dead","body":"{\\"id\\": 7}"' in line]
+    assert [line for line in answers if "JSON['id'] is 7 instead of 8" in line]
+    assert answers[-1].startswith('{"id":1,"fault":"reset_peer","on":"basic.ack"')
+    assert len([line for line in answers if '"error"' in line]) == 1

@@ -1,0 +1,66 @@
+"""Tables in memory, and a reader of them: what the report and the diff need, without Spark and a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from leveret.pipeline.kernel import trace
+from leveret.pipeline.kernel.tables import tables_of
+from leveret.pipeline.reading import Read, of_tables
+from leveret.pipeline.sources import TraceFile, find
+from leveret.trace import schema as trace_schema
+from tests.pipeline.kernel_campaign import events_of
+from tests.pipeline.plain import Trace
+
+_TYPES: Final = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()}
+_RUNS: Final = pa.schema(
+    {
+        "day": pa.date32(),
+        **{name: _TYPES[kind] for name, kind in trace_schema.HEADER.items()},
+        "events": pa.int64(),
+        "files": pa.int32(),
+        "truncated": pa.bool_(),
+        "refused": pa.int32(),
+    }
+)
+
+
+def runs_of(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Return rows of `runs`, each of one file that can be used."""
+    return pa.Table.from_pylist([{"files": 1, "truncated": False, "refused": 0, **row} for row in rows], _RUNS)
+
+
+def reader_of_files(*places: str | Path) -> tuple[Read, dict[str, TraceFile]]:
+    """Return a reader of the tables of these trace files, one for each run, and the files by path."""
+    read = [trace.read(path) for path in find([str(place) for place in places])]
+    used = [each for each in read if each.file.problem is None]
+    rows = [
+        {
+            **{name: each.file.header.get(name) for name in trace_schema.HEADER},
+            "day": each.file.day,
+            "events": len(each.events),
+            "truncated": each.file.is_truncated,
+        }
+        for each in used
+    ]
+    parts = [(each.events, each.file.header.get("commit"), each.file.is_truncated) for each in used]
+    return _reader(parts, runs_of(rows)), {each.file.path: each.file for each in read}
+
+
+def reader_of_traces(traces: Iterable[Trace]) -> Read:
+    """Return a reader of the tables of these traces, one for each run."""
+    traces = list(traces)
+    runs = [{**each.file, "commit": each.commit, "events": len(each.events)} for each in traces]
+    return _reader([(events_of([each]), each.commit, each.truncated) for each in traces], runs_of(runs))
+
+
+def _reader(parts: Iterable[tuple[pa.Table, Any, bool]], runs: pa.Table) -> Read:
+    every = []
+    for events, commit, is_truncated in parts:
+        workers = events["worker"].unique().to_pylist() if is_truncated else []
+        every.append({"events": events, **tables_of(events, commit=commit, truncated=workers)})
+    return of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})

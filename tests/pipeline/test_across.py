@@ -1,0 +1,110 @@
+"""The tables across runs equal plain Python, whether they are computed at once or in parts by their key."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from leveret.pipeline import gold
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.kernel.tables import tables_of
+from tests.pipeline import plain, random_traces
+from tests.pipeline.kernel_campaign import EVENTS, tables_of_runs, texts
+from tests.pipeline.plain import Trace
+
+SEED = 20260102
+COUNT = 120
+
+
+def _repeated(traces: list[Trace]) -> list[Trace]:
+    """Return the traces, and copies of some under other runs, without a few events.
+
+    So the tests of a commit ran several times, and not always alike.
+    """
+    dice = random.Random(SEED)
+    more = []
+    for trace in traces[:60]:
+        events = [event for event in trace.events if event["kind"] != "acked" or dice.random() < 0.9]
+        commit = None if trace.run.endswith("1") else trace.commit
+        more.append(Trace(f"{trace.run}-again", trace.worker, trace.day, events, commit, trace.truncated))
+    return [*traces, *more]
+
+
+@pytest.fixture(scope="module")
+def traces() -> list[Trace]:
+    return _repeated([made.trace for made in random_traces.several(COUNT, seed=SEED)])
+
+
+@pytest.fixture(scope="module")
+def expected(traces: list[Trace]) -> dict[str, list[dict[str, Any]]]:
+    return plain.tables(traces)
+
+
+@pytest.fixture(scope="module")
+def sources(traces: list[Trace]) -> dict[str, pa.Table]:
+    of_runs = tables_of_runs(traces)
+    return {across.reads: pa.concat_tables([of[across.reads] for of in of_runs]) for across in ACROSS.values()}
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_table_across_runs_equals_the_plain_computation(
+    name: str, sources: dict[str, pa.Table], expected: dict[str, list[dict[str, Any]]]
+) -> None:
+    across = ACROSS[name]
+
+    found = across.build(sources[across.reads])
+
+    assert found.schema == across.columns
+    assert texts(found.to_pylist()) == texts(expected[name])
+    assert len(expected[name]) > 3
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_table_in_parts_by_its_key_has_the_same_rows(
+    name: str, sources: dict[str, pa.Table], expected: dict[str, list[dict[str, Any]]]
+) -> None:
+    across = ACROSS[name]
+    rows = sources[across.reads].to_pylist()
+    random.Random(SEED).shuffle(rows)
+    parts: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault(len(repr([row[column] for column in across.key])) % 3, []).append(row)
+    plain_strings = pa.schema(
+        [
+            pa.field(field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
+            for field in sources[across.reads].schema
+        ]
+    )
+
+    found = [
+        row for part in parts.values() for row in across.build(pa.Table.from_pylist(part, plain_strings)).to_pylist()
+    ]
+
+    assert texts(found) == texts(expected[name])
+
+
+def test_some_tests_of_the_traces_are_flaky(expected: dict[str, list[dict[str, Any]]]) -> None:
+    assert any(row["behaviours"] > 1 and row["first_differing_queue"] is not None for row in expected["flaky"])
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_no_rows_give_no_rows(name: str) -> None:
+    across = ACROSS[name]
+
+    found = across.build(tables_of(EVENTS.empty_table())[across.reads])
+
+    assert found.num_rows == 0
+    assert found.schema == across.columns
+
+
+def test_the_tables_are_those_of_the_pipeline() -> None:
+    found = {name: (across.key, (across.reads,), across.columns.names) for name, across in ACROSS.items()}
+
+    assert found == {
+        name: (table.key, table.reads, table.columns.fieldNames())
+        for name, table in gold.TABLES.items()
+        if table.across_runs
+    }
