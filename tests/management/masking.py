@@ -47,6 +47,15 @@ MASKED: Final[dict[str, str]] = {
     "idle_since": _TIME,
     "internal_owner": _ERLANG,
     "listeners": _MACHINE,
+    **dict.fromkeys(
+        (
+            *("io_read_avg_time", "io_read_bytes", "io_read_count", "io_reopen_count", "io_seek_avg_time"),
+            *("io_seek_count", "io_sync_avg_time", "io_sync_count", "io_write_avg_time", "io_write_bytes"),
+            *("io_write_count", "mnesia_disk_tx_count", "mnesia_ram_tx_count", "msg_store_read_count"),
+            *("msg_store_write_count", "queue_index_read_count", "queue_index_write_count"),
+        ),
+        _SHARED,
+    ),
     "log_files": _MACHINE,
     "mem_limit": _MACHINE,
     "mem_used": _MACHINE,

@@ -72,8 +72,10 @@ def _answer(scenario: Scenario, url: str, version: str) -> Transcript | None:
 
 def difference(expected: Transcript, got: Transcript) -> str:
     """Return a readable difference of two transcripts."""
-    lines = (json.dumps(it, indent=1, ensure_ascii=False, sort_keys=True).splitlines() for it in (expected, got))
-    return "\n".join(difflib.unified_diff(*lines, "expected", "got", n=3, lineterm=""))
+    wanted, given = (
+        json.dumps(it, indent=1, ensure_ascii=False, sort_keys=True).splitlines() for it in (expected, got)
+    )
+    return "\n".join(difflib.unified_diff(wanted, given, "expected", "got", n=3, lineterm=""))
 
 
 if __name__ == "__main__":

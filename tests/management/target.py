@@ -27,6 +27,7 @@ def leveret(version: str) -> Iterator[tuple[Endpoint, Asking]]:
             path, _, query = target.partition("?")
             sent = {name.lower(): value for name, value in headers.items()}
             response = handler.handle(Request(method, path, query, sent, body))
+            assert isinstance(response.body, bytes)
             return response.status, {name.lower(): value for name, value in response.headers}, response.body
 
         yield endpoint, ask

@@ -28,8 +28,8 @@ def publishing_properties(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     properties = {
         "content_type": "text/plain", "content_encoding": "utf-8", "priority": 3, "correlation_id": "c",
-        "reply_to": "r", "expiration": "60000", "message_id": "m", "timestamp": 1234, "type": "t", "user_id": "guest", "app_id": "a",
-        "delivery_mode": 2, "cluster_id": "x",
+        "reply_to": "r", "expiration": "60000", "message_id": "m", "timestamp": 1234, "type": "t",
+        "user_id": "guest", "app_id": "a", "delivery_mode": 2, "cluster_id": "x",
         "headers": {"a": 1, "b": "text", "c": True, "d": 1.5, "e": [1, "x"], "f": {"g": None}},
     }  # fmt: skip
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message(properties=properties))
@@ -114,7 +114,6 @@ def wrong_gets(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     s.post(f"/queues/{s.v}/q/get", {})
     s.post(f"/queues/{s.v}/q/get", {"count": 1})
-    s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": "nonsense", "encoding": "auto"})
     s.post(f"/queues/{s.v}/q/get", {"count": "x", "ackmode": "ack_requeue_true", "encoding": "auto"})
     s.post(f"/queues/{s.v}/q/get", {"count": 0, "ackmode": "ack_requeue_true", "encoding": "auto"})
     s.post(f"/queues/{s.v}/q/get", {"count": 1, "requeue": True, "encoding": "auto"})
@@ -127,3 +126,9 @@ def getting_from_a_quorum_queue(s: Run) -> None:
     s.put(f"/queues/{s.v}/quorum", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
     s.post(f"/exchanges/{s.v}/amq.default/publish", _message(routing_key="quorum"))
     s.post(f"/queues/{s.v}/quorum/get", {**_GET, "ackmode": "reject_requeue_true"}, until=lambda it: it != [])
+
+
+@scenario(versions=("4.3",))
+def a_wrong_ackmode(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": "nonsense", "encoding": "auto"})

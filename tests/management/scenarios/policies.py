@@ -29,7 +29,6 @@ def wrong_policies(s: Run) -> None:
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {}})
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"nonsense": 1}})
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": "x"}})
-    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": "x"})
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "priority": "x"})
     s.put(f"/policies/{s.v}/p", {"pattern": 5, "definition": {"max-length": 1}})
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "unknown": 1})
@@ -91,3 +90,8 @@ def global_parameters(s: Run) -> None:
     s.delete(f"/global-parameters/{name}")
     s.delete(f"/global-parameters/{name}")
     s.get(f"/global-parameters/{name}")
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_wrong_target(s: Run) -> None:
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": "x"})

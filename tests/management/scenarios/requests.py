@@ -127,7 +127,6 @@ def lists_are_sorted(s: Run) -> None:
     s.get(f"/queues/{s.v}?columns=name&sort=nothing")
     s.get(f"/exchanges/{s.v}?columns=name&sort=type")
     s.get(f"/exchanges/{s.v}?columns=name&sort=type&sort_reverse=true")
-    s.get(f"/exchanges/{s.v}?columns=name&sort=name&sort_reverse=nonsense")
 
 
 @scenario
@@ -160,7 +159,6 @@ def pages_are_filtered_by_name(s: Run) -> None:
     s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&name=t.*e&use_regex=true")
     s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&name=t.*e&use_regex=false")
     s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&name=%5Ef&use_regex=true")
-    s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&name=(&use_regex=true")
     s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&name=")
     s.get(f"/queues/{s.v}?columns=name&name=o")
     s.get(f"/queues/{s.v}?columns=name&page=1&page_size=10&pagination=true")

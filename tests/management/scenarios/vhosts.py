@@ -31,7 +31,7 @@ def making_one(s: Run) -> None:
     s.get(f"/vhosts/{made}/topic-permissions")
 
 
-@scenario
+@scenario(versions=("4.3",))
 def wrong_values(s: Run) -> None:
     made = s.further_vhost("made")
     s.put(f"/vhosts/{made}", {"default_queue_type": "nonsense"})

@@ -1,4 +1,4 @@
-"""A call of the management API: who asks for what, and the refusals that every endpoint may give."""
+"""A call of the management API: the user, the request, and the refusals that every endpoint may give."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def user(self) -> User:
-        """The user who asks. Only endpoints that need no credentials have none."""
+        """The user of the request. Only endpoints that need no credentials have none."""
         assert self._user is not None
         return self._user
 

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
 _CLOSED: Final = "Closed via management plugin"
-_NO_CERTIFICATE: Final = (
-    *("peer_cert_subject", "peer_cert_issuer", "peer_cert_validity", "peer_cert_serial_number"),
-    *("ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash"),
-)
 _NOT_YOURS: Final = "User not authorised to access object"
 
 
@@ -162,13 +158,13 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         "client_properties": properties,
         "connected_at": (connection.opened_at or 0) // 1000,
         "ssl": connection.is_secure,
-        **dict.fromkeys(_NO_CERTIFICATE),
+        **dict.fromkeys(call.dialect.tls_keys),
         **_octets(),
     }
     if "connection_name" in properties:
         found["user_provided_name"] = properties["connection_name"]
     # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
-    return {**found, **dict.fromkeys(_NO_CERTIFICATE, "")} if is_detailed else found
+    return {**found, **dict.fromkeys(call.dialect.tls_keys, "")} if is_detailed else found
 
 
 def _octets() -> Described:
@@ -213,6 +209,7 @@ def _channel(call: Call, channel: Channel) -> Described:
         "messages_uncommitted": 0 if transaction is None else len(transaction.publishes),
         "acks_uncommitted": 0 if transaction is None else len(transaction.deliveries),
         **call.dialect.channel,
+        **({"global_prefetch_count": channel.shared_prefetch_count} if call.dialect.shows_global_prefetch else {}),
         "idle_since": moment(call.node.now),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},

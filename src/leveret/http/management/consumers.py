@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management.calls import not_found
 from leveret.http.management.listing import Described, listed
 from leveret.http.management.values import described
 
@@ -13,11 +14,17 @@ if TYPE_CHECKING:
     from leveret.core.model.ports import ConnectionPort
     from leveret.core.model.stored_queue import StoredQueue
     from leveret.http.management.calls import Call
+    from leveret.http.management.dialects import Dialect
 
 
 def list_consumers(call: Call) -> object:
     """List the consumers of a virtual host, or of all that the user sees."""
     with call.looking():
+        name = call.values.get("vhost", "")
+        if name in call.node.vhosts and not (call.is_tagged("monitoring") or call.may_see(name)):
+            if call.dialect.hides_vhosts:
+                raise not_found()
+            return []
         queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
         found = [each for queue in queues for each in consumers_of(call, queue)]
     return listed(call, found, ("channel_details.name", "consumer_tag"), paged=False)
@@ -48,7 +55,7 @@ def channel_details(connection: ConnectionPort, number: int) -> Described:
 
 def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> Described:
     timeout_us = consumer.queue.settings.consumer_timeout_us
-    return {
+    found: Described = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
         "channel_details": channel_details(connection, consumer.channel_number),
@@ -58,13 +65,15 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
         if consumer.no_ack
         else consumer.prefetch_count,
         "active": consumer.is_active,
-        "activity_status": _status(consumer),
+        "activity_status": _status(consumer, call.dialect),
         "arguments": described(consumer.arguments),
-        "consumer_timeout": (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000,
     }
+    if call.dialect.shows_consumer_timeout:
+        found["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
+    return found
 
 
-def _status(consumer: Consumer) -> str:
+def _status(consumer: Consumer, dialect: Dialect) -> str:
     if not consumer.queue.settings.is_single_active:
-        return "up" if consumer.has_own_room() else "blocked"
+        return "up" if consumer.has_own_room() or not dialect.names_blocked_consumers else "blocked"
     return "single_active" if consumer.is_active else "waiting"

@@ -16,7 +16,8 @@ def get_definitions(call: Call) -> object:
     found = Admin(call.engine).export_definitions()
     known = call.state.global_parameters
     found["global_parameters"] = [{"name": name, "value": value} for name, value in known.items()]
-    return _named(call, found)
+    hidden = call.dialect.hidden_definitions
+    return _named(call, {name: value for name, value in found.items() if name not in hidden})
 
 
 def get_of_vhost(call: Call) -> object:
@@ -25,7 +26,7 @@ def get_of_vhost(call: Call) -> object:
         vhost = node.vhosts.get(call.values["vhost"])
         if vhost is None:
             raise bad_request("vhost_not_found")
-        return _named(call, export_vhost(vhost))
+        return _named(call, call.dialect.shown_definitions(export_vhost(vhost)))
 
 
 def _named(call: Call, found: object) -> object:

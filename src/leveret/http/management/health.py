@@ -62,8 +62,9 @@ def protocol(call: Call) -> object:
     """Check that the broker listens for a protocol."""
     wanted = call.values["protocol"]
     known = [name for name, _ in listeners(call)]
-    if _PROTOCOLS.get(wanted, wanted) in known:
-        return call.dialect.listening(wanted, known)
+    named = _PROTOCOLS.get(wanted, wanted)
+    if named in known:
+        return call.dialect.listening(named, known)
     return _failed("No active listener", missing=call.dialect.missing(wanted), protocols=known)
 
 

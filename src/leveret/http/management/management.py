@@ -1,4 +1,4 @@
-"""The app below /api: it finds the endpoint, checks who asks, and turns what the endpoint returns into a response.
+"""The app below /api: it finds the endpoint, checks the user, and turns what the endpoint returns into a response.
 
 The order of the checks is that of RabbitMQ's server, cowboy_rest: the path, the method, the credentials, the tag, the
 virtual host, and only then the body.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.http.guard import known_user
 from leveret.http.management.calls import Call, Refusal, no_object, not_authorised, not_found
-from leveret.http.management.routes import ENDPOINTS, Who
+from leveret.http.management.routes import Who, endpoints_of
 from leveret.http.management.state import State
 from leveret.http.messages import Request, Response
 from leveret.http.router import Router
@@ -34,7 +34,7 @@ class Management:
 
     def __init__(self, engine: Engine) -> None:
         self._state: Final = State(engine)
-        self._router: Final = Router(row for row in ENDPOINTS if engine.compat.version in row.versions)
+        self._router: Final = Router(endpoints_of(engine.compat.version))
 
     def handle(self, request: Request) -> Response:
         """Answer a request, as RabbitMQ's management plugin does."""
@@ -42,7 +42,9 @@ class Management:
         response = self._answered(request, methods)
         if request.method == "HEAD":
             response = Response(response.status, response.headers)
-        if response is not _MALFORMED and (self._state.dialect.names_methods or response.status == 405):
+        if response is not _MALFORMED and (
+            self._state.dialect.names_methods or response.status == 405 or request.method == "OPTIONS"
+        ):
             response = _with(response, ("allow", ", ".join(methods)))
         return response
 
@@ -89,6 +91,9 @@ class Management:
             raise _Answered(_MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
+            if self._state.dialect.challenges_again:
+                described = {"error": "not_authorized", "reason": "Login failed"}
+                raise _Answered(Response.of_json(described, 401, *_CHALLENGE.headers))
             raise Refusal(401, "not_authorized", "Not_Authorized")
         if not any(tag in _TAGS for tag in user.tags):
             raise not_authorised("Not management user")
@@ -122,7 +127,9 @@ def _refuse_unless_permitted(call: Call, who: Who) -> None:
         raise not_authorised(_NOT_YOURS)
     name = call.values.get("vhost")
     if name is not None and name in call.node.vhosts and not call.may_see(name):
-        raise not_found()
+        if call.dialect.hides_vhosts:
+            raise not_found()
+        raise not_authorised(_NOT_YOURS if who == "policymaker" else "User not authorised to access virtual host")
 
 
 def _is_json(request: Request) -> bool:

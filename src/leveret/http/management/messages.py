@@ -23,6 +23,7 @@ from leveret.scripted.own_connection import OwnChannel, OwnConnection
 if TYPE_CHECKING:
     from leveret.core.model.access import Kind, Right
     from leveret.core.model.message import Message
+    from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.rights import UserRights
     from leveret.core.wire.frames import Encodable
 
@@ -42,9 +43,9 @@ def publish(call: Call) -> object:
     octets = _payload(body)
     properties = _properties(body.get("properties"))
     with call.acting():
-        vhost = call.changed_vhost
+        vhost = _vhost(call)
         rights = call.rights(vhost)
-        if call.exchange_name not in vhost.exchanges:
+        if call.exchange_name not in vhost.exchanges and call.dialect.looks_for_exchange:
             raise not_found("exchange_not_found")
         publisher = OwnPublisher(vhost)
         publisher.rights = rights  # type: ignore[assignment]
@@ -53,6 +54,12 @@ def publish(call: Call) -> object:
             message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
             published = publishing.publish(publisher, message, is_mandatory=True)
     return {"routed": published is not None and published.is_routed}
+
+
+def _vhost(call: Call) -> VirtualHost:
+    if call.values["vhost"] not in call.node.vhosts and not call.dialect.looks_for_exchange:
+        raise not_authorised(call.dialect.access_refused)
+    return call.changed_vhost
 
 
 def _payload(body: Mapping[str, object]) -> bytes:
@@ -119,10 +126,11 @@ def get_messages(call: Call) -> object:
     count, name = _count(body), call.values["queue"]
     is_acked, is_requeued = _ACK_MODES[mode]
     with call.acting():
-        vhost = call.changed_vhost
+        vhost = _vhost(call)
         rights = call.rights(vhost)
         if name not in vhost.queues:
-            raise not_found("queue_not_found")
+            text = f"NOT_FOUND - no queue '{name}' in vhost '{vhost.name}'"
+            raise not_found("queue_not_found" if call.dialect.looks_for_exchange else text)
         channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
         try:
             with _named():

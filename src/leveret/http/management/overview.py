@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.http.management import statistics
-from leveret.http.management.calls import DONE, Call, bad_request, no_object
+from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_authorised
 from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags
 from leveret.http.management.health import listeners
 from leveret.http.management.listing import Described, chosen, listed
@@ -282,6 +282,8 @@ def list_extensions(call: Call) -> object:
 
 def list_feature_flags(call: Call) -> object:
     """List the feature flags, all of which are enabled."""
+    if call.dialect.hides_feature_flags and not call.is_administrator:
+        raise not_authorised("Not administrator user")
     return listed(call, feature_flags(call.dialect.features), (), paged=False)
 
 

@@ -10,9 +10,9 @@ from leveret.admin.definitions_export import described_parameters, described_pol
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object, not_found
+from leveret.http.management.calls import CREATED, DONE, Call, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
-from leveret.http.management.vhosts import limit_fault
+from leveret.http.management.vhosts import invalid, limit_fault
 
 if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
@@ -76,7 +76,8 @@ def _put(call: Call, of: Callable[[Policies], ByName], set_policy: Callable[...,
     try:
         check(policy)
     except PolicyInvalid as error:
-        raise bad_request(f"Validation failed\n\n{error}\n") from None
+        fault = call.dialect.shown_text(str(error)) if of is _user_policies else str(error)
+        raise invalid(fault) from None
     set_policy(
         name,
         policy.pattern,
@@ -146,11 +147,11 @@ def put_parameter(call: Call) -> object:
         known = [(each["component"], each["name"]) for each in described_parameters(node.vhosts[name])]
         is_known = (component, call.values["name"]) in known
     if component != VHOST_LIMITS_PARAMETER:
-        raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
+        raise invalid(f"component {component} not found")
     limits = value if isinstance(value, dict) else {}
     fault = limit_fault(limits, VHOST_LIMITS, "limits")
     if fault:
-        raise bad_request(f"Validation failed\n\n{fault}\n")
+        raise invalid(fault)
     Admin(call.engine).set_vhost_limits(name, limits)
     return DONE if is_known else CREATED
 

@@ -32,6 +32,8 @@ _GARBAGE: Final[Described] = {
     "min_bin_vheap_size": 0,
     "max_heap_size": 0,
 }
+# What only the description of one queue shows, by type, in versions whose lists show nearly all.
+_ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 _DELIVERY_LIMIT_OFF: Final = -1
 
 
@@ -44,11 +46,16 @@ def list_queues(call: Call) -> object:
 
 def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
-        return {**_declared(call, queue), **_effective(vhost, queue), **_measured(call, vhost, queue)}
+        found = {**_declared(call, queue), **_effective(call, vhost, queue), **_measured(call, vhost, queue)}
+        if call.dialect.lists_queues_in_detail:
+            found |= {**_policies(vhost, queue), **_in_detail(call, queue)}
+            for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
+                del found[name]
+        return found
     if call.flag("enable_queue_totals"):
         online = {"online": None} if call.dialect.totals_show_online else {}
         return {**_declared(call, queue), **online, **totals(queue)}
-    return {**_declared(call, queue), **_policies(vhost, queue), **_effective(vhost, queue)}
+    return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
 
 
 def get_queue(call: Call) -> object:
@@ -56,8 +63,9 @@ def get_queue(call: Call) -> object:
     with call.looking():
         vhost = call.vhost
         queue = call.found(vhost.queues, "queue")
-        found = {**_declared(call, queue), **_policies(vhost, queue), **_effective(vhost, queue)}
+        found = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
         if not call.flag("disable_stats"):
+            found |= {**_policies(vhost, queue), **_effective(call, vhost, queue)}
             found |= _measured(call, vhost, queue)
             found |= _in_detail(call, queue)
         return chosen(call, found)
@@ -120,10 +128,13 @@ def post_action(call: Call) -> object:
         if call.values["queue"] not in call.vhost.queues:
             raise not_found("queue_not_found")
     action = call.body("action")["action"]
+    if call.dialect.mirrors_queues and action in ("sync", "cancel_sync"):
+        return DONE
     raise bad_request(["unknown", action])
 
 
 def _declared(call: Call, queue: StoredQueue) -> Described:
+    is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
     return {
         "name": queue.name,
         "vhost": queue.vhost.name,
@@ -133,7 +144,7 @@ def _declared(call: Call, queue: StoredQueue) -> Described:
         "exclusive": queue.is_exclusive,
         "arguments": described(queue.arguments),
         "node": NODE_NAME,
-        "state": "running",
+        "state": call.dialect.idle_state if is_short else "running",
     }
 
 
@@ -145,13 +156,16 @@ def _policies(vhost: VirtualHost, queue: StoredQueue) -> Described:
     }
 
 
-def _effective(vhost: VirtualHost, queue: StoredQueue) -> Described:
+def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+    """Return the policies of a queue, in versions that show them without statistics."""
+    if not call.dialect.shows_policies_without_statistics:
+        return {}
+    return {**_policies(vhost, queue), **_effective(call, vhost, queue)}
+
+
+def _effective(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     definition = combined(*vhost.policies.for_queue(queue.name, queue.type_name))
-    return {
-        "effective_policy_definition": dict(definition),
-        "internal": False,
-        "internal_owner": False,
-    }
+    return {"effective_policy_definition": dict(definition), **call.dialect.queue}
 
 
 def totals(queue: StoredQueue) -> dict[str, int]:
@@ -177,13 +191,28 @@ def _measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if operator_policy is not None:
         found["operator_policy"] = operator_policy.name
     if isinstance(queue, Queue):
-        found |= _stored(queue)
+        found |= {**_stored(queue), **(call.dialect.classic_queue if queue.type_name == "classic" else {})}
     if queue.type_name == "quorum":
-        found |= _quorum(queue)
+        found |= {**_quorum(queue), **_retries(call, queue), **call.dialect.quorum_queue}
     elif queue.type_name == "stream":
-        found |= {"leader": NODE_NAME, "members": [NODE_NAME], "online": [NODE_NAME], "readers": {NODE_NAME: 0}}
-        found |= {"segments": 1, "first_timestamp": 0}
+        found |= {"members": [NODE_NAME], "online": [NODE_NAME], "readers": {NODE_NAME: 0}}
+        found |= call.dialect.stream
     return found
+
+
+def _retries(call: Call, queue: StoredQueue) -> Described:
+    """Return how a quorum queue delivers again, in versions that show it."""
+    if not call.dialect.shows_limit:
+        return {}
+    limit = getattr(queue, "delivery_limit", None)
+    found: Described = {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
+    if not call.dialect.shows_delays:
+        return found
+    return {
+        **found,
+        "delayed_retry": queue.settings.delayed_retry_type,
+        "messages_delayed": len(getattr(queue, "delayed", ())),
+    }
 
 
 def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
@@ -218,7 +247,6 @@ def _stored(queue: Queue) -> Described:
             "message_bytes_ram": ready + unacked,
             "messages_ready_ram": len(queue.ready),
             "messages_unacknowledged_ram": len(queue.unacked),
-            "storage_version": 2,
         }
     return found
 
@@ -228,21 +256,13 @@ def _capacity(queue: StoredQueue) -> int:
 
 
 def _quorum(queue: StoredQueue) -> Described:
-    limit = getattr(queue, "delivery_limit", None)
     return {
         "leader": NODE_NAME,
         "members": [NODE_NAME],
         "online": [NODE_NAME],
         "open_files": {NODE_NAME: 0},
-        "publishers": 0,
-        "delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit,
-        "delayed_retry": queue.settings.delayed_retry_type,
-        "messages_delayed": len(getattr(queue, "delayed", ())),
         "messages_dlx": len(getattr(queue, "pending_letters", ())),
         "message_bytes_dlx": 0,
-        "messages_ready_returned": 0,
-        "messages_by_priority": {},
-        "messages_active_priorities": 0,
     }
 
 
@@ -262,7 +282,8 @@ def _in_detail(call: Call, queue: StoredQueue) -> Described:
     }
     if isinstance(queue, Queue):
         exclusive, active = queue.exclusive_consumer, queue.active_consumer
-        found["single_active_consumer_tag"] = None if active is None else active.tag
+        if call.dialect.shows_limit or queue.type_name == "classic":
+            found["single_active_consumer_tag"] = None if active is None else active.tag
         if queue.type_name == "classic":
             found["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
             found["head_message_timestamp"] = _head_timestamp(queue)

@@ -23,15 +23,12 @@ from leveret.http.management import (
     vhosts,
 )
 from leveret.http.management.calls import Answer
+from leveret.http.management.dialects import ALL, BEFORE_4, BEFORE_4_3, SINCE_4, SINCE_4_3
 
 # Anyone, even without credentials; a user with any of the tags; one who may also open the virtual host of the path; the
 # same, or one with the tag monitoring; one with the tag monitoring; one with the tag policymaker, who may also open the
 # virtual host; an administrator. An administrator may always ask.
 Who = Literal["anyone", "management", "vhost", "visible", "monitoring", "policymaker", "administrator"]
-_OLD: Final = ("3.10", "3.13")
-_SINCE_4: Final = ("4.0", "4.2", "4.3")
-_SINCE_4_3: Final = ("4.3",)
-_ALL: Final = (*_OLD, *_SINCE_4)
 
 
 class Endpoint(NamedTuple):
@@ -42,7 +39,7 @@ class Endpoint(NamedTuple):
     who: Who
     answer: Answer
     # The versions of RabbitMQ that have it.
-    versions: tuple[str, ...] = _ALL
+    versions: tuple[str, ...] = ALL
     # Whether HEAD is allowed where GET is.
     has_head: bool = True
     # Whether a body must be declared as JSON.
@@ -62,16 +59,16 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/api/nodes", "monitoring", overview.list_nodes),
     Endpoint("GET", "/api/nodes/{node}", "monitoring", overview.get_node),
     Endpoint("GET", "/api/extensions", "management", overview.list_extensions),
-    Endpoint("GET", "/api/version", "management", overview.get_version, _SINCE_4),
+    Endpoint("GET", "/api/version", "management", overview.get_version, SINCE_4),
     Endpoint("GET", "/api/whoami", "management", users.who_am_i),
-    Endpoint("GET", "/api/auth", "anyone", overview.get_auth, (*_OLD, "4.0", "4.2")),
-    Endpoint("GET", "/api/auth/hash_password/{password}", "administrator", users.hash_password, _SINCE_4, False),
+    Endpoint("GET", "/api/auth", "anyone", overview.get_auth, BEFORE_4_3),
+    Endpoint("GET", "/api/auth/hash_password/{password}", "administrator", users.hash_password, SINCE_4, False),
     Endpoint("GET", "/api/auth/attempts/{node}", "monitoring", overview.get_nothing),
     Endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", overview.get_nothing),
     Endpoint("GET", "/api/feature-flags", "management", overview.list_feature_flags),
     Endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", overview.enable_feature_flag, needs_json=True),
-    Endpoint("GET", "/api/deprecated-features", "management", overview.list_deprecated_features, _SINCE_4),
-    Endpoint("GET", "/api/deprecated-features/used", "management", overview.nothing, _SINCE_4),
+    Endpoint("GET", "/api/deprecated-features", "management", overview.list_deprecated_features, SINCE_4),
+    Endpoint("GET", "/api/deprecated-features/used", "management", overview.nothing, SINCE_4),
     Endpoint("POST", "/api/rebalance/queues", "administrator", overview.done),
     Endpoint("DELETE", "/api/reset", "administrator", overview.done),
     Endpoint("DELETE", "/api/reset/{node}", "administrator", overview.done),
@@ -88,9 +85,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/api/vhosts/{vhost}/connections", "vhost", connections.list_of_vhost),
     Endpoint("GET", "/api/vhosts/{vhost}/channels", "vhost", connections.list_channels_of_vhost),
     Endpoint("POST", "/api/vhosts/{vhost}/start/{node}", "administrator", vhosts.start),
-    Endpoint("GET", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.get_vhost, _SINCE_4_3, False),
-    Endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.protect, _SINCE_4_3),
-    Endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.unprotect, _SINCE_4_3),
+    Endpoint("GET", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.get_vhost, SINCE_4_3, False),
+    Endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.protect, SINCE_4_3),
+    Endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", vhosts.unprotect, SINCE_4_3),
     Endpoint("GET", "/api/vhost-limits", "management", vhosts.list_limits, has_head=False),
     Endpoint("GET", "/api/vhost-limits/{vhost}", "visible", vhosts.list_limits, has_head=False),
     Endpoint("PUT", "/api/vhost-limits/{vhost}/{name}", "administrator", vhosts.put_limit, needs_json=True),
@@ -149,7 +146,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", f"{_EXCHANGE}/bindings/source", "vhost", bindings.list_from_exchange),
     Endpoint("GET", f"{_EXCHANGE}/bindings/destination", "vhost", bindings.list_to_exchange),
     Endpoint("GET", "/api/queues", "management", queues.list_queues),
-    Endpoint("GET", "/api/queues/detailed", "management", queues.list_queues, _SINCE_4),
+    Endpoint("GET", "/api/queues/detailed", "management", queues.list_queues, SINCE_4),
     Endpoint("GET", "/api/queues/{vhost}", "vhost", queues.list_queues),
     Endpoint("GET", _QUEUE, "vhost", queues.get_queue),
     Endpoint("PUT", _QUEUE, "vhost", queues.put_queue),
@@ -168,49 +165,54 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/api/connections/{connection}", "management", connections.get_connection),
     Endpoint("DELETE", "/api/connections/{connection}", "management", connections.delete_connection),
     Endpoint("GET", "/api/connections/{connection}/channels", "management", connections.list_channels_of_connection),
-    Endpoint("GET", "/api/connections/username/{user}", "management", connections.list_of_user, _SINCE_4),
-    Endpoint("DELETE", "/api/connections/username/{user}", "management", connections.delete_of_user, _SINCE_4),
+    Endpoint("GET", "/api/connections/username/{user}", "management", connections.list_of_user),
+    Endpoint("DELETE", "/api/connections/username/{user}", "management", connections.delete_of_user),
     Endpoint("GET", "/api/channels", "management", connections.list_channels),
     Endpoint("GET", "/api/channels/{channel}", "management", connections.get_channel),
     Endpoint("GET", "/api/consumers", "management", consumers.list_consumers),
-    Endpoint("GET", "/api/consumers/{vhost}", "visible", consumers.list_consumers),
+    Endpoint("GET", "/api/consumers/{vhost}", "management", consumers.list_consumers),
     Endpoint("GET", "/api/aliveness-test/{vhost}", "vhost", health.aliveness),
     Endpoint("GET", "/api/healthchecks/node", "management", health.node),
     Endpoint("GET", "/api/healthchecks/node/{node}", "management", health.node),
     Endpoint("GET", f"{_CHECKS}/alarms", "management", health.alarms),
     Endpoint("GET", f"{_CHECKS}/local-alarms", "management", health.local_alarms),
     Endpoint("GET", f"{_CHECKS}/virtual-hosts", "management", health.fine),
-    Endpoint("GET", f"{_CHECKS}/node-is-mirror-sync-critical", "management", health.single, _OLD),
+    Endpoint("GET", f"{_CHECKS}/node-is-mirror-sync-critical", "management", health.single, BEFORE_4),
     Endpoint("GET", f"{_CHECKS}/node-is-quorum-critical", "management", health.single),
     Endpoint("GET", f"{_CHECKS}/port-listener/{{port}}", "management", health.port),
     Endpoint("GET", f"{_CHECKS}/protocol-listener/{{protocol}}", "management", health.protocol),
     Endpoint("GET", f"{_CHECKS}/certificate-expiration/{{within}}/{{unit}}", "management", health.certificates),
-    Endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", health.serving, _SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", health.in_service, _SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", health.fine, _SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "anyone", health.fine, _SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "anyone", health.fine, _SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "management", health.fine, _SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", health.serving, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", health.in_service, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "anyone", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "anyone", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "management", health.fine, SINCE_4_3),
     Endpoint(
-        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts", "management", health.fine, _SINCE_4_3
+        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts", "management", health.fine, SINCE_4_3
     ),
     Endpoint(
         "GET",
         f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts/pattern/{{pattern}}",
         "management",
         health.fine,
-        _SINCE_4_3,
+        SINCE_4_3,
     ),
     Endpoint(
-        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "management", health.fine, _SINCE_4_3
+        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "management", health.fine, SINCE_4_3
     ),
     Endpoint(
         "GET",
         f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}/pattern/{{pattern}}",
         "management",
         health.fine,
-        _SINCE_4_3,
+        SINCE_4_3,
     ),
     Endpoint("GET", "/metrics", "anyone", metrics.get_metrics),
     Endpoint("GET", "/metrics/per-object", "anyone", metrics.get_metrics_per_object),
 )
+
+
+def endpoints_of(version: str) -> list[Endpoint]:
+    """Return the rows that a version of RabbitMQ has."""
+    return [row for row in ENDPOINTS if version in row.versions]

@@ -25,7 +25,7 @@ _TOPIC_RIGHTS: Final = ("write", "read")
 
 
 def who_am_i(call: Call) -> object:
-    """Describe the user who asks."""
+    """Describe the user of the request."""
     found: Described = {"name": call.user.name, "tags": list(call.user.tags)}
     return {**found, "is_internal_user": True} if call.dialect.names_internal_users else found
 
@@ -97,6 +97,9 @@ def delete_users(call: Call) -> object:
     """Delete several users. Those that do not exist are skipped."""
     names = call.body("users")["users"]
     admin = Admin(call.engine)
+    missing = [name for name in names if name not in admin.list_users()] if isinstance(names, list) else []
+    if missing and call.dialect.refuses_missing_users:
+        raise bad_request(["no_such_user", missing[0]])
     for name in names if isinstance(names, list) else ():
         if name in admin.list_users():
             admin.delete_user(name)
@@ -236,7 +239,9 @@ def list_limits(call: Call) -> object:
     """List the limits of one user, or of all."""
     with call.looking() as node:
         if "user" not in call.values and not call.is_tagged("administrator", "monitoring"):
-            raise not_authorised("Not administrator user")
+            if call.dialect.refuses_user_limits:
+                raise not_authorised("Not administrator user")
+            return []
         users: Iterable[User] = node.access.users.values()
         if "user" in call.values:
             users = [call.found(node.access.users, "user")]

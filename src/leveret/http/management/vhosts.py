@@ -29,7 +29,8 @@ def list_vhosts(call: Call) -> object:
     with call.looking() as node:
         sees_all = call.is_tagged("administrator", "monitoring")
         found = [_described(call, it) for it in node.vhosts.values() if sees_all or call.may_see(it.name)]
-    return sorted(found, key=lambda it: str(it["name"]))
+    found.sort(key=lambda it: str(it["name"]))
+    return [chosen(call, it) for it in found] if call.dialect.lists_vhosts_by_columns else found
 
 
 def get_vhost(call: Call) -> object:
@@ -41,15 +42,18 @@ def get_vhost(call: Call) -> object:
 def put_vhost(call: Call) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
     body, name, admin = call.body(), call.values["vhost"], Admin(call.engine)
-    kind = str(body.get("default_queue_type") or "classic")
-    if kind not in QUEUE_TYPES:
+    given = body.get("default_queue_type")
+    kind = None if given is None or not call.dialect.sets_queue_type else str(given)
+    if kind is not None and kind not in QUEUE_TYPES:
         raise bad_request(f"{kind} is not a valid queue type")
+    if kind is None and call.dialect.resets_queue_type:
+        kind = "classic"
     metadata = {"description": str(body.get("description", "")), "tags": tags_of(body.get("tags", ""))}
     is_known = name in admin.list_vhosts()
     if is_known:
         admin.update_vhost_metadata(name, default_queue_type=kind, **metadata)  # type: ignore[arg-type]
     else:
-        admin.add_vhost(name, default_queue_type=kind, **metadata)  # type: ignore[arg-type]
+        admin.add_vhost(name, default_queue_type=kind or "classic", **metadata)  # type: ignore[arg-type]
         admin.set_permissions(call.user.name, name)
     if "tracing" in body:
         (admin.trace_on if flag_of(body, "tracing") else admin.trace_off)(name)
@@ -159,9 +163,14 @@ def put_limit(call: Call) -> object:
         raise not_found("vhost_not_found")
     fault = limit_fault({name: value}, VHOST_LIMITS, "limits")
     if fault:
-        raise bad_request(f"Validation failed\n\n{fault}\n")
+        raise invalid(fault)
     Admin(call.engine).set_vhost_limits(call.values["vhost"], {name: value})  # type: ignore[dict-item]
     return DONE
+
+
+def invalid(fault: str) -> Refusal:
+    """Return the refusal of a parameter or policy that RabbitMQ's validation refuses."""
+    return bad_request(f"Validation failed\n\n{fault}\n")
 
 
 def limit_fault(limits: Mapping[str, object], known: tuple[str, ...], what: str) -> str:
