@@ -193,6 +193,7 @@ class _File:
             "dead_letters": len(copy.of("dead_lettered")),
             "purges": len(copy.of("purged")),
             "dl_reason": copy.death,
+            "outcome": copy.outcome,
         }
 
     def _messages(self) -> Iterator[Row]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from leveret.cli import main
 from leveret.errors import NoSuchRunError
 from leveret.pipeline.incremental import ingest, update
-from leveret.pipeline.reading import Read, of_spark
+from leveret.pipeline.reading import Read
 from leveret.pipeline.report import File, report
 from leveret.pipeline.report.subject import choose
+from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from leveret.trace.rows import body_hash
 from tests.pipeline.in_memory import reader_of_files, runs_of
@@ -212,6 +213,9 @@ def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]])
     sections = _sections(report(*stored, "c0ffee"))
 
     assert "4 tests" in sections["run"]
+    # A test is listed once, with its last run.
+    assert sections["run"].count("tests/test_a.py::test_it") == 1
+    assert "tests/test_a.py::test_it last in run secondfailed, in 2 of 2 runs" in sections["run"]
     assert "This warehouse has no earlier run" in sections["comparison"]
 
 
@@ -261,31 +265,28 @@ def test_name_that_is_neither_run_nor_commit_is_refused(stored: tuple[Read, Mapp
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, traces: Path) -> Warehouse:
+def warehouse(traces: Path) -> Warehouse:
     whole = Warehouse(traces.parent / "warehouse")
-    ingest(spark, [traces], whole)
-    update(spark, whole)
+    ingest(whole, [traces])
+    update(whole)
     return whole
 
 
 @pytest.mark.parametrize("name", ["second", "c0ffee"])
 def test_page_of_a_warehouse_is_the_page_of_its_traces(
-    spark: SparkSession, warehouse: Warehouse, stored: tuple[Read, Mapping[str, File]], name: str
+    warehouse: Warehouse, stored: tuple[Read, Mapping[str, File]], name: str
 ) -> None:
     state = warehouse.state()
-    with of_spark(spark, warehouse, state) as read:
-        found = report(read, state.files, name)
 
-    assert found == report(*stored, name)
-    assert SparkSession.getActiveSession() is spark
+    assert report(partial(read_table, warehouse, state=state), state.files, name) == report(*stored, name)
 
 
 def test_command_writes_the_page_and_prints_its_path(
-    spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "page.html"
 
-    code = main(["pipeline", "report", "-w", str(warehouse.folder), "--run", "first", "-o", str(place)])
+    code = main(["pipeline", "report", "-w", warehouse.url, "--run", "first", "-o", str(place)])
 
     assert code == 0
     assert capsys.readouterr().out.startswith(f"{place}: ")
@@ -293,9 +294,7 @@ def test_command_writes_the_page_and_prints_its_path(
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
-def test_unknown_name_is_refused_before_the_tables_are_computed(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str
-) -> None:
+def test_unknown_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
     write(tmp_path / "traces" / "first.jsonl", [header("first"), *lives(1, queue="q")])
 
     code = main(["pipeline", "report", str(tmp_path / "traces"), "-w", str(tmp_path / "warehouse"), word, "nope"])
@@ -305,9 +304,6 @@ def test_unknown_name_is_refused_before_the_tables_are_computed(
         "'nope' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are first"
     )
     assert text in capsys.readouterr().err
-    state = Warehouse(tmp_path / "warehouse").state()
-    assert list(state.runs) == ["first"]
-    assert not state.answers
 
 
 def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 _FORMAT: Final = (
     "leveret: {desc}{percentage:3.0f} % |{bar}| {n_fmt} of {total_fmt}{unit}, {elapsed} elapsed, {remaining} remaining"
 )
+
+
+# Yields the bar for a piece of work, from its size and unit.
+Progress = Callable[[int, str], AbstractContextManager["Bar"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ def progress(total: int, unit: str) -> Iterator[Bar]:
         total=total, unit=f" {unit}", leave=False, dynamic_ncols=True, bar_format=_FORMAT, file=sys.stderr
     ) as bar:
         yield Bar(bar.update, lambda text: bar.set_description_str(f"{text} "))
+
+
+@contextmanager
+def silence(total: int, unit: str) -> Iterator[Bar]:
+    """Yield a bar that is never drawn, for work inside another program."""
+    yield Bar(lambda count: None, lambda text: None)
 
 
 def _tqdm() -> Any:
