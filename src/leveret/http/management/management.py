@@ -40,8 +40,6 @@ class Management:
         """Answer a request, as RabbitMQ's management plugin does."""
         methods = self._allowed(request)
         response = self._answered(request, methods)
-        if request.method == "HEAD":
-            response = Response(response.status, response.headers)
         if response is not _MALFORMED and (
             self._state.dialect.names_methods or response.status == 405 or request.method == "OPTIONS"
         ):
