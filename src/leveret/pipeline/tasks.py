@@ -153,10 +153,12 @@ class _Ingested:
 
     def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
         """Add what this file holds to the runs of a commit."""
-        pairs = {pair: of_pair["events"] for pair, of_pair in self._counts.items()}
         # A file with a header and no events still makes its run known.
-        for (name, worker), events in (pairs or ({(file.run, file.worker): 0} if file.run else {})).items():
-            run = runs.setdefault(name, {"events": 0, "files": {}, "segments": []})
+        of_header = {(file.run, file.worker): _NO_EVENTS | {"day": file.day}} if file.run else {}
+        for (name, worker), of_pair in (self._counts or of_header).items():
+            events = of_pair["events"]
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], of_pair["day"].isoformat() if of_pair["day"] else None)
             run["events"] += events
             run["files"][worker] = run["files"].get(worker, 0) + (events > 0)
             segment = self.segment(part)
@@ -178,6 +180,11 @@ class _Ingested:
 
 _HEADER: Final = [name for name in schema.RUNS.names if name in schema.FILES.names]
 _NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
+
+
+def earliest(*days: str | None) -> str | None:
+    """Return the first of these dates that are known."""
+    return min((day for day in days if day), default=None)
 
 
 def state_of(file: TraceFile) -> FileState:
