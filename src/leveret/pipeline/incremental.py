@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,9 @@ from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.log import FileState, RunState, State
 from leveret.pipeline.progress import Progress, silence
+from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find, guessed_events
-from leveret.pipeline.tasks import TABLE_NAMES
+from leveret.pipeline.tasks import TABLE_NAMES, earliest
 from leveret.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -35,16 +37,24 @@ _EVENTS_A_TASK: Final = 400_000
 _EVENTS_OF_A_LARGE_RUN: Final = 1_500_000
 # Up to this many events, starting a process takes longer than the work.
 _FEW_EVENTS: Final = 100_000
-_SMALL_PART_BYTES: Final = 32 << 20
+# A part with fewer events is small. A merge makes parts for as many events as a task works on, so each event is merged
+# a few times only.
+_SMALL_PART_EVENTS: Final = _EVENTS_A_TASK // 2
+# With so many small parts, an update merges them.
+_MANY_SMALL_PARTS: Final = 50
 _MOST_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The result of `ingest`: the new and changed files, by their paths, and the number of unchanged ones."""
+    """The result of `ingest`: the new and changed files, by their paths, and the number of unchanged ones.
+
+    Files of runs that have expired are in `expired` instead; they change nothing.
+    """
 
     files: dict[str, FileState]
     unchanged: int
+    expired: dict[str, FileState] = field(default_factory=dict)
 
     @property
     def refused(self) -> dict[str, FileState]:
@@ -92,11 +102,17 @@ def ingest(
         found = _carry_out(_engine(spark, processes), "ingest", pieces, progress)
         commit = _ingest_commit(found)
         if _commit_files(warehouse, state, commit):
-            return Ingested({path: FileState(**file) for path, file in commit["files"].items()}, unchanged)
+            return _ingested(state, commit, unchanged)
     raise ConflictError(
         f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
         "process ingest a file"
     )
+
+
+def _ingested(state: State, commit: Mapping[str, Any], unchanged: int) -> Ingested:
+    files = {path: FileState(**file) for path, file in commit["files"].items()}
+    expired = {path: file for path, file in files.items() if state.has_expired(file)}
+    return Ingested({path: file for path, file in files.items() if path not in expired}, unchanged, expired)
 
 
 def update(
@@ -118,6 +134,7 @@ def update(
 
     added = own.checked(tables or {}, spark)
     state = warehouse.state() if state is None else state
+    expire_if_due(warehouse, state)
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
@@ -132,7 +149,18 @@ def update(
         for part in parts.values():
             part["added"] = places
     warehouse.commit({"kind": log.UPDATE, "parts": parts}, state)
+    _tidy(warehouse, state, spark, processes)
     return stale
+
+
+def _tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
+    """Merge small parts if there are many, and remove files that no longer count."""
+    if max(map(len, _small_parts(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
+        return
+    # If another process commits meanwhile, a later update merges them.
+    with suppress(ConflictError):
+        compact(warehouse, spark=spark, processes=processes, state=state)
+        warehouse.vacuum()
 
 
 def compact(
@@ -140,19 +168,17 @@ def compact(
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
-    small_bytes: int = _SMALL_PART_BYTES,
+    small_events: int = _SMALL_PART_EVENTS,
+    state: State | None = None,
     progress: Progress = silence,
 ) -> int:
-    """Merge the parts smaller than `small_bytes`, and return how many there were.
+    """Merge the parts with fewer events than `small_events`, and return how many there were.
 
-    Parts with tables of your own stay as they are. Raises ConflictError if another process changed the warehouse
-    meanwhile; nothing is lost, and you can run it again.
+    Parts with tables of your own stay as they are. An update does this if there are many. Raises ConflictError if
+    another process changed the warehouse meanwhile; nothing is lost, and you can run it again.
     """
-    state = warehouse.existing()
-    sizes = _part_sizes(warehouse)
-    events = _small(state.event_parts(), sizes["events"], small_bytes)
-    own_kind = [part for part, answer in state.answers.items() if not answer.added]
-    answers = _small(own_kind, sizes["tables"], small_bytes)
+    state = warehouse.existing() if state is None else state
+    events, answers = (parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events))
     if not events and not answers:
         return 0
     engine = _engine(spark, processes)
@@ -162,8 +188,8 @@ def compact(
         pieces = _pieces_of_runs(wanted, warehouse, state, 1, only_parts=events)
         moved = _carry_out(engine, "compact_events", pieces, progress)
     if answers:
-        piece = {"parts": {part: _live(state, part) for part in answers}}
-        merged = _carry_out(engine, "compact_tables", [(_piece(warehouse, state, piece), 0)], progress)
+        work = [{"parts": {part: _live(state, part) for part in group}} for group in _shares(answers, 1)]
+        merged = _carry_out(engine, "compact_tables", [(_piece(warehouse, state, each), 0) for each in work], progress)
         parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in merged}
     commit = {
         "kind": log.COMPACT,
@@ -336,7 +362,8 @@ def _ingest_commit(found: list[dict[str, Any]]) -> dict[str, Any]:
     for each in found:
         files |= each["files"]
         for name, added in each["runs"].items():
-            run = runs.setdefault(name, {"events": 0, "files": {}, "segments": []})
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], added["day"])
             run["events"] += added["events"]
             run["segments"] += added["segments"]
             for worker, count in added["files"].items():
@@ -361,22 +388,18 @@ def _live(state: State, part: str) -> dict[str, Any]:
     return {"tables": state.answers[part].tables, "live": state.live_runs(part)}
 
 
-def _part_sizes(warehouse: Warehouse) -> dict[str, dict[str, int]]:
-    """Return the size of each part in bytes: of its events, and of all its other tables together."""
-    sizes: dict[str, dict[str, int]] = {"events": {}, "tables": {}}
-    for stored in warehouse.storage.list():
-        table, _, name = stored.path.partition("/")
-        if name.endswith(".parquet"):
-            of_kind = sizes["events" if table in ("events", "files") else "tables"]
-            part = name.removesuffix(".parquet")
-            of_kind[part] = of_kind.get(part, 0) + stored.size_bytes
-    return sizes
-
-
-def _small(parts: Iterable[str], sizes: Mapping[str, int], small_bytes: int) -> dict[str, None]:
-    """Return the parts that are small; none if there is only one, and nothing to merge."""
-    small = {part: None for part in parts if sizes.get(part, 0) < small_bytes}
-    return small if len(small) > 1 else {}
+def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the parts of events and of computed tables that are small, with the events that they are about."""
+    events: dict[str, float] = {}
+    answers = {part: 0.0 for part, answer in state.answers.items() if not answer.added}
+    for run in state.runs.values():
+        parts = log.parts_of(run.segments)
+        for part in parts:
+            events[part] = events.get(part, 0.0) + run.events / len(parts)
+        if run.answer in answers:
+            answers[run.answer] += run.events
+    small = ({part: count for part, count in sizes.items() if count < small_events} for sizes in (events, answers))
+    return next(small), next(small)
 
 
 def _is_known(path: Path, state: State) -> bool:

@@ -6,7 +6,6 @@ so a task that dies or runs again leaves only files that no commit names.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,14 +29,6 @@ from leveret.trace.events import TEST_START
 Task = Callable[[dict[str, Any]], dict[str, Any]]
 
 READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
-
-
-def run(name: str, piece: str) -> str:
-    """Carry out the task of this name on a piece of work."""
-    from leveret.pipeline import slices
-
-    of_slices: dict[str, Task] = {task.__name__: task for task in (slices.divide, slices.update_slice, slices.merge)}
-    return json.dumps({**TASKS, **of_slices}[name](json.loads(piece)))
 
 
 def ingest(piece: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +100,6 @@ def compact_tables(piece: dict[str, Any]) -> dict[str, Any]:
     return {"part": writer.part, "tables": counts, "runs": runs}
 
 
-TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update, compact_events, compact_tables)}
 SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": schema.RUNS, **schema.TABLES}
 TABLE_NAMES: Final = tuple(SCHEMAS)
 
@@ -162,10 +152,12 @@ class _Ingested:
 
     def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
         """Add what this file holds to the runs of a commit."""
-        pairs = {pair: of_pair["events"] for pair, of_pair in self._counts.items()}
         # A file with a header and no events still makes its run known.
-        for (name, worker), events in (pairs or ({(file.run, file.worker): 0} if file.run else {})).items():
-            run = runs.setdefault(name, {"events": 0, "files": {}, "segments": []})
+        of_header = {(file.run, file.worker): _NO_EVENTS | {"day": file.day}} if file.run else {}
+        for (name, worker), of_pair in (self._counts or of_header).items():
+            events = of_pair["events"]
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], of_pair["day"].isoformat() if of_pair["day"] else None)
             run["events"] += events
             run["files"][worker] = run["files"].get(worker, 0) + (events > 0)
             segment = self.segment(part)
@@ -187,6 +179,11 @@ class _Ingested:
 
 _HEADER: Final = [name for name in schema.RUNS.names if name in schema.FILES.names]
 _NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
+
+
+def earliest(*days: str | None) -> str | None:
+    """Return the first of these dates that are known."""
+    return min((day for day in days if day), default=None)
 
 
 def state_of(file: TraceFile) -> FileState:
