@@ -153,8 +153,7 @@ def test_a_client_that_sends_many_requests_and_reads_no_answer_is_dropped() -> N
     with server(wait) as busy, connected(busy) as client:
         client.sendall(HEAD)
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
-            for _ in range(10_000):
-                client.sendall(HEAD * 1000)
+            client.sendall(HEAD * 1_000_000)
         released.set()
 
 
@@ -233,8 +232,7 @@ def test_a_reader_that_leaves_a_stream_unread_is_dropped_and_messages_flow_on(br
             flow(channel, bytes(100_000))
 
         with pytest.raises(ConnectionResetError):
-            while client.recv(1_000_000):
-                pass
+            read_to_end(client)
 
 
 def test_500_open_streams_hold_up_no_message_and_all_see_the_next() -> None:

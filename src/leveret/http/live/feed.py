@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.http.live.snapshot import Rows, rows_of
@@ -17,8 +16,7 @@ from leveret.http.messages import Response
 from leveret.http.stream import EventStream
 from leveret.observe.callers import is_in_debugger, standing_line
 from leveret.server import native, threads
-from leveret.time.sources import SystemClock
-from leveret.trace import events
+from leveret.time.sources import SystemClock, thread_cpu_ns
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
@@ -26,20 +24,14 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
 
 _REAL: Final = SystemClock()
-# The least rest between two snapshots, and how many times longer than a snapshot it is.
+# The rest between two snapshots: so many times longer than the making of one, within these bounds.
+_REST_FACTOR: Final = 50
 REST_S: Final = 0.1
-_REST_FACTOR: Final = 40
+_REST_MAX_S: Final = 1.0
 # How often to look for a debugger, in which nothing else happens.
 _PROMPT_S: Final = 0.5
 # How many of the last events the page shows.
-_EVENTS_MOST: Final = 30
-# What the page counts by the second.
-_COUNTED: Final = {
-    events.PUBLISHED: "published",
-    events.DELIVERED: "delivered",
-    events.GOT: "delivered",
-    events.ACKED: "acked",
-}
+_EVENTS_MOST: Final = 20
 
 
 class Viewer(EventStream):
@@ -66,9 +58,12 @@ class Feed:
         self._viewers: list[Viewer] = []
         self._lock: Final = native.reentrant_lock()
         self._is_running = False
-        self._seen: RawEvent | None = None
-        self._last_events: list[RawEvent] = []
+        # The last event that the pages know, if any.
+        self._newest: list[RawEvent] = []
+        # When and up to which number messages were counted, and how many a second were published before that.
         self._counted_at = 0
+        self._published_count = 0
+        self._rate = 0
         self._halted: str | None = None
 
     def open(self) -> Response:
@@ -94,11 +89,11 @@ class Feed:
         try:
             while self._is_wanted():
                 count = loop.turns.count
-                began = _REAL.now()
+                began_ns = thread_cpu_ns()
                 with self._lock:
                     self._show(list(self._viewers), self._news())
-                cost_s = (_REAL.now() - began) / 1_000_000
-                native.pause(max(REST_S, cost_s * _REST_FACTOR))
+                cost_s = (thread_cpu_ns() - began_ns) / 1_000_000_000
+                native.pause(min(_REST_MAX_S, max(REST_S, cost_s * _REST_FACTOR)))
                 loop.turns.wait_beyond(count, _PROMPT_S)
             for viewer in list(self._viewers):
                 viewer.end()
@@ -119,19 +114,18 @@ class Feed:
             viewer.show(rows, news)
 
     def _news(self, *, is_first: bool = False) -> dict[str, Any]:
-        """Return what every page gets: the last events and their rates if there were any, and where the test halts."""
-        raw_events = self._engine.recorder.raw_after(self._seen)
-        now = _REAL.now()
+        """Return what is new for every page: the last events, the rate of publishes, and where the test halts."""
         news: dict[str, Any] = {}
-        if raw_events:
-            self._seen = raw_events[-1]
-            self._last_events = [*self._last_events, *raw_events[-_EVENTS_MOST:]][-_EVENTS_MOST:]
-        if raw_events or is_first:
-            news["events"] = [repr(Event(raw)) for raw in self._last_events]
-            counts = Counter(_COUNTED[kind] for kind, *_ in raw_events if kind in _COUNTED)
-            seconds = max(REST_S, (now - self._counted_at) / 1_000_000)
-            news["rates"] = {name: round(count / seconds) for name, count in counts.items()}
-        self._counted_at = now
+        newest = self._engine.recorder.newest(_EVENTS_MOST)
+        if is_first or newest[-1:] != self._newest:
+            self._newest = newest[-1:]
+            news["events"] = [repr(Event(raw)) for raw in newest]
+        now, published_count = _REAL.now(), self._engine.node.last_message_id
+        seconds = (now - self._counted_at) / 1_000_000
+        rate = round(max(0, published_count - self._published_count) / max(REST_S, seconds))
+        self._counted_at, self._published_count = now, published_count
+        if rate != self._rate or is_first:
+            news["rate"] = self._rate = rate
         halted = halted_at()
         if halted != self._halted or is_first:
             self._halted = halted

@@ -23,8 +23,8 @@
   const sections = { head: new Map(), queues: new Map(), exchanges: new Map(), connections: new Map(), faults: new Map() };
   /** What must be drawn again. @type {Set<string>} */
   const stale = new Set();
-  /** @type {{queue: Row | null, events: string[], rates: Row, halted: string | null, isConnected: boolean}} */
-  const live = { queue: null, events: [], rates: {}, halted: null, isConnected: false };
+  /** @type {{queue: Row | null, events: string[], rate: number, halted: string | null, isConnected: boolean}} */
+  const live = { queue: null, events: [], rate: 0, halted: null, isConnected: false };
   let isDrawing = false;
   let isLooking = false;
 
@@ -32,12 +32,8 @@
     title: el("h1", {}, "leveret"),
     line: el("p", { class: "line", role: "status" }),
     halted: el("p", { class: "halted", role: "alert", hidden: true }),
-    queues: div(""),
-    exchanges: div(""),
-    connections: div(""),
-    faults: div(""),
     events: el("ol", { class: "events", role: "log", "aria-label": "Last events", "aria-live": "off" }),
-    messages: div(""),
+    messages: div("", div("note", "Choose a queue to look into it.")),
     answer: el("p", { class: "answer", role: "status", "aria-label": "Answer" }),
   };
 
@@ -93,7 +89,7 @@
       stale.add(key[0]);
     }
     if (news.events) live.events = news.events;
-    live.rates = news.rates ?? {};
+    live.rate = news.rate ?? live.rate;
     if ("halted" in news) live.halted = news.halted;
     stale.add("events");
     stale.add("head");
@@ -125,17 +121,11 @@
     if (!head) return;
     refill(parts.title, head.title);
     const time = head.is_held ? `time is held at ${new Date(head.now).toISOString()}` : "time runs";
-    const rates = ["published", "delivered", "acked"].map((name) => `${live.rates[name] ?? 0} ${name}`).join(", ");
     const where = live.isConnected ? "live" : "not connected: this is the last that was seen";
     const jumping = head.is_jumping ? " and jumps" : "";
-    refill(parts.line, `RabbitMQ ${head.rabbitmq}; ${where}; ${time}${jumping}; a second: ${rates}`);
+    refill(parts.line, `RabbitMQ ${head.rabbitmq}; ${where}; ${time}${jumping}; ${live.rate} published a second`);
     parts.halted.hidden = live.halted === null;
     refill(parts.halted, live.halted === null ? "" : `A debugger holds the test at ${live.halted}. The broker goes on.`);
-  }
-
-  /** @param {string} name */
-  function sorted(name) {
-    return [...sections[name].entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   }
 
   /**
@@ -146,57 +136,114 @@
     return vhost === "/" ? name : `${name} in ${vhost}`;
   }
 
+  /**
+   * A table whose rows stay while their texts change, so that a reader can hit a button in a busy broker.
+   * make returns the cells of a new row; texts returns what changes, with null for a cell that stays.
+   * @param {string} caption
+   * @param {string[]} titles
+   * @param {(row: Row) => Child[]} make
+   * @param {(row: Row) => (string | number | null)[]} texts
+   */
+  function liveTable(caption, titles, make, texts) {
+    const body = el("tbody", {});
+    const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)));
+    const table = el("table", { class: "plain", hidden: true }, el("caption", { class: "unseen" }, caption), el("thead", {}, head), body);
+    const note = div("note", `No ${caption.toLowerCase()}.`);
+    /** @type {Map<string, HTMLTableRowElement>} */
+    const lines = new Map();
+    return {
+      element: div("scroll-x", table, note),
+      /** @param {[string, Row][]} entries */
+      update(entries) {
+        const kept = new Set(entries.map(([key]) => key));
+        for (const [key, line] of lines) {
+          if (kept.has(key)) continue;
+          line.remove();
+          lines.delete(key);
+        }
+        let isNew = false;
+        for (const [key, row] of entries) {
+          let line = lines.get(key);
+          if (!line) {
+            line = el("tr", {}, ...make(row).map((cell) => el("td", {}, cell)));
+            lines.set(key, line);
+            isNew = true;
+          }
+          texts(row).forEach((text, index) => {
+            const cell = /** @type {HTMLTableRowElement} */ (line).cells[index];
+            if (text !== null && cell.textContent !== String(text)) cell.textContent = String(text);
+          });
+        }
+        if (isNew) body.append(...entries.map(([key]) => /** @type {HTMLTableRowElement} */ (lines.get(key))));
+        table.hidden = !entries.length;
+        note.hidden = Boolean(entries.length);
+      },
+    };
+  }
+
+  const tables = {
+    queues: liveTable(
+      "Queues",
+      ["queue", "type", "ready", "unacked", "consumers", ""],
+      (queue) => [
+        button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
+        ...["", "", "", ""],
+        button("Purge", () => call("POST", `${placeOf(queue)}/purge`), { "aria-label": `Purge ${queue.name}` }),
+      ],
+      (queue) => [null, queue.type, queue.ready, queue.unacked, queue.consumers, null],
+    ),
+    exchanges: liveTable(
+      "Exchanges",
+      ["exchange", "type", "bindings"],
+      () => ["", "", ""],
+      (exchange) => [inVhost(exchange.vhost, exchange.name), exchange.type, bindingsText(exchange)],
+    ),
+    connections: liveTable(
+      "Connections",
+      ["client", "user", "virtual host", "channels", "unacked"],
+      () => ["", "", "", "", ""],
+      (one) => [`${one.name}${one.is_blocked ? " (blocked)" : ""}`, one.user, one.vhost, one.channels, one.unacked],
+    ),
+    faults: liveTable(
+      "Faults",
+      ["fault", "fired", ""],
+      (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`))],
+      (fault) => [fault.text, counted(fault.fired, "time"), null],
+    ),
+  };
+
+  /** @param {Row} exchange */
+  function bindingsText(exchange) {
+    const lines = exchange.bindings.map((/** @type {string[]} */ pair) => `${pair[0]} \u2192 ${pair[1]}`);
+    return [...lines, ...(exchange.more ? [`and ${exchange.more} more`] : [])].join("\n");
+  }
+
+  /**
+   * Return the rows of a section by key, in order.
+   * @param {string} name
+   * @returns {[string, Row][]}
+   */
+  function sorted(name) {
+    return [...sections[name].entries()].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
   function drawQueues() {
-    const rows = sorted("queues").map((queue) => [
-      button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
-      queue.type,
-      queue.ready,
-      queue.unacked,
-      queue.consumers,
-      button("Purge", () => call("POST", `${placeOf(queue)}/purge`), { "aria-label": `Purge ${queue.name}` }),
-    ]);
-    const titles = ["queue", "type", "ready", "unacked", "consumers", ""];
-    refill(parts.queues, rows.length ? plainTable("Queues", titles, rows) : div("note", "No queue is declared."));
+    tables.queues.update(sorted("queues"));
     refresh();
   }
 
   function drawExchanges() {
-    const rows = sorted("exchanges").map((exchange) => [
-      inVhost(exchange.vhost, exchange.name),
-      exchange.type,
-      el(
-        "ul",
-        {},
-        ...exchange.bindings.map((/** @type {string[]} */ pair) => el("li", {}, `${pair[0]} → ${pair[1]}`)),
-        exchange.more ? el("li", {}, `and ${exchange.more} more`) : null,
-      ),
-    ]);
-    const note = div("note", "No exchange is declared.");
-    refill(parts.exchanges, rows.length ? plainTable("Exchanges", ["exchange", "type", "bindings"], rows) : note);
+    tables.exchanges.update(sorted("exchanges"));
   }
 
   function drawConnections() {
-    const rows = sorted("connections").map((one) => [
-      `${one.name}${one.is_blocked ? " (blocked)" : ""}`,
-      one.user,
-      one.vhost,
-      one.channels,
-      one.unacked,
-    ]);
-    const titles = ["client", "user", "virtual host", "channels", "unacked"];
-    const note = div("note", "No client is connected.");
-    refill(parts.connections, rows.length ? plainTable("Connections", titles, rows) : note);
+    tables.connections.update(sorted("connections"));
   }
 
   function drawFaults() {
-    const rows = sorted("faults")
-      .filter((fault) => !fault.is_spent || fault.fired)
-      .map((fault) => [
-        fault.text,
-        `fired ${counted(fault.fired, "time")}`,
-        fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`)),
-      ]);
-    refill(parts.faults, rows.length ? plainTable("Faults", ["fault", "fired", ""], rows) : null);
+    const wanted = sorted("faults").filter(([, fault]) => !fault.is_spent || fault.fired);
+    // A fault that is spent has no button any more, so its row is another.
+    tables.faults.update(wanted.map(([key, fault]) => [`${key} ${fault.is_spent}`, fault]));
   }
 
   function drawEvents() {
@@ -344,17 +391,17 @@
       { class: "live", style: null },
       div(
         "",
-        section("Queues", parts.queues),
-        section("Exchanges", parts.exchanges),
-        section("Connections", parts.connections),
+        section("Queues", tables.queues.element),
+        section("Exchanges", tables.exchanges.element),
+        section("Connections", tables.connections.element),
         section("Events", parts.events),
       ),
       div(
         "",
-        section("Messages", parts.messages, div("note", "Choose a queue to look into it.")),
+        section("Messages", parts.messages),
         section("Publish", publishing),
         section("Time", advancing),
-        section("Faults", faulting, parts.faults),
+        section("Faults", faulting, tables.faults.element),
       ),
     ),
   );
@@ -363,7 +410,10 @@
   stream.onopen = () => {
     live.isConnected = true;
     // The feed sends everything anew.
-    for (const rows of Object.values(sections)) rows.clear();
+    for (const [name, rows] of Object.entries(sections)) {
+      rows.clear();
+      stale.add(name);
+    }
   };
   stream.onmessage = take;
   stream.onerror = () => {
