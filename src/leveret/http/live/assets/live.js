@@ -20,7 +20,13 @@
   };
 
   /** @type {Record<string, Map<string, Row>>} */
-  const sections = { head: new Map(), queues: new Map(), exchanges: new Map(), connections: new Map(), faults: new Map() };
+  const sections = {
+    head: new Map(),
+    queues: new Map(),
+    exchanges: new Map(),
+    connections: new Map(),
+    faults: new Map(),
+  };
   /** What must be drawn again. @type {Set<string>} */
   const stale = new Set();
   /** @type {{queue: Row | null, events: string[], rate: number, halted: string | null, isConnected: boolean}} */
