@@ -78,8 +78,9 @@ def write_traces(folder: Path, runs: int) -> None:
 
 def job(traces: str, place: str, target: str) -> None:
     """Run the job that every backend runs."""
-    from leveret.pipeline import incremental
     from leveret.pipeline.gold import TABLES
+
+    from leveret.pipeline import incremental
     from leveret.pipeline.spark_session import local_session
     from leveret.pipeline.warehouse import Warehouse
 

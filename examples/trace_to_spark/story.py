@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -33,23 +34,22 @@ def tell() -> None:
     if find_spec("pyspark") is None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
-    from leveret.pipeline.incremental import ingest, read_table, update
-    from leveret.pipeline.reading import of_spark
+    from leveret.pipeline.incremental import ingest, update
     from leveret.pipeline.report import report
     from leveret.pipeline.spark_session import session
+    from leveret.pipeline.tables import read_table
     from leveret.pipeline.warehouse import Warehouse
 
     with TemporaryDirectory() as folder, session("test") as spark:
         print(f"  pytest: {record(Path(folder, 'traces'))}")
         warehouse = Warehouse(Path(folder, "warehouse"))
-        ingest(spark, [Path(folder, "traces")], warehouse)
-        update(spark, warehouse)
-        queues = read_table(spark, warehouse, "queue_stats").orderBy("queue")
+        ingest(warehouse, [Path(folder, "traces")], spark=spark)
+        update(warehouse, spark=spark)
+        queues = read_table(warehouse, "queue_stats", spark=spark).orderBy("queue")
         for row in queues.select("queue", "copies", "acked", "dead_rejected", "dead_expired", "leaked").collect():
             dead = row.dead_rejected + row.dead_expired
             print(f"  {row.queue:12} {row.copies} in, {row.acked} acked, {dead} dead-lettered, {row.leaked} left over")
         page = Path(gettempdir(), "leveret-report.html")
-        state = warehouse.state()
-        with of_spark(spark, warehouse, state) as read:
-            page.write_text(report(read, state.files, folder=page.parent), encoding="utf-8")
+        read = partial(read_table, warehouse)
+        page.write_text(report(read, warehouse.state().files, folder=page.parent), encoding="utf-8")
         print(f"  {page}: {page.stat().st_size} bytes; open it in a browser")

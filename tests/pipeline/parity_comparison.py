@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 
 from leveret.pipeline import parity
-from leveret.pipeline.bronze import read_events
+from leveret.pipeline.frames import read_events
 from leveret.pipeline.spark_session import session
 from tests.lockstep.steps import Program, Step
 from tests.pipeline.parity_recordings import of_campaign

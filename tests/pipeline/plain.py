@@ -193,6 +193,7 @@ class _File:
             "dead_letters": len(copy.of("dead_lettered")),
             "purges": len(copy.of("purged")),
             "dl_reason": copy.death,
+            "outcome": copy.outcome,
         }
 
     def _messages(self) -> Iterator[Row]:
@@ -346,7 +347,7 @@ class _File:
             yield "unacked_at_end", f"delivered at {seqs[-1]} and never settled"
         if self._has_wrong_flag(copy, deliveries):
             yield "redelivered_flag_wrong", "its deliveries and their redelivered flags do not agree"
-        if key[:3] not in self._priority_queues():
+        if not self._goes_by_priority(key[:3]):
             yield from self._overtaken(copy, self._of_same_attempt(copy, self.queues[key[:3]]))
         if self._is_repeated(key, copy):
             yield "duplicate_enqueue", "the queue had this message already, from the same origin"
@@ -390,12 +391,23 @@ class _File:
                 return True
         return False
 
-    def _priority_queues(self) -> set[tuple[Any, ...]]:
-        return {
-            (event.get("test"), event.get("vhost"), event.get("queue"))
+    def _goes_by_priority(self, place: tuple[Any, ...]) -> bool:
+        """Return whether x-max-priority was declared, or, unless it is a classic queue, a message has a priority."""
+        arguments = [
+            self.attrs[event["seq"]].get("arguments", {})
             for event in self.events
-            if event["kind"] == "queue_declare" and "x-max-priority" in self.attrs[event["seq"]].get("arguments", {})
-        }
+            if event["kind"] == "queue_declare" and (event.get("test"), event.get("vhost"), event.get("queue")) == place
+        ]
+        if any("x-max-priority" in each for each in arguments):
+            return True
+        if any(each.get("x-queue-type") == "classic" for each in arguments):
+            return False
+        messages = {key[3] for key in self.copies if key[:3] == place}
+        return any(
+            "priority" in json.loads(event.get("attrs") or "{}").get("properties", {})
+            for event in self.events
+            if event["kind"] == "published" and event.get("msg") in messages
+        )
 
     def _is_repeated(self, key: tuple[Any, ...], copy: _Copy) -> bool:
         if len(copy.of("enqueued")) > 1:

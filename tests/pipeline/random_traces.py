@@ -47,11 +47,14 @@ class Copy:
 class Queue:
     name: str
     arguments: dict[str, Any]
+    are_messages_prioritized: bool
     ready: list[Copy] = field(default_factory=list)
 
     @property
     def has_priorities(self) -> bool:
-        return "x-max-priority" in self.arguments
+        return "x-max-priority" in self.arguments or (
+            self.are_messages_prioritized and self.arguments.get("x-queue-type") == "quorum"
+        )
 
 
 @dataclass(eq=False)
@@ -135,6 +138,7 @@ class _Player:
         self.now = 1_000_000_000
         self.numbers = {"msg": 0, "copy": 0, "conn": 0, "seq": dice.randrange(5)}
         self.says_address = dice.random() < 0.7
+        self.are_messages_prioritized = dice.random() < 0.3
         self.fault: str | None = None
         # A retried test declares its queues as before.
         self.arguments: dict[tuple[str | None, str], dict[str, Any]] = {}
@@ -214,9 +218,11 @@ class _Player:
                 arguments["x-max-length"] = dice.randrange(1, 4)
             if dice.random() < 0.15:
                 arguments["x-max-priority"] = 5
+            elif self.are_messages_prioritized or dice.random() < 0.5:
+                arguments["x-queue-type"] = dice.choice(("classic", "quorum"))
             self._queue(name, arguments)
         for name in ("dead1", "dead2")[: dice.randrange(3)]:
-            self._queue(name, {})
+            self._queue(name, {"x-queue-type": "classic"} if self.are_messages_prioritized else {})
             self._bind("dlx", "queue", name, "")
         for queue in [queue for queue in self.queues if queue.name.startswith("q")]:
             for _ in range(dice.randrange(3)):
@@ -227,7 +233,7 @@ class _Player:
 
     def _queue(self, name: str, arguments: dict[str, Any]) -> None:
         arguments = self.arguments.setdefault((self.test, name), arguments)
-        self.queues.append(Queue(name, arguments))
+        self.queues.append(Queue(name, arguments, self.are_messages_prioritized))
         self.emit("queue_declare", queue=name, attrs={"arguments": arguments})
 
     def _bind(self, exchange: str, kind: str, destination: str, key: str) -> None:
@@ -298,7 +304,9 @@ class _Player:
             number = channel.published
         size = self.dice.randrange(2000)
         address = {"exchange": exchange, "routing_key": key}
-        self.emit("published", **self._at(channel), **address, msg=msg, tag=number, size=size, body_hash=f"{msg:x}")
+        attrs = {"properties": {"priority": self.dice.randrange(10)}} if self.are_messages_prioritized else None
+        told = {"msg": msg, "tag": number, "size": size, "body_hash": f"{msg:x}", "attrs": attrs}
+        self.emit("published", **self._at(channel), **address, **told)
         queues = self._route(exchange, key)
         for queue in queues:
             self._enqueue(queue, msg, exchange, key, None, size)

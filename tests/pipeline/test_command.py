@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.cli import main
-from leveret.pipeline.gold import TABLES
-from leveret.pipeline.incremental import read_table
+from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 
@@ -43,7 +42,7 @@ class Updated:
 
 
 @pytest.fixture(scope="module")
-def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Updated:
+def updated(tmp_path_factory: pytest.TempPathFactory) -> Updated:
     folder = tmp_path_factory.mktemp("update")
     traces = folder / "traces"
     write(traces / "good.jsonl.gz", [header("good"), *WHOLE])
@@ -57,7 +56,7 @@ def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Up
     return Updated(folder, code, out.getvalue().splitlines(), err.getvalue())
 
 
-def test_bad_files_are_named_and_the_others_are_read(spark: SparkSession, updated: Updated) -> None:
+def test_bad_files_are_named_and_the_others_are_read(updated: Updated) -> None:
     traces = updated.folder / "traces"
     assert (updated.code, updated.out) == (
         0,
@@ -71,17 +70,37 @@ def test_bad_files_are_named_and_the_others_are_read(spark: SparkSession, update
             "5 runs brought up to date",
         ],
     )
-    assert f"({len([name for name in TABLES if not TABLES[name].across_runs])} of" in updated.err
     warehouse = Warehouse(updated.warehouse)
-    runs = {row.run: row for row in read_table(spark, warehouse, "runs").collect()}
-    assert {name: (row.events, row.truncated, row.refused) for name, row in runs.items()} == {
+    runs = {row["run"]: row for row in read_table(warehouse, "runs").to_pylist()}
+    assert {name: (row["events"], row["truncated"], row["refused"]) for name, row in runs.items()} == {
         "good": (len(WHOLE), False, 0),
         "more": (len(lives(7)), False, 0),
         "cut": (len(WHOLE) - 1, True, 0),
         "newer": (0, False, 1),
         "": (0, False, 2),
     }
-    assert {row.run for row in read_table(spark, warehouse, "queue_stats").collect()} == {"good", "more", "cut"}
+    assert set(read_table(warehouse, "queue_stats")["run"].to_pylist()) == {"good", "more", "cut"}
+
+
+def test_spark_computes_if_it_is_asked_to(
+    spark: SparkSession, updated: Updated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "update", "-w", updated.warehouse, "--all", "--engine", "spark"]) == 0
+
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == (
+        "5 runs brought up to date\n",
+        "leveret: starting Spark\nleveret: computing tables\n",
+    )
+
+
+def test_nothing_starts_if_there_is_nothing_to_do(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
+    places = [str(updated.folder / "traces"), "-w", updated.warehouse, "--engine", "spark"]
+
+    assert main(["pipeline", "ingest", *places]) == 0
+    assert main(["pipeline", "update", *places]) == 0
+
+    assert capsys.readouterr().err == ""
 
 
 def test_up_to_date_tables_are_not_rebuilt(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +163,7 @@ def test_rules_of_ones_own_are_imported_for_a_command(folder: Path, capsys: pyte
     assert "--rules nowhere_at_all: No module named 'nowhere_at_all'" in capsys.readouterr().err
 
 
-def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_house_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "traces" / "a.jsonl", [header("a"), *WHOLE])
     main(["pipeline", "ingest", "traces", "-w", "warehouse"])
     write(folder / "b.jsonl", [header("b"), *WHOLE])
@@ -159,8 +178,8 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
 
     merged, removed, nothing = capsys.readouterr().out.splitlines()
     assert codes == [0, 0, 0]
-    assert (merged, nothing) == ("2 batches merged into one", "nothing to merge")
-    assert removed.startswith("4 unused batches removed, ")
+    assert (merged, nothing) == ("2 parts merged", "nothing to merge")
+    assert removed.startswith("4 unused files removed, ")
 
 
 @pytest.mark.parametrize(
@@ -172,20 +191,18 @@ def test_the_house_is_kept(spark: SparkSession, folder: Path, capsys: pytest.Cap
             ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with pytest "
             "--leveret-trace-dir=DIR",
         ),
-        (["update", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
-        (["compact", "-w", "w"], "--warehouse w is not a warehouse; create it with `leveret pipeline ingest`"),
+        (["update", "-w", "w"], "{folder}/w is not a warehouse; create it with `ingest`"),
+        (["compact", "-w", "w"], "{folder}/w is not a warehouse; create it with `ingest`"),
     ],
 )
-def test_missing_inputs_are_reported_before_spark_starts(
+def test_missing_inputs_are_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert main(["pipeline", *arguments]) == 2
-    assert capsys.readouterr().err == f"leveret: {said}\n"
+    assert capsys.readouterr().err == f"leveret: {said.format(folder=folder)}\n"
 
 
-def test_the_exit_code_is_2_if_no_file_is_usable(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_code_is_2_if_no_file_is_usable(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty.jsonl").touch()
 
     assert main(["pipeline", "ingest", "empty.jsonl", "-w", "w"]) == 2

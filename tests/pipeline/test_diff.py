@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from leveret.pipeline.diff import Compared, Difference, diff
+from leveret.pipeline.diff import Compared, Difference, diff, lines
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report.subject import choose
 from tests.pipeline.in_memory import reader_of_traces
@@ -84,6 +84,18 @@ def test_differences_of_tests_known_to_be_flaky_are_kept_apart(read: Read) -> No
         ("coverage", "", "exchange", "3", "5"),
         ("coverage", "of_test_race", "queue", "1", "3"),
     }
+
+
+def test_differences_of_flaky_tests_take_one_line_unless_they_are_wanted(read: Read) -> None:
+    compared = _diff(read, "a", "b")
+
+    folded, whole = lines(compared), lines(compared, with_flaky=True)
+
+    assert folded[-1] == "6 more differences from tests known to be flaky, which --flaky lists: test_race"
+    assert "queue of_test_race, copies: 1 | 3" not in folded
+    assert "queue of_test_race, copies: 1 | 3" in whole
+    assert 'coverage "", exchange: 3 | 5' in whole
+    assert len(whole) == len(folded) - 1 + 6
 
 
 def test_behaviour_that_is_new_on_the_right_is_shown(read: Read) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ from pyspark.sql import functions as F
 
 from leveret.errors import NoWarehouseError
 from leveret.pipeline import incremental
-from leveret.pipeline.schema import Table
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.worker import TaskError
+from tests.pipeline.kernel_campaign import texts
 from tests.pipeline.small_tables import SMALL_TABLES, kinds
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(12)
-NAMES = ("events", "runs", *SMALL_TABLES)
+NAMES = ("events", *TABLE_NAMES, *ACROSS)
 
 
 class Killed(BaseException):
@@ -67,24 +72,20 @@ def killer() -> Killer:
     return killer
 
 
-def bring_up_to_date(spark: SparkSession, folder: Path, warehouse: Warehouse) -> list[str]:
-    incremental.ingest(spark, [folder], warehouse)
-    return incremental.update(spark, warehouse, tables=SMALL_TABLES)
+def bring_up_to_date(folder: Path, warehouse: Warehouse) -> list[str]:
+    incremental.ingest(warehouse, [folder], processes=1)
+    return incremental.update(warehouse, processes=1)
 
 
-def rows(spark: SparkSession, warehouse: Warehouse) -> dict[str, list[str]]:
-    """Return all tables, without the number of files that described a run: it may differ."""
-    return {name: sorted(map(str, plain(spark, warehouse, name).collect())) for name in NAMES}
+def rows(warehouse: Warehouse) -> dict[str, list[str]]:
+    """Return all tables, each row as text."""
+    return {name: texts(read_table(warehouse, name).to_pylist(maps_as_pydicts="strict")) for name in NAMES}
 
 
-def plain(spark: SparkSession, warehouse: Warehouse, name: str) -> DataFrame:
-    return incremental.read_table(spark, warehouse, name, tables=SMALL_TABLES)
-
-
-def at_once(spark: SparkSession, folder: Path, place: Path) -> dict[str, list[str]]:
+def at_once(folder: Path, place: Path) -> dict[str, list[str]]:
     warehouse = Warehouse(place)
-    bring_up_to_date(spark, folder, warehouse)
-    return rows(spark, warehouse)
+    bring_up_to_date(folder, warehouse)
+    return rows(warehouse)
 
 
 def comings(folder: Path) -> Iterator[None]:
@@ -103,175 +104,224 @@ def comings(folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def one_batch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def one_batch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """All tables, after all traces have arrived and are ingested at once."""
     folder = tmp_path_factory.mktemp("batch")
     for _ in comings(made(folder / "traces")):
         pass
-    return at_once(spark, folder / "traces", folder / "warehouse")
+    return at_once(folder / "traces", folder / "warehouse")
 
 
-def test_a_history_of_updates_equals_one_batch(
-    spark: SparkSession, tmp_path: Path, one_batch: dict[str, list[str]]
-) -> None:
+def test_a_history_of_updates_equals_one_batch(tmp_path: Path, one_batch: dict[str, list[str]]) -> None:
     warehouse = Warehouse(tmp_path / "history")
-    answered = [bring_up_to_date(spark, tmp_path / "traces", warehouse) for _ in comings(made(tmp_path / "traces"))]
+    answered = [bring_up_to_date(tmp_path / "traces", warehouse) for _ in comings(made(tmp_path / "traces"))]
 
     assert [sorted(runs) for runs in answered] == [["", "b", "grows"], ["a", "b", "grows"], ["", "a", "mended"]]
-    assert rows(spark, warehouse) == one_batch
+    assert rows(warehouse) == one_batch
 
 
-def test_a_second_update_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_update_does_nothing(tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
-    bring_up_to_date(spark, tmp_path / "traces", warehouse)
+    bring_up_to_date(tmp_path / "traces", warehouse)
     before = sorted(tmp_path.rglob("*"))
 
-    assert incremental.ingest(spark, [tmp_path / "traces"], warehouse).unchanged == 1
-    assert incremental.update(spark, warehouse, tables=SMALL_TABLES) == []
+    assert incremental.ingest(warehouse, [tmp_path / "traces"]).unchanged == 1
+    assert incremental.update(warehouse) == []
 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_one_more_run_reads_and_writes_its_own_events_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_more_run_reads_and_writes_its_own_events_alone(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     for number in range(3):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
-        bring_up_to_date(spark, tmp_path / "traces", warehouse)
+        bring_up_to_date(tmp_path / "traces", warehouse)
 
     state = warehouse.state()
 
-    assert len({run.segments[0] for run in state.runs.values()}) == 3
+    assert len({run.segments[0].part for run in state.runs.values()}) == 3
     assert [answer.runs for answer in state.answers.values()] == [["r0"], ["r1"], ["r2"]]
 
 
-@pytest.mark.parametrize("operations", [2, 7, 12])
+@pytest.mark.parametrize("operations", [0, 2, 7, 30])
 def test_killed_at_a_file_operation_it_is_run_again(
-    spark: SparkSession, tmp_path: Path, killer: Killer, one_batch: dict[str, list[str]], operations: int
+    tmp_path: Path, killer: Killer, one_batch: dict[str, list[str]], operations: int
 ) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     survived = [
-        killer.run(warehouse.folder, operations, lambda: bring_up_to_date(spark, folder, warehouse))
+        killer.run(tmp_path / "warehouse", operations, lambda: bring_up_to_date(folder, warehouse))
         for _ in comings(folder)
     ]
 
-    bring_up_to_date(spark, folder, warehouse)
+    bring_up_to_date(folder, warehouse)
 
     assert not all(survived)
-    assert rows(spark, warehouse) == one_batch
+    assert rows(warehouse) == one_batch
 
 
-def test_killed_between_two_tables_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
-    def dies(*sources: DataFrame) -> DataFrame:
-        raise Killed
-
-    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "killed"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "def kill(event, arguments):\n"
+        f"    if event == 'open' and str(arguments[0]).endswith('r3.jsonl') and not os.path.exists({str(mark)!r}):\n"
+        f"        os.mkdir({str(mark)!r})\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if 'leveret.pipeline.worker' in sys.orig_argv:\n"
+        "    sys.addaudithook(kill)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    for number in range(6):
+        write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
-    incremental.ingest(spark, [tmp_path / "traces"], warehouse)
-    deadly = SMALL_TABLES["kinds"]
-    tables: dict[str, Table] = {**SMALL_TABLES, "deadly": dataclasses.replace(deadly, name="deadly", build=dies)}
 
-    with pytest.raises(Killed):
-        incremental.update(spark, warehouse, tables=tables)
+    incremental.ingest(warehouse, [tmp_path / "traces"], processes=2)
+    incremental.update(warehouse, processes=2)
 
-    assert plain(spark, warehouse, "kinds").count() == 0
-    assert incremental.update(spark, warehouse, tables=SMALL_TABLES) == ["a"]
-    warehouse.vacuum(older_than_s=0)
-    assert rows(spark, warehouse) == at_once(spark, tmp_path / "traces", tmp_path / "batch")
+    assert mark.exists()
+    assert rows(warehouse) == at_once(tmp_path / "traces", tmp_path / "batch")
 
 
-def test_a_table_that_reads_a_missing_table_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+def test_what_a_worker_cannot_do_is_an_error_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    for number in range(2):
+        write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
-    incremental.ingest(spark, [tmp_path / "traces"], warehouse)
-    orphan = dataclasses.replace(SMALL_TABLES["kinds"], name="orphan", reads=("events", "kids"))
+    incremental.ingest(warehouse, [tmp_path / "traces"], processes=2)
+    for part in (tmp_path / "warehouse" / "events").iterdir():
+        part.unlink()
 
-    with pytest.raises(KeyError, match="table 'orphan' reads kids, which is not among the tables"):
-        incremental.update(spark, warehouse, tables={**SMALL_TABLES, "orphan": orphan})
-
-
-def test_a_table_with_another_type_than_declared_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
-    warehouse = Warehouse(tmp_path / "warehouse")
-    incremental.ingest(spark, [tmp_path / "traces"], warehouse)
-
-    def in_words(events: DataFrame, runs: DataFrame) -> DataFrame:
-        return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
-
-    wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
-    with pytest.raises(
-        ValueError, match="table 'wordy' declares column 'n' as bigint, but it was built as string: cast it"
-    ):
-        incremental.update(spark, warehouse, tables={"wordy": wordy})
-    with pytest.raises(KeyError, match="unknown table 'kindes'; did you mean 'kinds'"):
-        plain(spark, warehouse, "kindes")
-    with pytest.raises(NoWarehouseError, match="nowhere is not a warehouse"):
-        plain(spark, Warehouse(tmp_path / "nowhere"), "kinds")
+    with pytest.raises(TaskError, match="FileNotFoundError"):
+        incremental.update(warehouse, processes=2)
 
 
-def test_a_damaged_line_counts_as_a_cut(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_line_counts_as_a_cut(tmp_path: Path) -> None:
     lines = text([header("a"), *WHOLE]).splitlines(keepends=True)
     lines.insert(9, '{"kind":"enq\n')
     (tmp_path / "a.jsonl").write_text("".join(lines))
     warehouse = Warehouse(tmp_path / "warehouse")
 
-    done = incremental.ingest(spark, [tmp_path / "a.jsonl"], warehouse)
+    done = incremental.ingest(warehouse, [tmp_path / "a.jsonl"])
 
-    assert [file.path for file in done.truncated] == [str(tmp_path / "a.jsonl")]
+    assert list(done.truncated) == [str(tmp_path / "a.jsonl")]
     assert warehouse.state().files[str(tmp_path / "a.jsonl")].is_truncated
 
 
-def test_compaction_keeps_batches_with_unknown_tables(spark: SparkSession, tmp_path: Path) -> None:
-    warehouse = Warehouse(tmp_path / "warehouse")
-    both = {**SMALL_TABLES, "own": dataclasses.replace(SMALL_TABLES["kinds"], name="own")}
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.jsonl", [header(name), *WHOLE])
-        incremental.ingest(spark, [tmp_path / f"{name}.jsonl"], warehouse)
-        incremental.update(spark, warehouse, tables=both)
-    before = incremental.read_table(spark, warehouse, "own", tables=both).count()
-
-    incremental.compact(spark, warehouse, tables=SMALL_TABLES)
-
-    assert incremental.read_table(spark, warehouse, "own", tables=both).count() == before > 0
-
-
-def test_merged_batches_hold_the_same_rows(spark: SparkSession, tmp_path: Path, killer: Killer) -> None:
+def test_merged_parts_hold_the_same_rows(tmp_path: Path, killer: Killer) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     for _ in comings(folder):
-        bring_up_to_date(spark, folder, warehouse)
-    before = rows(spark, warehouse)
+        bring_up_to_date(folder, warehouse)
+    before = rows(warehouse)
 
-    killed = [killer.run(warehouse.folder, n, lambda: compact(spark, warehouse)) for n in (2, 4)]
-    merged = compact(spark, warehouse)
+    killed = [killer.run(tmp_path / "warehouse", n, lambda: incremental.compact(warehouse)) for n in (2, 9)]
+    merged = incremental.compact(warehouse)
     warehouse.vacuum(older_than_s=0)
 
     assert killed == [False, False]
-    assert (merged > 1, len(warehouse.state().segments()), len(warehouse.state().answers)) == (True, 1, 1)
-    assert rows(spark, warehouse) == before
-    assert bring_up_to_date(spark, folder, warehouse) == []
+    assert (merged > 1, len(warehouse.state().event_parts()), len(warehouse.state().answers)) == (True, 1, 1)
+    assert rows(warehouse) == before
+    assert bring_up_to_date(folder, warehouse) == []
+
+
+def test_two_processes_that_ingest_the_same_files_store_them_once(tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    before = warehouse.state()
+    bring_up_to_date(tmp_path / "traces", warehouse)
+
+    late = incremental.ingest(warehouse, [tmp_path / "traces"], state=before)
+
+    assert (late.files, late.unchanged) == ({}, 1)
+    assert read_table(warehouse, "events").num_rows == len(WHOLE)
+
+
+def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    for name in ("a", "b"):
+        write(tmp_path / "traces" / f"{name}.jsonl", [header(name), *WHOLE])
+        incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+        incremental.update(warehouse, spark=spark, tables=SMALL_TABLES)
+
+    incremental.compact(warehouse)
+
+    found = {
+        name: read_table(warehouse, name, spark=spark, tables=SMALL_TABLES).collect() for name in ("kinds", "all_kinds")
+    }
+    events = read_table(warehouse, "events").to_pylist()
+    assert {(row.run, row.kind): row.n for row in found["kinds"]} == Counter(
+        (event["run"], event["kind"]) for event in events
+    )
+    assert {row.kind: (row.n, row.runs) for row in found["all_kinds"]} == {
+        kind: (count, 2) for kind, count in Counter(event["kind"] for event in events).items()
+    }
+
+
+def test_killed_between_two_tables_of_ones_own_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    def dies(*sources: DataFrame) -> DataFrame:
+        raise Killed
+
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+    deadly = dataclasses.replace(SMALL_TABLES["kinds"], name="deadly", build=dies)
+
+    with pytest.raises(Killed):
+        incremental.update(warehouse, spark=spark, tables={**SMALL_TABLES, "deadly": deadly})
+
+    assert incremental.update(warehouse, spark=spark, tables=SMALL_TABLES) == ["a"]
+    warehouse.vacuum(older_than_s=0)
+    assert rows(warehouse) == at_once(tmp_path / "traces", tmp_path / "batch")
+    assert read_table(warehouse, "kinds", spark=spark, tables=SMALL_TABLES).count() > 0
+
+
+def test_a_wrong_table_of_ones_own_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+
+    def in_words(events: DataFrame, runs: DataFrame) -> DataFrame:
+        return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
+
+    orphan = dataclasses.replace(SMALL_TABLES["kinds"], name="orphan", reads=("events", "kids"))
+    with pytest.raises(KeyError, match="table 'orphan' reads unknown table 'kids'; did you mean 'kinds'"):
+        incremental.update(warehouse, spark=spark, tables={**SMALL_TABLES, "orphan": orphan})
+    wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
+    with pytest.raises(
+        ValueError, match="table 'wordy' declares column 'n' as bigint, but it was built as string: cast it"
+    ):
+        incremental.update(warehouse, spark=spark, tables={"wordy": wordy})
+    with pytest.raises(ValueError, match="table 'kinds' is your own and needs Spark"):
+        incremental.update(warehouse, tables=SMALL_TABLES)
+
+
+def test_a_table_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(warehouse, [tmp_path / "traces"])
+
+    with pytest.raises(KeyError, match="unknown table 'copys'; did you mean 'copies'"):
+        read_table(warehouse, "copys")
+    with pytest.raises(NoWarehouseError, match="nowhere is not a warehouse"):
+        read_table(Warehouse(tmp_path / "nowhere"), "copies")
 
 
 def test_a_stream_over_a_folder_equals_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     write(folder / "mended.jsonl", [{"level": "info"}])
     write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])
-    write(folder / "deep" / "a.jsonl.gz", [header("a", "gw1"), *WHOLE[:9]])
-    stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=1)
+    write(folder / "deep" / "a b.jsonl.gz", [header("a", "gw1"), *WHOLE[:9]])
+    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=1)
     write(folder / "b-1.jsonl", [header("b"), *WHOLE[:20]])
     shutil.copy(folder / "b-1.jsonl", folder / "b-again.jsonl")
-    stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=9)
+    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=9)
 
-    assert rows(spark, warehouse) == at_once(spark, folder, tmp_path / "batch")
+    assert rows(warehouse) == at_once(folder, tmp_path / "batch")
 
 
 def made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-def compact(spark: SparkSession, warehouse: Warehouse) -> int:
-    return incremental.compact(spark, warehouse, tables=SMALL_TABLES)
-
-
-def stream(spark: SparkSession, folder: Path, warehouse: Warehouse, checkpoint: Path, *, files_per_batch: int) -> None:
-    incremental.stream(spark, folder, warehouse, checkpoint, tables=SMALL_TABLES, files_per_batch=files_per_batch)

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from leveret.pipeline import gold
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
 from leveret.pipeline.kernel.coverage import Binding
 from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
+from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
@@ -75,32 +75,11 @@ def test_every_planted_fault_is_found_and_nothing_else(compared: Compared) -> No
     assert {rule for *_, rule in planted} == set(random_traces.FAULTS)
 
 
-def test_the_tables_are_those_of_the_pipeline() -> None:
-    per_run = {name: table for name, table in gold.TABLES.items() if not table.across_runs}
-
+def test_the_tables_have_the_columns_of_the_schema() -> None:
     found = tables_of(events_of(FEW[:1]))
 
-    assert list(found) == list(per_run)
-    assert {name: _columns_of(table) for name, table in found.items()} == {
-        name: [(field.name, field.dataType.simpleString()) for field in table.columns]
-        for name, table in per_run.items()
-    }
-
-
-def _columns_of(table: pa.Table) -> list[tuple[str, str]]:
-    return [(field.name, _spark_name(field.type)) for field in table.schema]
-
-
-def _spark_name(kind: pa.DataType) -> str:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_list(kind):
-        return f"array<{_spark_name(kind.value_type)}>"
-    if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'{field.name}:{_spark_name(field.type)}' for field in kind)}>"
-    if pa.types.is_map(kind):
-        return f"map<{_spark_name(kind.key_type)},{_spark_name(kind.item_type)}>"
-    return {"int64": "bigint", "int32": "int", "bool": "boolean", "date32[day]": "date"}.get(str(kind), str(kind))
+    assert list(found) == list(TABLES)
+    assert {name: table.schema for name, table in found.items()} == TABLES
 
 
 def test_order_repetition_and_encoding_of_the_events_do_not_matter() -> None:
@@ -158,12 +137,31 @@ def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
     assert set(held.values()) <= by_consumer
 
 
-@pytest.mark.parametrize(("arguments", "rules"), [({}, ["lost"]), ({"x-max-priority": 5}, [])])
-def test_a_queue_with_priorities_loses_nothing(arguments: dict[str, Any], rules: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "priority", "rules"),
+    [
+        ({}, None, ["lost"]),
+        ({"x-max-priority": 5}, None, []),
+        ({"x-queue-type": "quorum"}, None, ["lost"]),
+        # From RabbitMQ 4.0 on, a younger message of higher priority goes first in a quorum queue.
+        ({"x-queue-type": "quorum"}, 7, []),
+        ({"x-queue-type": "classic"}, 7, ["lost"]),
+        # A queue that another test declared.
+        (None, 7, []),
+        (None, None, ["lost"]),
+    ],
+)
+def test_a_queue_that_goes_by_priority_loses_nothing(
+    arguments: dict[str, Any] | None, priority: int | None, rules: list[str]
+) -> None:
     copy = {"vhost": "/", "queue": "q", "conn": 1, "chan": 1}
+    declared = [{"kind": "queue_declare", "vhost": "/", "queue": "q", "attrs": json.dumps({"arguments": arguments})}]
+    attrs = {} if priority is None else {"attrs": json.dumps({"properties": {"priority": priority}})}
     events = [
-        {"kind": "queue_declare", "vhost": "/", "queue": "q", "attrs": json.dumps({"arguments": arguments})},
+        *([] if arguments is None else declared),
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "q", "msg": 1},
         {"kind": "enqueued", **copy, "msg": 1, "copy": 1},
+        {"kind": "published", "vhost": "/", "exchange": "", "routing_key": "q", "msg": 2, **attrs},
         {"kind": "enqueued", **copy, "msg": 2, "copy": 2},
         {"kind": "got", **copy, "msg": 2, "copy": 2, "redelivered": False},
         {"kind": "acked", **copy, "msg": 2, "copy": 2},

@@ -1,6 +1,6 @@
 """Trace files as tables of events without Spark: whole files, cut ones, and lines that are no events.
 
-tests/pipeline/test_bronze.py compares the same rows with those that Spark reads.
+tests/pipeline/test_ingested_traces.py covers the files that a warehouse ingests.
 """
 
 from __future__ import annotations

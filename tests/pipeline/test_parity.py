@@ -10,12 +10,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from leveret.pipeline import parity
-from tests.pipeline import frames
+from leveret.pipeline.frames import spark_schema
+from leveret.pipeline.kernel.schema import EVENTS
+from tests.pipeline.kernel_campaign import events_of
 from tests.pipeline.plain import Row, Trace
 
 Differences = dict[str, list[SparkRow]]
@@ -99,7 +102,9 @@ def traces(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> lis
             Trace(name, "main", date(2026, 1, 1), [{"seq": seq, **event} for seq, event in enumerate(case[side])])
             for name, case in CASES.items()
         ]
-        made.append(frames.sources(spark, told, Path(tmp_path_factory.mktemp("side")))["events"])
+        place = Path(tmp_path_factory.mktemp("side"), "events.parquet")
+        pq.write_table(events_of(told), place, store_schema=False)
+        made.append(spark.read.schema(spark_schema(EVENTS)).parquet(str(place)))
     return made
 
 

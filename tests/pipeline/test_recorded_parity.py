@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from leveret.pipeline import parity
-from leveret.pipeline.bronze import read_events
+from leveret.pipeline.frames import read_events
 from leveret.trace.firehose import write_trace
 from leveret.trace.run import close_files
 from tests.pipeline.parity_recordings import load

@@ -35,7 +35,7 @@ NOTHING: dict[str, list[dict[str, Any]]] = {
         )
     },
     "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
-    "queue_totals": [{"queues": 0, "leaking": 0, "dead": None, "leaked": None}],
+    "queue_totals": [{"queues": 0, "leaving": 0, "dead": None, "leaked": None}],
     "flow_totals": [{"flows": 0, "n": None}],
     "coverage_runs": [{"runs": 1}],
     "flaky_totals": [{"flaky": 0, "repeated": 0}],

@@ -1,41 +1,51 @@
 """Users' own rules, and cases that rules about the end of a test leave alone.
 
-The tests of built-in rules are in test_gold_against_plain.
+The tests of built-in rules are in test_kernel and test_engines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
-from leveret.pipeline import rules
+from leveret.pipeline import own, rules
+from leveret.pipeline.frames import spark_schema
+from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.kernel.schema import COPIES
 from leveret.pipeline.rules import Rule
-from leveret.pipeline.schema import COPIES
-from tests.pipeline import frames
-from tests.pipeline.plain import Row, Trace
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.warehouse import Warehouse
+from tests.pipeline.traces import header, text
+
+Row = dict[str, Any]
 
 OWN = Rule("big_message", "size > 100000", "{size} bytes in {queue}: send a reference instead")
 
 
-def _trace(run: str, *events: Row) -> Trace:
-    told = [{"seq": seq, "ts": seq, "test": "test_it", **event} for seq, event in enumerate(events)]
-    return Trace(run, "main", date(2026, 1, 1), told)
+OF_END = Rule("never_settled", "settled_at IS NULL AND size > 100000", "nobody wanted {size} bytes", of_end=True)
 
 
-def _big_message() -> Trace:
+def _events(*events: Row) -> list[Row]:
+    return [{"seq": seq, "ts": seq, "test": "test_it", **event} for seq, event in enumerate(events)]
+
+
+def _cut() -> list[Row]:
+    return [*_big_message(), {"seq": 9, "kind": "test_end", "test": "test_it"}]
+
+
+def _big_message() -> list[Row]:
     sizes = {1: 100_001, 2: 5}
     events = [{"kind": "enqueued", "queue": "q", "msg": msg, "copy": msg, "size": size} for msg, size in sizes.items()]
-    return _trace("big", *events)
+    return _events(*events)
 
 
-def _second_attempt() -> Trace:
+def _second_attempt() -> list[Row]:
     copy = {"queue": "q", "vhost": "/"}
-    return _trace(
-        "again",
+    return _events(
         {"kind": "test_start"},
         {"kind": "enqueued", **copy, "msg": 1, "copy": 1},
         {"kind": "test_end"},
@@ -48,24 +58,40 @@ def _second_attempt() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def violations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SparkRow]]:
+def violations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Row]]:
     folder = tmp_path_factory.mktemp("rules")
-    rules.register(OWN)
+    for name, events in (("big", _big_message()), ("again", _second_attempt()), ("cut", _cut())):
+        lines = text([header(name), *events])
+        (folder / f"{name}.jsonl").write_text(lines[:-3] if name == "cut" else lines)
+    warehouse = Warehouse(folder / "warehouse")
+    ingest(warehouse, [folder], spark=spark)
+    for rule in (OWN, OF_END):
+        rules.register(rule)
     try:
-        sources = frames.sources(spark, [_big_message(), _second_attempt()], folder)
-        yield frames.build(spark, sources, folder, ["violations"])["violations"].collect()
+        update(warehouse, spark=spark)
+        rows: list[Row] = read_table(warehouse, "violations").to_pylist()
+        by_spark = read_table(warehouse, "violations", spark=spark).collect()
+        assert sorted(map(repr, rows)) == sorted(repr(row.asDict()) for row in by_spark)
+        yield rows
     finally:
-        del rules.RULES[OWN.name]
+        rules.RULES.clear()
 
 
-def test_users_rule_finds_copies_and_lists_their_values(violations: list[SparkRow]) -> None:
-    told = [(row.copy, row.rule, row.text) for row in violations if row.run == "big"]
+def test_users_rule_finds_copies_and_lists_their_values(violations: list[Row]) -> None:
+    told = [(row["copy"], row["rule"], row["text"]) for row in violations if row["run"] == "big"]
 
-    assert told == [(1, OWN.name, "100001 bytes in q: send a reference instead")]
+    assert sorted(told) == [
+        (1, OWN.name, "100001 bytes in q: send a reference instead"),
+        (1, OF_END.name, "nobody wanted 100001 bytes"),
+    ]
 
 
-def test_copy_left_by_a_first_attempt_is_not_lost_in_the_second(violations: list[SparkRow]) -> None:
-    assert [row for row in violations if row.run == "again"] == []
+def test_a_rule_about_the_end_does_not_apply_to_a_test_that_was_cut(violations: list[Row]) -> None:
+    assert [row["rule"] for row in violations if row["run"] == "cut"] == [OWN.name]
+
+
+def test_copy_left_by_a_first_attempt_is_not_lost_in_the_second(violations: list[Row]) -> None:
+    assert [row for row in violations if row["run"] == "again"] == []
 
 
 def test_rule_of_a_taken_name_is_refused() -> None:
@@ -74,7 +100,7 @@ def test_rule_of_a_taken_name_is_refused() -> None:
 
 
 def test_rule_about_something_unknown_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"is about 'sockets', which does not exist; use one of copies, messages"):
+    with pytest.raises(KeyError, match=r"unknown table 'sockets'"):
         rules.register(Rule("odd", "true", "odd", about="sockets"))
 
 
@@ -89,6 +115,16 @@ def test_rule_about_something_unknown_is_refused() -> None:
     ids=lambda rule: rule.name,
 )
 def test_a_rule_that_cannot_be_evaluated_is_named(spark: SparkSession, wrong: Rule) -> None:
-    copies = spark.createDataFrame([], COPIES)
+    copies = spark.createDataFrame([], spark_schema(COPIES))
     with pytest.raises(ValueError, match=f"rule '{wrong.name}' cannot be evaluated on copies: "):
-        rules._broken(copies, [OWN, wrong])
+        own.broken(lambda name, of: copies, [OWN, wrong])
+
+
+def test_rules_of_ones_own_need_spark(tmp_path: Path) -> None:
+    alone = Rule("alone", "size > 1", "{size}")
+    rules.register(alone)
+    try:
+        with pytest.raises(ValueError, match=r"rule '\w+' is your own and needs Spark: pass spark="):
+            update(Warehouse(tmp_path))
+    finally:
+        del rules.RULES[alone.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +93,7 @@ def test_the_doctor_asks_for_no_java_where_a_server_is_named(empty: Path, monkey
 def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "sys.modules['pyspark'] = None\n"
+        "sys.modules['pyspark'] = sys.modules['pyarrow'] = sys.modules['numpy'] = None\n"
         "import leveret, leveret.pipeline, leveret.spark, pytest_leveret.plugin\n"
         "from leveret.cli import main\n"
         "assert main(['spark', 'doctor']) == 1\n"
@@ -103,17 +104,32 @@ def test_without_pyspark_all_else_works_and_the_commands_say_what_to_install(tmp
 
     assert (ran.returncode, ran.stderr) == (
         2,
-        "leveret: the pipeline runs on Spark, and pyspark is not installed: pip install 'leveret[spark-local]' "
-        "(includes a Java), or 'leveret[spark]' if you have a Java\n",
+        "leveret: the pipeline needs pyarrow and numpy: pip install 'leveret[pipeline]'\n",
     )
 
 
 @pytest.mark.parametrize(
-    ("answered", "read", "profile"),
-    [(5_000, 5_000, "test"), (5_000, 50_000, "small"), (50_000, 50_000, "small"), (2_000_000, 2_000_000, "big")],
+    ("arguments", "events", "is_for_spark"),
+    [
+        ([], 5_000, False),
+        ([], 50_000_000, True),
+        (["--engine", "processes"], 50_000_000, False),
+        (["--engine", "spark"], 5_000, True),
+        (["--master", "local[2]"], 5_000, True),
+        (["--engine", "spark"], 0, False),
+    ],
+    ids=repr,
 )
-def test_the_number_of_events_chooses_the_profile_of_a_command(answered: float, read: float, profile: str) -> None:
-    assert command._profile_for(answered, read) == profile
+def test_spark_starts_for_much_work_or_if_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], events: float, is_for_spark: bool
+) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    parser = argparse.ArgumentParser()
+    command.add_to(parser.add_subparsers())
+    options = parser.parse_args(["pipeline", "update", "-w", "w", *arguments])
+
+    assert command._is_for_spark(options, events) is is_for_spark
 
 
 def test_events_are_guessed_by_the_size_of_a_trace_and_its_kind() -> None:

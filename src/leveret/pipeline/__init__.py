@@ -1,5 +1,36 @@
-"""The data pipeline: tables from the traces of many runs, made by Spark through PySpark.
+"""The data pipeline: tables from the traces of many runs, computed on Spark or in processes of this machine.
 
-Every step is a function from DataFrames to a DataFrame, in the caller's session. Importing this package needs only the
-standard library; its modules need the extra `spark` or `spark-local`.
+`ingest` and `update` keep a `Warehouse` up to date, and `read_table` reads it. Importing this package needs only the
+standard library; what it names needs the extra `pipeline`, and Spark the extra `spark` or `spark-local`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leveret.pipeline.delta import export
+    from leveret.pipeline.incremental import compact, ingest, stream, update
+    from leveret.pipeline.retention import expire
+    from leveret.pipeline.sql import query
+    from leveret.pipeline.tables import read_table
+    from leveret.pipeline.warehouse import Warehouse
+
+__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "stream", "update"]
+
+if not TYPE_CHECKING:
+    _HOMES = {
+        "Warehouse": "warehouse",
+        "expire": "retention",
+        "export": "delta",
+        "query": "sql",
+        "read_table": "tables",
+        **dict.fromkeys(("compact", "ingest", "stream", "update"), "incremental"),
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

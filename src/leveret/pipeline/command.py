@@ -6,9 +6,11 @@ Parsing their options and printing their help works without PySpark. Each comman
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,21 +18,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
+from leveret.pipeline import store_commands
+from leveret.pipeline.progress import progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from leveret.pipeline.diff import Compared
     from leveret.pipeline.incremental import Ingested
-    from leveret.pipeline.sources import TraceFile
+    from leveret.pipeline.log import State
+    from leveret.pipeline.reading import Read
+    from leveret.pipeline.report import File
     from leveret.pipeline.warehouse import Warehouse
 
-# From this many events on, the JVM for large work makes up for its slower start.
-_MANY_EVENTS: Final = 1_000_000
-# Up to this many events, running a query takes less time than compiling it.
-_FEW_EVENTS: Final = 20_000
+# From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
+# it.
+_MANY_EVENTS: Final = 5_000_000
 
 _PIPELINE: Final = """\
 examples:
@@ -40,8 +44,10 @@ examples:
       ingest the events only
   leveret pipeline report traces/ --output report.html
       write a page on the newest run; with --warehouse, compare it with earlier runs
-  leveret pipeline compact --warehouse warehouse/
-      merge the files of many updates; then remove unused ones with `vacuum`
+  leveret pipeline sql "select * from queue_stats where leaked > 0" --warehouse warehouse/
+      query the tables
+  leveret pipeline expire --keep 90d --always --warehouse warehouse/
+      forget runs that began more than 90 days ago, now and at each update
 
 A run may come in several files, late and in any order. Ingest a file again when it has grown. If a command was killed,
 run it again.
@@ -57,8 +63,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     pipeline = commands.add_parser(
         "pipeline",
-        help="make tables from the traces of many runs, with Spark",
-        description="Make tables from the traces of many runs, with Spark.",
+        help="make tables from the traces of many runs",
+        description="Make tables from the traces of many runs, on Spark or in processes on this machine.",
         epilog=_PIPELINE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -82,8 +88,9 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         step.add_argument("left", metavar="LEFT", help=what)
         step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
     parity.add_argument("--each", choices=("run", "test"), help="compare each run, or each test, with its namesake")
+    store_commands.add_to(partial(_step, steps))
     _step(steps, "compact", "merge the files of many updates", _compact)
-    vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, needs_spark=False)
+    vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
     vacuum.add_argument(
         "--older-than", type=float, default=24.0, metavar="HOURS", help="keep files that are younger (default: 24)"
     )
@@ -120,14 +127,14 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     steps = spark.add_subparsers(title="steps", dest="step", required=True)
     doctor = steps.add_parser("doctor", help="check what Spark needs to start here, and start it")
-    doctor.set_defaults(run=_guarded(_doctor, needs_spark=False))
+    doctor.set_defaults(run=_guarded(_doctor))
     warm = steps.add_parser("warm", help="make a cache with which Spark starts in a third of the time for small work")
-    warm.set_defaults(run=_guarded(_warm))
+    warm.set_defaults(run=_guarded(_warm, "pyspark"))
     bundle = steps.add_parser("bundle", help="write leveret into a zip for spark-submit --py-files")
     bundle.add_argument(
         "target", nargs="?", default="leveret.zip", metavar="FILE", help="the zip (default: leveret.zip)"
     )
-    bundle.set_defaults(run=_guarded(_bundle, needs_spark=False))
+    bundle.set_defaults(run=_guarded(_bundle))
 
 
 def _step(
@@ -136,34 +143,54 @@ def _step(
     purpose: str,
     run: Callable[[argparse.Namespace], int],
     *,
-    needs_spark: bool = True,
+    computes: bool = True,
     has_default: bool = False,
     has_warehouse: bool = True,
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
     if has_warehouse:
-        place = "the folder of the tables" + (" (default: a temporary one)" if has_default else "")
-        step.add_argument("--warehouse", "-w", required=not has_default, type=Path, metavar="DIR", help=place)
-    if needs_spark:
+        place = "the folder of the tables, or s3://BUCKET/PREFIX" + (
+            " (default: a temporary one)" if has_default else ""
+        )
+        step.add_argument("--warehouse", "-w", required=not has_default, metavar="PLACE", help=place)
+    if computes:
+        step.add_argument(
+            "--engine",
+            choices=("auto", "spark", "processes"),
+            default="auto",
+            help=f"where to compute (default: Spark from {_MANY_EVENTS // 1_000_000} million events on, if installed)",
+        )
+        step.add_argument(
+            "--processes", type=_positive, metavar="N", help="processes without Spark (default: one for each CPU)"
+        )
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument(
             "--memory", metavar="SIZE", help="memory of the JVM, as in 4g (default: 1g, or 2g for large work)"
         )
-    step.set_defaults(run=_guarded(run))
+    step.set_defaults(run=_guarded(run, "pyarrow"))
     return step
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], needs_spark: bool = True) -> Callable[[argparse.Namespace], int]:
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of processes; give 1 or more")
+    return number
+
+
+def _guarded(run: Callable[[argparse.Namespace], int], needs: str | None = None) -> Callable[[argparse.Namespace], int]:
     """Wrap a command: print an expected error as one line, and return exit code 2."""
 
     def guarded(options: argparse.Namespace) -> int:
-        if needs_spark and find_spec("pyspark") is None:
-            return _refuse(f"the pipeline runs on Spark, and pyspark is not installed: {INSTALL}")
+        if needs == "pyspark" and find_spec("pyspark") is None:
+            return _refuse(f"this needs Spark, and pyspark is not installed: {INSTALL}")
+        if needs == "pyarrow" and find_spec("pyarrow") is None:
+            return _refuse("the pipeline needs pyarrow and numpy: pip install 'leveret[pipeline]'")
         try:
             for name in getattr(options, "rules", ()):
                 _import(name)
             return run(options)
-        except (NoJavaError, JavaStartError, OSError, ValueError) as error:
+        except (NoJavaError, JavaStartError, OSError, ValueError, ModuleNotFoundError) as error:
             return _refuse(str(error))
 
     return guarded
@@ -186,30 +213,39 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _progress(text: str) -> None:
-    print(f"leveret: {text}", file=sys.stderr, flush=True)
-
-
 def _ingest(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
-    events = _guessed_events(options.places)
-    with _session(options, _profile_for(events, events)) as spark:
-        return _ingest_places(spark, options, Warehouse(options.warehouse))
+    warehouse = Warehouse(options.warehouse)
+    state = warehouse.state()
+    with _spark(options, _new_events(options, state)) as spark:
+        return _ingest_places(options, warehouse, state, spark)
 
 
 def _update(options: argparse.Namespace) -> int:
-    from leveret.pipeline.incremental import update
     from leveret.pipeline.warehouse import Warehouse
 
-    warehouse = Warehouse(options.warehouse) if options.places else _existing(options)
-    with _session(options, _profile(options, warehouse)) as spark:
-        code = _ingest_places(spark, options, warehouse) if options.places else 0
-        if code and not any(run.events for run in warehouse.state().runs.values()):
-            return _refuse("no trace could be used; the reasons are listed above")
-        answered = update(spark, warehouse, everything=options.all, progress=_progress)
+    warehouse = Warehouse(options.warehouse)
+    state = warehouse.state() if options.places else warehouse.existing()
+    with _spark(options, _events_to_compute(options, state)) as spark:
+        return _bring_up_to_date(options, warehouse, state, spark)
+
+
+def _bring_up_to_date(
+    options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None
+) -> int:
+    from leveret.pipeline.incremental import update
+
+    code = _ingest_places(options, warehouse, state, spark) if options.places else 0
+    if code and not any(run.events for run in state.runs.values()):
+        return _refuse("no trace could be used; the reasons are listed above")
+    everything = getattr(options, "all", False)
+    answered = update(
+        warehouse, spark=spark, processes=options.processes, everything=everything, state=state, progress=progress
+    )
+    if options.step == "update":
         print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
-        return code
+    return code
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -218,88 +254,71 @@ def _report(options: argparse.Namespace) -> int:
     if options.warehouse is None and not options.places:
         return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
     with TemporaryDirectory(prefix="leveret-") as folder:
-        warehouse = Warehouse(options.warehouse or folder) if options.places else _existing(options)
+        warehouse = Warehouse(options.warehouse or folder)
         return _write_report(options, warehouse)
 
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.pipeline.incremental import runs_of, update
-    from leveret.pipeline.reading import of_spark
     from leveret.pipeline.report import report
-    from leveret.pipeline.report.subject import choose
 
-    with _session(options, _profile(options, warehouse)) as spark:
-        code = _ingest_places(spark, options, warehouse) if options.places else 0
-        state = warehouse.state()
-        for name in (options.name, options.against) if options.against else (options.name,):
-            # A wrong name is reported before the tables are made, which may take a while.
-            choose(runs_of(spark, warehouse, state, list(state.runs)).toArrow(), name)
-        update(spark, warehouse, progress=_progress)
-        _progress("querying the tables")
-        state = warehouse.state()
-        folder = options.output.absolute().parent
-        with of_spark(spark, warehouse, state) as read:
-            page = report(read, state.files, options.name, against=options.against, folder=folder)
+    state = warehouse.state() if options.places else warehouse.existing()
+    with _spark(options, _events_to_compute(options, state)) as spark:
+        code = _bring_up_to_date(options, warehouse, state, spark)
+    read = _reader(warehouse, state)
+    folder = options.output.absolute().parent
+    page = report(read, state.files, options.name, against=options.against, folder=folder)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
     return code
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from leveret.pipeline.diff import diff
-    from leveret.pipeline.incremental import runs_of, update
-    from leveret.pipeline.reading import of_spark
-    from leveret.pipeline.report.subject import choose
+    from leveret.pipeline.diff import diff, lines
+    from leveret.pipeline.incremental import update
+    from leveret.pipeline.report.subject import COLUMNS, choose
+    from leveret.pipeline.warehouse import Warehouse
 
-    warehouse = _existing(options)
-    with _session(options, _profile(options, warehouse)) as spark:
-        state = warehouse.state()
-        runs = runs_of(spark, warehouse, state, list(state.runs)).toArrow()
-        left, right = (choose(runs, name) for name in (options.left, options.right))
-        update(spark, warehouse, progress=_progress)
-        with of_spark(spark, warehouse, warehouse.state()) as read:
-            return _print_compared(diff(read, left, right), options)
+    warehouse = Warehouse(options.warehouse)
+    state = warehouse.existing()
+    with _spark(options, _events_to_compute(options, state)) as spark:
+        update(warehouse, spark=spark, processes=options.processes, state=state, progress=progress)
+    read = _reader(warehouse, state)
+    runs = read("runs", columns=COLUMNS)
+    left, right = (choose(runs, name) for name in (options.left, options.right))
+    compared = diff(read, left, right)
+    for line in lines(compared, with_flaky=options.flaky):
+        print(line)
+    count = len(compared.all if options.flaky else compared.differences)
+    print(f"{count} differences between {options.left} and {options.right}")
+    return 1 if count else 0
 
 
-def _print_compared(compared: Compared, options: argparse.Namespace) -> int:
-    """Print a line for each difference, and one for those of flaky tests unless all are wanted.
+def _reader(warehouse: Warehouse, state: State) -> Read:
+    from leveret.pipeline.tables import read_table
 
-    Return an exit code as diff(1) does: 1 if anything printed on a line of its own differs.
-    """
-    shown = compared.all if options.flaky else compared.differences
-    for each in shown:
-        side, queue, _, what = each.place
-        where = side if queue is None else f"{side} {_named(queue)}"
-        print(f"{where}, {what}: {_named(each.left)} | {_named(each.right)}")
-    folded = len(compared.all) - len(shown)
-    if folded:
-        print(
-            f"{folded} more differences come from tests known to be flaky, and --flaky shows them: "
-            f"{', '.join(compared.flaky_tests)}"
-        )
-    print(f"{len(shown)} differences between {options.left} and {options.right}")
-    return 1 if shown else 0
+    return partial(read_table, warehouse, state=state)
 
 
 def _parity(options: argparse.Namespace) -> int:
-    from leveret.pipeline.bronze import events_of, usable
+    from leveret.pipeline.frames import read_events
     from leveret.pipeline.parity import compare
     from leveret.pipeline.sources import find, guessed_events, inspect_all
 
-    sides = []
+    events = 0.0
     for place in (options.left, options.right):
         files = inspect_all(find([place]))
-        _print_problems(files)
-        sides.append(usable(files))
-        if not sides[-1]:
+        _print_problems({file.path: file for file in files})
+        events += sum(guessed_events(file.path, file.size_bytes) for file in files)
+        if all(file.problem is not None for file in files):
             return _refuse(f"{place}: no trace could be used; the reasons are listed above")
-    events = sum(guessed_events(file.path, file.size_bytes) for files in sides for file in files)
-    with _session(options, _profile_for(events, events)) as spark:
-        left, right = (events_of(spark, files) for files in sides)
+    options.engine = "spark"
+    with _spark(options, events) as spark:
+        assert spark is not None
+        left, right = (read_events(spark, [place]) for place in (options.left, options.right))
         by = [options.each] if options.each else []
         code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
         if code and not options.each:
-            _progress("with --each test, a difference in one test does not shift the positions of the others")
+            say("with --each test, a difference in one test does not shift the positions of the others")
         return code
 
 
@@ -324,20 +343,26 @@ def _named(value: object) -> str:
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
     from leveret.pipeline.incremental import compact
+    from leveret.pipeline.warehouse import Warehouse
 
-    warehouse = _existing(options)
-    with _session(options, _profile(options, warehouse)) as spark:
+    warehouse = Warehouse(options.warehouse)
+    state = warehouse.existing()
+    with _spark(options, sum(run.events for run in state.runs.values())) as spark:
         try:
-            merged = compact(spark, warehouse, progress=_progress)
+            merged = compact(warehouse, spark=spark, processes=options.processes, progress=progress)
         except ConflictError as error:
             return _refuse(f"{error}; nothing is lost, so run the command again")
-    print(f"{merged} batches merged into one" if merged else "nothing to merge")
+    print(f"{merged} parts merged" if merged else "nothing to merge")
     return 0
 
 
 def _vacuum(options: argparse.Namespace) -> int:
-    batches, size_bytes = _existing(options).vacuum(older_than_s=options.older_than * 3600)
-    print(f"{batches} unused batches removed, {size_bytes} bytes")
+    from leveret.pipeline.warehouse import Warehouse
+
+    warehouse = Warehouse(options.warehouse)
+    warehouse.existing()
+    files, size_bytes = warehouse.vacuum(older_than_s=options.older_than * 3600)
+    print(f"{files} unused files removed, {size_bytes} bytes")
     return 0
 
 
@@ -362,7 +387,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> int:
     from leveret.pipeline.warm import warm
 
-    _progress("running the pipeline once to train the cache; this takes half a minute")
+    say("running the pipeline once to train the cache; this takes half a minute")
     cache = warm()
     print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
@@ -376,71 +401,76 @@ def _bundle(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ingest_places(spark: SparkSession, options: argparse.Namespace, warehouse: Warehouse) -> int:
+def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None) -> int:
     from leveret.pipeline.incremental import ingest
 
-    known = warehouse.state().files.values() if warehouse.exists else ()
-    refused_before = sum(file.problem is not None for file in known)
-    done = ingest(spark, options.places, warehouse, progress=_progress)
+    refused_before = sum(file.problem is not None for file in state.files.values())
+    done = ingest(warehouse, options.places, spark=spark, processes=options.processes, state=state, progress=progress)
     _print_ingested(done, refused_before)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
-def _print_problems(files: Sequence[TraceFile]) -> None:
+def _print_problems(files: Mapping[str, File]) -> None:
     """Print the files that cannot be used, then those of which only a part is used."""
-    for file in files:
+    for path, file in sorted(files.items()):
         if file.problem is not None:
-            print(f"refused {file.path}: {file.problem}")
-    for file in files:
+            print(f"refused {path}: {file.problem}")
+    for path, file in sorted(files.items()):
         if file.problem is None and file.is_truncated:
-            print(f"cut {file.path}: only its complete lines are used")
+            print(f"cut {path}: only its complete lines are used")
 
 
 def _print_ingested(done: Ingested, refused_before: int) -> None:
     _print_problems(done.files)
+    for path, file in sorted(done.expired.items()):
+        print(f"expired {path}: run {file.run} began on {file.day}, and such runs are no longer in the warehouse")
     used = len(done.files) - len(done.refused)
     before = f", of which {refused_before} were refused before" if refused_before else ""
-    print(f"{used} files ingested, {len(done.refused)} refused, {done.unchanged} unchanged{before}")
+    expired = f"{len(done.expired)} expired, " if done.expired else ""
+    print(f"{used} files ingested, {len(done.refused)} refused, {expired}{done.unchanged} unchanged{before}")
 
 
 @contextmanager
-def _session(options: argparse.Namespace, profile: Profile) -> Iterator[SparkSession]:
+def _spark(options: argparse.Namespace, events: float) -> Iterator[SparkSession | None]:
+    """Yield a session if this much work is for Spark, or None. Without work, nothing starts."""
+    if not _is_for_spark(options, events):
+        yield None
+        return
+    if find_spec("pyspark") is None:
+        raise ValueError(f"this needs Spark, and pyspark is not installed: {INSTALL}")
     from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
-    _progress("starting Spark")
+    say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
+    profile: Profile = "big" if events > _MANY_EVENTS else "small"
     with session(profile, master=options.master, memory=options.memory, settings=settings) as spark:
         yield spark
 
 
-def _existing(options: argparse.Namespace) -> Warehouse:
-    from leveret.errors import NoWarehouseError
-    from leveret.pipeline.warehouse import Warehouse
-
-    warehouse = Warehouse(options.warehouse)
-    if not warehouse.exists:
-        raise NoWarehouseError(
-            f"--warehouse {options.warehouse} is not a warehouse; create it with `leveret pipeline ingest`"
-        )
-    return warehouse
-
-
-def _profile(options: argparse.Namespace, warehouse: Warehouse) -> Profile:
-    """Choose a profile by the number of events to compute and to read, which is known or estimated."""
-    state = warehouse.state()
-    stale = list(state.runs) if getattr(options, "all", False) else state.stale([])
-    new = _guessed_events(getattr(options, "places", []))
-    known = sum(run.events for run in state.runs.values())
-    return _profile_for(max(new, sum(state.runs[name].events for name in stale)), new + known)
+def _is_for_spark(options: argparse.Namespace, events: float) -> bool:
+    if not events:
+        return False
+    if options.engine != "auto":
+        return bool(options.engine == "spark")
+    # The second one is set where spark-submit has started a JVM.
+    is_given = any(name in os.environ for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"))
+    is_asked_for = options.master is not None or bool(getattr(options, "rules", ()))
+    return is_given or is_asked_for or (events > _MANY_EVENTS and find_spec("pyspark") is not None)
 
 
-def _profile_for(answered: float, read: float) -> Profile:
-    if read <= _FEW_EVENTS:
-        return "test"
-    return "big" if answered > _MANY_EVENTS else "small"
+def _events_to_compute(options: argparse.Namespace, state: State) -> float:
+    """Return about how many events are new, and how many the runs have that are not up to date; 0 if none."""
+    from leveret.pipeline.tasks import TABLE_NAMES
+
+    stale = list(state.runs) if getattr(options, "all", False) else state.stale(TABLE_NAMES)
+    # A run without events may be stale, too.
+    known = sum(state.runs[name].events for name in stale) + bool(stale)
+    return known + (_new_events(options, state) if getattr(options, "places", ()) else 0)
 
 
-def _guessed_events(places: list[str]) -> float:
-    from leveret.pipeline.sources import find, guessed_events
+def _new_events(options: argparse.Namespace, state: State) -> float:
+    from leveret.pipeline.incremental import new_files
+    from leveret.pipeline.sources import guessed_events
 
-    return sum(guessed_events(str(path), path.stat().st_size) for path in find(places))
+    changed, _ = new_files(state, options.places)
+    return sum(guessed_events(str(path), path.stat().st_size) + 1 for path in changed)

@@ -110,6 +110,27 @@ def diff(read: Read, left: Subject, right: Subject) -> Compared:
     )
 
 
+def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
+    """Return a line for each difference, and one for all that come from flaky tests, unless they are wanted too."""
+    found = []
+    for each in compared.all if with_flaky else compared.differences:
+        side, queue, _, what = each.place
+        where = side if queue is None else f"{side} {named(queue)}"
+        found.append(f"{where}, {what}: {named(each.left)} | {named(each.right)}")
+    if compared.of_flaky and not with_flaky:
+        count = len(compared.of_flaky)
+        found.append(
+            f"{count} more difference{'' if count == 1 else 's'} from tests known to be flaky, which --flaky lists: "
+            f"{', '.join(compared.flaky_tests)}"
+        )
+    return found
+
+
+def named(value: object) -> str:
+    """Return a value as text: "none" for None, and two quotes for the default exchange, whose name is empty."""
+    return "none" if value is None else str(value) or '""'
+
+
 def _sorted(differences: Iterable[Difference]) -> list[Difference]:
     return sorted(differences, key=lambda difference: difference.place.order)
 

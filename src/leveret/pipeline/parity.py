@@ -15,7 +15,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from leveret.pipeline.schema import PARITY_DIFF
 from leveret.trace.events import DELIVERIES
 
 # Names that servers make up: of a queue, a consumer, or a direct reply.
@@ -25,6 +24,10 @@ IGNORED_HEADERS: Final = ("x-last-death-*", "x-acquired-count", "x-delivery-coun
 # The firehose's exchange, whose own messages the firehose does not report.
 _FIREHOSE: Final = "amq.rabbitmq.trace"
 _HISTORY: Final = "x-recent-history"
+
+# The columns of a comparison, after those of `by`. `difference` names what differs. `left` or `right` is null if that
+# side has no value.
+COLUMNS: Final = ("side", "queue", "position", "difference", "left", "right")
 
 
 def project(
@@ -111,7 +114,7 @@ def compare(
             **{side: _shown(side) for side in ("left", "right")},
         }
     )
-    return differing.select(*by, *PARITY_DIFF.fieldNames())
+    return differing.select(*by, *COLUMNS)
 
 
 def _in_sequence(rows: DataFrame, file: Sequence[str], by: Sequence[str]) -> DataFrame:

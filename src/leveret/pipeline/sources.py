@@ -126,8 +126,8 @@ def inspect(path: Path) -> TraceFile:
 
 
 def inspect_head(path: Path) -> TraceFile:
-    """Inspect the first line of a file of JSON Lines. Whether a usable file is cut is left to its reader."""
-    return _inspected(path, _inspect_first_line)
+    """Inspect the beginning of a file. Whether a usable file is cut is left to its reader."""
+    return _inspected(path, _inspect_parquet if path.name.endswith(".parquet") else _inspect_first_line)
 
 
 def _inspected(path: Path, inspect_content: Callable[[Path, int], _Inspection]) -> TraceFile:

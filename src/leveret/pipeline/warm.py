@@ -41,7 +41,8 @@ def warm() -> Path:
 
 def _train(folder: Path, java: jvm.Java, cache: Path) -> None:
     from leveret.pipeline import incremental, spark_session
-    from leveret.pipeline.gold import TABLES
+    from leveret.pipeline.kernel.schema import TABLES
+    from leveret.pipeline.tables import read_table
     from leveret.pipeline.warehouse import Warehouse
 
     traces = folder / "traces"
@@ -49,10 +50,10 @@ def _train(folder: Path, java: jvm.Java, cache: Path) -> None:
     (traces / "training.jsonl").write_text("".join(f"{line}\n" for line in _training_trace()), encoding="utf-8")
     spark, process = spark_session.recording_session(java, cache)
     warehouse = Warehouse(folder / "warehouse")
-    incremental.ingest(spark, [traces], warehouse)
-    incremental.update(spark, warehouse)
+    incremental.ingest(warehouse, [traces], spark=spark)
+    incremental.update(warehouse, spark=spark)
     for name in TABLES:
-        incremental.read_table(spark, warehouse, name).toPandas()
+        read_table(warehouse, name, spark=spark).toPandas()
     spark.stop()
     assert process.stdin is not None
     process.stdin.close()

@@ -66,23 +66,26 @@ def add_scenario(tree: Tree) -> None:
     tree.generate("-m", "tests.features.count", writes=pages)
 
 
-GOLD = '''
+TABLE = '''\
 
-def busy_queues(test_queues: DataFrame) -> DataFrame:
-    """Return how many copies each queue of a run had."""
-    return test_queues.groupBy("day", "run", "queue").agg(F.sum("copies").alias("copies"))
+def busy_queues(rows: TestQueues) -> pa.Table:
+    """Return the table `busy_queues`: how many copies each queue of a run had."""
+    events = rows.copies.events
+    place = rows.copies.place_event
+    groups = numbered(events.day[place], events.queue.codes[place])
+    first = place[groups.first]
+    columns = {**events.run_of(first), **events.names_of(first, "queue"), "copies": groups.sums(rows.columns["copies"])}
+    return table(schema.BUSY_QUEUES, columns)
 '''
-GOLD_ROW = """\
-        Table("busy_queues", schema.BUSY_QUEUES, ("day", "run", "queue"), ("test_queues",), busy_queues),
-"""
-GOLD_PLAIN = """
+TABLE_ROW = '        "busy_queues": queues.busy_queues(all_queues),\n'
+TABLE_PLAIN = """
 
 def _busy_queues(queues: list[Row]) -> list[Row]:
     groups = _grouped(queues, "day", "run", "queue")
     keys = ("day", "run", "queue")
     return [{**dict(zip(keys, key)), "copies": sum(row["copies"] for row in rows)} for key, rows in groups.items()]
 """
-GOLD_PAGE = """
+TABLE_PAGE = """
 ## busy_queues
 
 Key: day, run, queue. What each queue had.
@@ -92,12 +95,12 @@ Key: day, run, queue. What each queue had.
 | copies | how many copies it had |
 
 """
-GOLD_TEST = '''\
+TABLE_TEST = '''\
 """The table busy_queues."""
 
 from __future__ import annotations
 
-from leveret.pipeline import gold
+from leveret.pipeline.kernel.schema import TABLES
 from tests.pipeline.plain import _busy_queues
 
 
@@ -105,26 +108,37 @@ def test_copies_of_all_tests_are_added() -> None:
     rows = [{"day": 1, "run": "r", "queue": "q", "copies": copies} for copies in (2, 3)]
 
     assert _busy_queues(rows) == [{"day": 1, "run": "r", "queue": "q", "copies": 5}]
-    assert gold.TABLES["busy_queues"].columns.fieldNames() == ["day", "run", "queue", "copies"]
+    assert TABLES["busy_queues"].names == ["day", "run", "queue", "copies"]
 '''
 
 
-@recipe("a gold table")
-def add_gold_table(tree: Tree) -> None:
-    tree.insert("src/leveret/pipeline/gold.py", before='        Table(\n            "lineage"', text=GOLD_ROW)
-    tree.insert("src/leveret/pipeline/gold.py", before="\n\ndef queue_stats(", text=GOLD)
-    columns = "BUSY_QUEUES: Final = _columns(day=_DATE, run=_STRING, queue=_STRING, copies=_LONG)\n\n"
-    tree.insert("src/leveret/pipeline/schema.py", before="RUN_COVERAGE: Final = ", text=columns)
-    tree.append("docs/pipeline-tables.md", GOLD_PAGE)
+@recipe("a table of the pipeline")
+def add_table(tree: Tree) -> None:
+    tree.insert("src/leveret/pipeline/kernel/tables.py", before='        "queue_stats": ', text=TABLE_ROW)
+    tree.append("src/leveret/pipeline/kernel/queues.py", TABLE)
+    columns = 'BUSY_QUEUES: Final = pa.schema({**_RUN, "queue": TEXT, **_longs("copies")})\n\n'
+    tree.insert("src/leveret/pipeline/kernel/schema.py", before="RUN_COVERAGE: Final = ", text=columns)
+    row = '    "busy_queues": BUSY_QUEUES,\n'
+    tree.insert("src/leveret/pipeline/kernel/schema.py", before='    "queue_stats": QUEUE_STATS,', text=row)
+    tree.append("docs/pipeline-tables.md", TABLE_PAGE)
     tree.insert(
         "tests/pipeline/plain.py",
         before='    found["lineage"] =',
         text='    found["busy_queues"] = _busy_queues(found["test_queues"])\n',
     )
-    tree.insert("tests/pipeline/plain.py", before="\n\ndef _lineage(", text=GOLD_PLAIN)
-    tree.show("tests/pipeline/test_busy_queues.py", GOLD_TEST)
+    tree.insert("tests/pipeline/plain.py", before="\n\ndef _lineage(", text=TABLE_PLAIN)
+    tree.show("tests/pipeline/test_busy_queues.py", TABLE_TEST)
 
 
+RULE = '''\
+def acked_thrice(run: Run) -> Broken:
+    """Find copies with more than two acks."""
+    acks = run.copies.count("acked")
+    rows = np.flatnonzero(acks > 2)
+    return Broken(rows, {"acks": acks[rows]})
+
+
+'''
 RULE_PLANT = """\
     def _plant_acked_thrice(self) -> bool:
         if not self._plant_acked_twice():
@@ -157,8 +171,9 @@ def test_three_acks_of_a_copy_break_the_rule() -> None:
 
 @recipe("a rule of the pipeline")
 def add_rule(tree: Tree) -> None:
-    rule = '        Rule("acked_thrice", "acks > 2", "acknowledged {acks} times"),\n'
-    tree.insert("src/leveret/pipeline/rules.py", before='        Rule(\n            "delivered_after_ack"', text=rule)
+    row = '    Rule("acked_thrice", acked_thrice, "acknowledged {acks} times"),\n'
+    tree.insert("src/leveret/pipeline/kernel/rules.py", before='    Rule("delivered_after_ack"', text=row)
+    tree.insert("src/leveret/pipeline/kernel/rules.py", before="def delivered_after_ack(", text=RULE)
     words = '    "acked_thrice": ("A message was acknowledged three times.", "Find out who settles it again."),\n'
     tree.insert("src/leveret/pipeline/report/words.py", before='    "delivered_after_ack": (', text=words)
     line = "| acked_thrice | a copy with more than two acks |\n"

@@ -7,18 +7,11 @@ import itertools
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.chromium import axe_violations
 from tests.page.browser.conftest import Open
 from tests.page.browser.stories import shop, two_brokers
 
 VIEWS = ("sequence", "messages", "queues", "topology", "events")
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe finds, with the elements."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [f"{rule['id']}: {node['html'][:120]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -26,23 +19,23 @@ def violations(page: Page) -> list[str]:
 def test_axe_finds_nothing_in_a_view(open_story: Open, view: str, scheme: str) -> None:
     page = open_story(shop(), f"#{view}", color_scheme=scheme)
 
-    assert violations(page) == []
+    assert axe_violations(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_details_of_a_message(open_story: Open, scheme: str) -> None:
     page = open_story(shop(), "#message-1", color_scheme=scheme)
 
-    assert violations(page) == []
+    assert axe_violations(page) == []
 
 
 def test_axe_finds_nothing_in_the_help_and_on_a_phone(open_story: Open) -> None:
     page = open_story(two_brokers(), viewport={"width": 400, "height": 800})
-    assert violations(page) == []
+    assert axe_violations(page) == []
 
     page.keyboard.press("?")
 
-    assert violations(page) == []
+    assert axe_violations(page) == []
 
 
 def test_row_of_the_sequence_is_read_as_a_sentence(open_story: Open) -> None:

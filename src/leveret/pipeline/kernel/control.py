@@ -62,6 +62,11 @@ def control(rows: Control) -> pa.Table:
     )
 
 
+def attributes_at(events: Events, rows: Array) -> list[dict[str, Any]]:
+    """Return the attributes of these events, of any kind."""
+    return Control(events, rows, Names.of(events.table["attrs"].take(pa.array(rows)))).parsed()
+
+
 def text_at(attributes: dict[str, Any], *path: str) -> str | None:
     """Return what the attributes hold under a path, as text; None if there is nothing or null."""
     value: Any = attributes

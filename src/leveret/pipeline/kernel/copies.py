@@ -237,5 +237,6 @@ def copies(rows: Copies, first_holder: Array, last_holder: Array) -> pa.Table:
             "deliveries": rows.deliveries,
             **{column: rows.count(name) for name, column in COUNTED.items()},
             "dl_reason": rows.death,
+            "outcome": rows.outcomes(),
         },
     )

@@ -55,7 +55,7 @@ class Events:
     @classmethod
     def of(cls, table: pa.Table) -> Events:
         """Return the events of a table with the columns NEEDED."""
-        table = _sorted(table)
+        table = each_once(table.select([name for name in table.column_names if name in NEEDED]))
         columns: dict[str, Any] = {}
         for name in cls.__dataclass_fields__:
             if name in ("seq", "ts", "conn", "chan", "msg", "copy", "src_copy", "tag", "size"):
@@ -120,9 +120,8 @@ class Events:
         return {name: getattr(self, name).at(rows) for name in columns}
 
 
-def _sorted(table: pa.Table) -> pa.Table:
+def each_once(table: pa.Table) -> pa.Table:
     """Return the events in the order of worker and seq, each once."""
-    table = table.select([name for name in table.column_names if name in NEEDED])
     worker, seq = Names.of(table["worker"]).codes, numbers(table["seq"])
     if _is_sorted(worker, seq):
         return table

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array
-from leveret.pipeline.kernel.control import Control, text_at, whole_number_at
+from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array, pick
+from leveret.pipeline.kernel.control import Control, attributes_at, text_at, whole_number_at
 from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, in_order, numbered
@@ -119,9 +119,9 @@ def redelivered_flag_wrong(run: Run) -> Broken:
 def lost(run: Run) -> Broken:
     """Find copies that stayed ready although a younger one was first delivered meanwhile.
 
-    In a queue with priorities, a younger message of higher priority may go first.
+    In a queue with priorities, a younger message of higher priority goes first.
     """
-    found = np.flatnonzero(run.order.is_passed & ~_has_priorities(run))
+    found = np.flatnonzero(run.order.is_passed & ~_goes_by_priority(run))
     rows = run.order.copy[found]
     ready, younger = run.copies.ready[rows], run.order.younger_last[found]
     return Broken(rows, {"ready_seq": run.copies.seq(ready), "younger_seq": run.copies.seq(younger)})
@@ -129,7 +129,7 @@ def lost(run: Run) -> Broken:
 
 def out_of_order(run: Run) -> Broken:
     """Find copies that were first delivered after a younger one, in queues without priorities."""
-    found = np.flatnonzero(run.order.is_late & ~_has_priorities(run))
+    found = np.flatnonzero(run.order.is_late & ~_goes_by_priority(run))
     rows = run.order.copy[found]
     delivery, younger = run.copies.first_delivery[rows], run.order.younger_first[found]
     return Broken(rows, {"deliver_seq": run.copies.seq(delivery), "younger_seq": run.copies.seq(younger)})
@@ -243,15 +243,30 @@ def _attempts(run: Run, chosen: Array) -> Array:
     return np.searchsorted(np.array(starts, np.int64), test * len(events) + copies.enqueue[chosen], side="right")
 
 
-def _has_priorities(run: Run) -> Array:
-    """Return for each copy of `Run.order` whether its queue was declared with x-max-priority in its test."""
+def _goes_by_priority(run: Run) -> Array:
+    """Return for each copy of `Run.order` whether messages of its queue may go first by their priority.
+
+    A classic queue does so if it was declared with x-max-priority in its test. A quorum queue does so from RabbitMQ 4.0
+    on, if a message has a priority. A queue that the test did not declare may be either.
+    """
     events, copies = run.events, run.copies
     declares = run.control.of_kind(QUEUE_DECLARE)
-    is_chosen = [text_at(attributes, "arguments", "x-max-priority") is not None for attributes in declares.parsed()]
-    declared = declares.event[np.array(is_chosen, bool)]
+    arguments = [
+        [text_at(attributes, "arguments", name) for name in ("x-max-priority", "x-queue-type")]
+        for attributes in declares.parsed()
+    ]
     place = (events.worker.codes, events.test.codes, events.vhost.codes, events.queue.codes)
-    number, mine, _ = _numbered_alike(declared, copies.place_event, place)
-    return np.isin(mine, number)[copies.place[run.order.copy]]
+    number, mine, _ = _numbered_alike(declares.event, copies.place_event, place)
+    has_maximum = np.isin(mine, number[np.array([maximum is not None for maximum, _ in arguments], bool)])
+    is_classic = np.isin(mine, number[np.array([kind == "classic" for _, kind in arguments], bool)])
+    chosen = np.flatnonzero((run.queues.is_out_of_order & ~is_classic)[copies.place])
+    published = pick(run.messages.event, run.messages.index.find(events.message_id[copies.last[chosen]]), NO_ROW)
+    chosen, published = chosen[published != NO_ROW], published[published != NO_ROW]
+    attributes = attributes_at(events, published)
+    is_prioritized = [text_at(each, "properties", "priority") is not None for each in attributes]
+    has_prioritized = np.zeros(len(copies.place_event), bool)
+    has_prioritized[copies.place[chosen[np.array(is_prioritized, bool)]]] = True
+    return (has_maximum | has_prioritized)[copies.place[run.order.copy]]
 
 
 def _limit(attributes: dict[str, Any]) -> int:

@@ -39,6 +39,43 @@ LINE: Final = pa.schema({name: _PLAIN[kind] for name, kind in trace_schema.COLUM
 
 EVENTS: Final = pa.schema([*pa.schema(_FILE), *LINE, pa.field("_extra", pa.string())])
 
+_HEADER: Final = {"v": _INT, **{name: _PLAIN[kind] for name, kind in trace_schema.HEADER.items()}}
+_HEADER_OF_FILE: Final = {"run": pa.string(), "worker": pa.string(), **_HEADER}
+
+# A row for each trace file, and in a file of tables for each run and worker in it. `ingest` numbers the ingests of a
+# file that came again, `problem` says why a file was refused.
+FILES: Final = pa.schema(
+    {
+        **_longs("ingest"),
+        "file": pa.string(),
+        "day": pa.date32(),
+        **_HEADER_OF_FILE,
+        **_longs("events", "first_seq", "last_seq"),
+        "truncated": pa.bool_(),
+        "problem": pa.string(),
+    }
+)
+
+RUNS: Final = pa.schema(
+    {
+        "day": pa.date32(),
+        **_HEADER_OF_FILE,
+        **_longs("events"),
+        "files": _INT,
+        "truncated": pa.bool_(),
+        "refused": _INT,
+    }
+)
+
+# The events as a warehouse stores and reads them. The strings of these columns are all different, or nearly so.
+_UNLIKE: Final = ("body_hash", "message_id", "correlation_id", "_extra")
+STORED_EVENTS: Final = pa.schema(
+    [
+        pa.field(field.name, TEXT if pa.types.is_string(field.type) and field.name not in _UNLIKE else field.type)
+        for field in EVENTS
+    ]
+)
+
 CONTROL: Final = pa.schema(
     {
         **_FILE,
@@ -60,6 +97,7 @@ COPIES: Final = pa.schema(
         **_longs("settled_at", "end_seq", "ack_seq", "ready_seq", "last_seq", "deliveries"),
         **_longs("acks", "nacks", "rejects", "requeues", "expiries", "drops", "dead_letters", "purges"),
         "dl_reason": _INT,
+        "outcome": TEXT,
     }
 )
 
@@ -162,3 +200,37 @@ FAULT_EFFECT: Final = pa.schema(
 )
 
 VIOLATIONS: Final = pa.schema({**_QUEUE, **_of_trace("msg", "copy"), **_texts("rule", "text")})
+
+# The tables of one run, in the order in which docs/pipeline-tables.md explains them.
+TABLES: Final[dict[str, pa.Schema]] = {
+    "control": CONTROL,
+    "copies": COPIES,
+    "messages": MESSAGES,
+    "tests": TESTS,
+    "consumers": CONSUMERS,
+    "routes": ROUTES,
+    "test_queues": TEST_QUEUES,
+    "latency_hist": LATENCY_HIST,
+    "queue_stats": QUEUE_STATS,
+    "consumer_stats": CONSUMER_STATS,
+    "run_lineage": RUN_LINEAGE,
+    "run_coverage": RUN_COVERAGE,
+    "fingerprints": FINGERPRINTS,
+    "fault_effect": FAULT_EFFECT,
+    "violations": VIOLATIONS,
+}
+
+
+def plain(columns: pa.Schema) -> pa.Schema:
+    """Return the columns with strings in place of dictionary codes, as other tools take them."""
+    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in columns])
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in kind])
+    return kind

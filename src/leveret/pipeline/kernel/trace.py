@@ -16,7 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
+import pyarrow.parquet as pq
 
 from leveret.pipeline.kernel.columns import Names, as_text, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
@@ -26,6 +28,7 @@ from leveret.trace.schema import COLUMNS
 
 # How much of a file is parsed at a time. A line may be longer.
 _PIECE_BYTES: Final = 8 << 20
+_PARQUET_ROWS: Final = 250_000
 _COMPRESSED_BYTES: Final = 64 << 10
 # The steps in which the last bytes before a damaged place are decompressed.
 _CAREFUL_BYTES: Final = 256
@@ -43,19 +46,51 @@ class Trace:
     events: pa.Table
 
 
+class TraceReader:
+    """A reader of a trace file, piece by piece. A problem of the file's content is in `file`; nothing is raised."""
+
+    def __init__(self, path: Path) -> None:
+        # Whether it is cut is known once all of it was read.
+        self.file = inspect_head(path)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the events in tables with the columns of `schema.EVENTS`, a few megabytes of the file at a time."""
+        if self.file.problem is not None:
+            return
+        yield from self._tables_of_parquet() if self.file.is_parquet else self._tables_of_lines()
+
+    def _tables_of_lines(self) -> Iterator[pa.Table]:
+        content = _Content(Path(self.file.path))
+        has_damage = False
+        for piece in content.pieces():
+            rows, is_damaged = _parsed(piece)
+            has_damage |= is_damaged
+            yield _events(self.file, rows)
+        self.file = replace(self.file, is_truncated=content.is_cut or has_damage)
+
+    def _tables_of_parquet(self) -> Iterator[pa.Table]:
+        with pq.ParquetFile(self.file.path) as file:
+            for batch in file.iter_batches(_PARQUET_ROWS):
+                rows = pa.Table.from_batches([batch])
+                columns = [
+                    rows[field.name].cast(field.type)
+                    if field.name in rows.column_names
+                    else pa.nulls(len(rows), field.type)
+                    for field in EVENTS
+                ]
+                yield _valid(pa.Table.from_arrays(columns, schema=EVENTS))
+
+
 def read(path: Path) -> Trace:
-    """Read a file of JSON Lines. A problem of its content goes into the result; nothing is raised."""
-    file = inspect_head(path)
-    if file.problem is not None:
-        return Trace(file, EVENTS.empty_table())
-    content = _Content(path)
-    parts, has_damage = [], False
-    for piece in content.pieces():
-        rows, is_damaged = _parsed(piece)
-        parts.append(rows)
-        has_damage |= is_damaged
-    rows = pa.concat_tables(parts) if parts else _LINE_WITH_EXTRA.empty_table()
-    return Trace(replace(file, is_truncated=content.is_cut or has_damage), _events(file, rows))
+    """Read a whole trace file."""
+    reader = TraceReader(path)
+    parts = list(reader.tables())
+    return Trace(reader.file, pa.concat_tables(parts) if parts else EVENTS.empty_table())
+
+
+def _valid(rows: pa.Table) -> pa.Table:
+    is_event = pc.and_(pc.is_valid(rows["seq"]), pc.is_valid(rows["kind"]))
+    return rows if pc.all(is_event).as_py() is not False else rows.filter(is_event)
 
 
 def tables_of_file(path: Path) -> dict[str, pa.Table]:

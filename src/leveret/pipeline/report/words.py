@@ -82,7 +82,7 @@ OUTCOMES: Final[dict[str, str]] = {
     "expired": "expired",
     "purged": "removed with or from its queue",
     "returned": "returned to the publisher",
-    "open": "have a copy left over",
+    "open": "with a copy left over",
 }
 
 

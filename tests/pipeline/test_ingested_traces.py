@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
 
 from leveret.errors import NoTracesError
-from leveret.pipeline import bronze
-from leveret.pipeline.kernel import trace
-from leveret.pipeline.schema import EVENTS, RUNS
+from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.kernel.schema import EVENTS, RUNS
 from leveret.pipeline.sources import find, inspect
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(40)
@@ -39,19 +40,22 @@ null
 """
 
 
+Row = dict[str, Any]
+
+
 @dataclass
 class Read:
-    """The rows of all scenarios: files of one folder, read at once."""
+    """The rows of all scenarios: files of one folder, ingested at once."""
 
     folder: Path
-    events: DataFrame
+    warehouse: Warehouse
     rows: dict[str, list[Row]]
     runs: dict[tuple[str, str], Row]
 
 
 @pytest.fixture(scope="module")
-def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
-    # Spark quotes these names in its own way and treats some of these letters as patterns.
+def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
+    # Some of these letters are patterns or quoted elsewhere.
     folder = tmp_path_factory.mktemp("a b%41ü+[1] {x}")
     write(folder / "plain.jsonl", [header("plain", commit="abc", seed=7), *WHOLE])
     write(folder / "packed.jsonl.gz", [header("packed"), *WHOLE])
@@ -76,30 +80,29 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
     (folder / "notes.txt").write_text("of no interest")
     (folder / ".unfinished.jsonl").write_text("of no interest either")
     write(folder.parent / "told.jsonl", [header("table"), *WHOLE])
-    table = bronze.read_events(spark, [folder.parent / "told.jsonl"])
-    table.coalesce(1).write.parquet(str(folder / "table.parquet"))
-    events = bronze.read_events(spark, [folder])
+    told = Warehouse(folder.parent / "told")
+    ingest(told, [folder.parent / "told.jsonl"])
+    pq.write_table(read_table(told, "events"), folder / "table.parquet")
+    warehouse = Warehouse(folder.parent / "warehouse")
+    ingest(warehouse, [folder], processes=1)
+    update(warehouse, processes=1)
     rows: dict[str, list[Row]] = {}
-    for row in events.collect():
-        rows.setdefault(row.run, []).append(row)
-    runs = {(row.run, row.worker): row for row in bronze.read_runs(spark, [folder]).collect()}
-    return Read(folder, events, rows, runs)
+    for row in read_table(warehouse, "events").to_pylist():
+        rows.setdefault(row["run"], []).append(row)
+    runs = {(row["run"], row["worker"]): row for row in read_table(warehouse, "runs").to_pylist()}
+    return Read(folder, warehouse, rows, runs)
 
 
 def told(rows: list[Row]) -> list[dict[str, Any]]:
     """Return rows in the form of lines: without nulls and without the columns of the header."""
     left_out = ("day", "run", "worker")
-    plain = [
-        {name: value for name, value in row.asDict().items() if value is not None and name not in left_out}
-        for row in rows
-    ]
+    plain = [{name: value for name, value in row.items() if value is not None and name not in left_out} for row in rows]
     return sorted(plain, key=lambda line: line["seq"])
 
 
-def test_the_columns_are_those_of_the_schema(read: Read, spark: SparkSession) -> None:
-    assert read.events.schema == EVENTS
-    runs = bronze.read_runs(spark, [read.folder / "plain.jsonl"]).schema
-    assert [(column.name, column.dataType) for column in runs] == [(column.name, column.dataType) for column in RUNS]
+def test_the_columns_are_those_of_the_schema(read: Read) -> None:
+    assert read_table(read.warehouse, "events").schema.names == EVENTS.names
+    assert read_table(read.warehouse, "runs").schema == RUNS
 
 
 @pytest.mark.parametrize("run", ["plain", "packed", "table"])
@@ -107,61 +110,36 @@ def test_every_event_is_read_as_it_was_written(read: Read, run: str) -> None:
     assert told(read.rows[run]) == WHOLE
 
 
-@pytest.mark.parametrize(
-    ("run", "names"),
-    [
-        ("plain", ["plain.jsonl"]),
-        ("packed", ["packed.jsonl.gz"]),
-        ("cut", ["cut.jsonl"]),
-        ("cut-packed", ["cut.jsonl.gz"]),
-        ("gap", ["gap.jsonl"]),
-        ("later", ["later.jsonl"]),
-        ("odd", ["odd.jsonl"]),
-    ],
-)
-def test_events_are_the_same_as_without_spark(read: Read, run: str, names: list[str]) -> None:
-    found = [trace.read(read.folder / name) for name in names]
-
-    rows = [row for each in found for row in each.events.to_pylist()]
-    assert rows == sorted((row.asDict() for row in read.rows[run]), key=lambda row: row["seq"])
-    assert [each.file.is_truncated for each in found] == [read.runs[run, "main"].truncated]
-
-
 def test_run_worker_and_day_are_read_from_the_header(read: Read) -> None:
     row = read.runs["plain", "main"]
 
-    assert (row.commit, row.seed, row.day.isoformat(), row.events, row.truncated) == (
-        "abc",
-        7,
-        "2026-05-01",
-        162,
-        False,
-    )
-    assert {event.day.isoformat() for event in read.rows["plain"]} == {"2026-05-01"}
+    assert (row["commit"], row["seed"], row["day"].isoformat(), row["events"]) == ("abc", 7, "2026-05-01", 162)
+    assert not row["truncated"]
+    assert {event["day"].isoformat() for event in read.rows["plain"]} == {"2026-05-01"}
 
 
 def test_each_worker_of_a_run_has_its_own_events(read: Read) -> None:
-    assert Counter(event.worker for event in read.rows["two"]) == {"gw0": len(WHOLE), "gw1": 5}
-    assert read.runs["two", "gw1"].events == 5
+    assert Counter(event["worker"] for event in read.rows["two"]) == {"gw0": len(WHOLE), "gw1": 5}
+    assert read.runs["two", "gw1"]["events"] == 5
 
 
 def test_pieces_make_one_run(read: Read) -> None:
     row = read.runs["pieces", "main"]
 
     assert told(read.rows["pieces"]) == WHOLE
-    assert (row.files, row.events, row.truncated) == (2, len(WHOLE), False)
+    assert (row["files"], row["events"], row["truncated"]) == (2, len(WHOLE), False)
 
 
 def test_a_repeated_event_counts_once_and_another_file_may_complete_a_cut_one(read: Read) -> None:
     row = read.runs["again", "main"]
 
     assert told(read.rows["again"]) == WHOLE
-    assert (row.files, row.events, row.truncated) == (2, len(WHOLE), False)
+    assert (row["files"], row["events"], row["truncated"]) == (2, len(WHOLE), False)
 
 
 def test_a_cut_file_keeps_its_whole_lines(read: Read) -> None:
     assert told(read.rows["cut"]) == WHOLE[:-1]
-    assert read.runs["cut", "main"].truncated
+    assert read.runs["cut", "main"]["truncated"]
 
 
 def test_a_cut_compressed_file_keeps_its_whole_lines(read: Read) -> None:
@@ -171,30 +149,30 @@ def test_a_cut_compressed_file_keeps_its_whole_lines(read: Read) -> None:
     whole = [json.loads(line) for line in content.split(b"\n")[1:-1]]
 
     assert told(read.rows["cut-packed"]) == whole
-    assert read.runs["cut-packed", "main"].truncated
+    assert read.runs["cut-packed", "main"]["truncated"]
 
 
 def test_a_damaged_line_costs_that_line(read: Read) -> None:
     assert told(read.rows["gap"]) == WHOLE[:30] + WHOLE[31:]
-    assert read.runs["gap", "main"].truncated
+    assert read.runs["gap", "main"]["truncated"]
 
 
 def test_a_header_without_events_makes_a_run_known(read: Read) -> None:
     row = read.runs["started", "main"]
 
-    assert (row.files, row.events, row.truncated) == (1, 0, False)
+    assert (row["files"], row["events"], row["truncated"]) == (1, 0, False)
 
 
 def test_fields_added_by_a_later_version_are_kept(read: Read) -> None:
-    first = min(read.rows["later"], key=lambda row: row.seq)
+    first = min(read.rows["later"], key=lambda row: row["seq"])
 
-    assert json.loads(first._extra) == {"colour": "red", "more": '{"a":1}'}
-    assert {row._extra for row in read.rows["later"] if row.seq > 1} == {None}
+    assert json.loads(first["_extra"]) == {"colour": "red", "more": '{"a":1}'}
+    assert {row["_extra"] for row in read.rows["later"] if row["seq"] > 1} == {None}
 
 
 def test_refused_files_are_counted_and_nothing_of_them_is_read(read: Read) -> None:
-    assert (read.runs["newer", "main"].refused, read.runs["newer", "main"].files) == (1, 0)
-    assert read.runs["", ""].refused == 4
+    assert (read.runs["newer", "main"]["refused"], read.runs["newer", "main"]["files"]) == (1, 0)
+    assert read.runs["", ""]["refused"] == 4
     assert {"newer", ""}.isdisjoint(read.rows)
 
 

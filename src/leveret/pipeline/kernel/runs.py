@@ -1,0 +1,76 @@
+"""Runs: a row for each run and worker, from the rows of the files that hold them.
+
+Files are few, so this goes through them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from leveret.pipeline.kernel.schema import FILES, RUNS
+
+Row = dict[str, Any]
+
+_OF_HEADER: Final = [name for name in RUNS.names if name in FILES.names and name not in ("day", "events", "truncated")]
+
+
+def latest(files: Iterable[Row]) -> list[Row]:
+    """Return the row of the last ingest for each file, run and worker."""
+    found: dict[tuple[str, str, str], Row] = {}
+    for row in files:
+        key = row["file"], row["run"], row["worker"]
+        if key not in found or row["ingest"] >= found[key]["ingest"]:
+            found[key] = row
+    return list(found.values())
+
+
+def runs_of(files: Iterable[Row], counted: Mapping[str, int] | None = None) -> pa.Table:
+    """Return the table `runs` of these rows of FILES, which stand for one run.
+
+    `counted` holds the number of events of each worker, each event counted once; it is needed if files repeat events.
+    If another file has the events that a cut file lacks, the worker is not truncated.
+    """
+    by_worker: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(latest(files), key=lambda row: row["file"]):
+        by_worker.setdefault((row["run"], row["worker"]), []).append(row)
+    return pa.Table.from_pylist([_run(of_worker, counted) for of_worker in by_worker.values()], RUNS)
+
+
+def commit_of(runs: pa.Table) -> str | None:
+    """Return the commit that the run's files name; of several, the last by name."""
+    named = [row["commit"] for row in runs.select(["commit", "files"]).to_pylist() if row["files"] and row["commit"]]
+    return max(named, default=None)
+
+
+def truncated_of(runs: pa.Table) -> list[str]:
+    """Return the workers of which a part is missing."""
+    return [row["worker"] for row in runs.select(["worker", "truncated"]).to_pylist() if row["truncated"]]
+
+
+def _run(files: Collection[Row], counted: Mapping[str, int] | None) -> Row:
+    used = [row for row in files if row["problem"] is None]
+    header = (used or list(files))[0]
+    worker = header["worker"]
+    events = sum(row["events"] for row in files)
+    return {
+        **{name: header[name] for name in _OF_HEADER},
+        "day": next((row["day"] for row in files if row["day"] is not None), None),
+        "events": events if counted is None else counted.get(worker, 0),
+        "files": len(used),
+        "refused": len(files) - len(used),
+        "truncated": any(row["truncated"] and not _is_continued(row, used) for row in used),
+    }
+
+
+def _is_continued(cut: Row, files: Iterable[Row]) -> bool:
+    """Return whether another file begins before this one's end and goes further, or as far but is whole."""
+    end = cut["last_seq"] or 0
+    return any(
+        other is not cut
+        and (other["first_seq"] or 0) <= end + 1
+        and ((other["last_seq"] or 0) > end or ((other["last_seq"] or 0) == end and not other["truncated"]))
+        for other in files
+    )

@@ -1,0 +1,220 @@
+"""The log of a warehouse: a list of commits, and the state that they add up to.
+
+A commit is a small file of JSON with the next number. Its creation makes the change: of two processes that create the
+same number, one fails. A snapshot holds the sum of all commits up to one of them, so that they need not be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
+
+INGEST: Final = "ingest"
+UPDATE: Final = "update"
+COMPACT: Final = "compact"
+EXPIRE: Final = "expire"
+KEEP: Final = "keep"
+
+# The version of the log's format, which every commit names.
+VERSION: Final = 2
+
+
+@dataclass(slots=True)
+class FileState:
+    """A trace file as it was when it was ingested; `problem` says why it was refused."""
+
+    size_bytes: int
+    modified_ns: int
+    problem: str | None = None
+    run: str = ""
+    worker: str = ""
+    day: str | None = None
+    is_truncated: bool = False
+
+
+class Segment(NamedTuple):
+    """Where events of a run are: row groups from `first` on in the file of a part. They may hold other runs, too."""
+
+    part: str
+    first: int
+    groups: int
+
+
+@dataclass(slots=True)
+class RunState:
+    """Where the rows of a run are. Its answer is current if it was computed from the last revision."""
+
+    segments: list[Segment] = field(default_factory=list)
+    # The number of files that hold each worker. If there are several, an event may occur twice.
+    files: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    # The number of the commit that last changed the run.
+    revision: int = 0
+    # The part with its rows of all tables.
+    answer: str | None = None
+    answered_revision: int = 0
+    # The number of the commit whose update computed the answer. A merge does not change it.
+    answer_number: int = 0
+    # The UTC date on which it began, or if no file says so, on which it was first ingested.
+    day: str = ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether several files hold the same worker, so that an event may occur twice."""
+        return any(count > 1 for count in self.files.values())
+
+
+@dataclass(slots=True)
+class Answer:
+    """A part of computed tables: its runs, and the number of its rows of each table. A table without rows has no file.
+
+    `added` names the folder of each table that a user's own code built for these runs.
+    """
+
+    tables: dict[str, int]
+    runs: list[str]
+    added: dict[str, str] = field(default_factory=dict)
+
+    def has(self, tables: Collection[str]) -> bool:
+        """Return whether all these tables were computed."""
+        return all(name in self.tables or name in self.added for name in tables)
+
+
+@dataclass(slots=True)
+class State:
+    """The current content of the warehouse after `number` commits."""
+
+    number: int = 0
+    files: dict[str, FileState] = field(default_factory=dict)
+    runs: dict[str, RunState] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    # Runs that began before this UTC date have expired. They are gone, and a late file does not bring them back.
+    expired_before: str = ""
+    # How many days each update keeps runs for; None for ever.
+    keep_days: int | None = None
+
+    def apply(self, number: int, commit: Mapping[str, Any]) -> None:
+        """Apply the next commit. Raises ValueError if another version of leveret has written it."""
+        changes = {
+            INGEST: self._ingest,
+            UPDATE: self._update,
+            COMPACT: self._compact,
+            EXPIRE: self._expire,
+            KEEP: self._keep,
+        }
+        kind = commit["kind"]
+        if commit.get("v") != VERSION or kind not in changes:
+            raise ValueError(
+                f"commit {number} ({kind}) was written by another version of leveret: use that version, or make a new "
+                "warehouse from the traces"
+            )
+        self.number = number
+        changes[kind](commit)
+
+    def has_expired(self, file: FileState) -> bool:
+        """Return whether a trace file was ingested, or would be, without effect because its run has expired."""
+        return file.day is not None and file.day < self.expired_before
+
+    def stale(self, tables: Collection[str]) -> list[str]:
+        """Return the runs whose answer is missing, out of date, or lacks one of these tables."""
+        complete = {part for part, answer in self.answers.items() if answer.has(tables)}
+        return [
+            name
+            for name, run in self.runs.items()
+            if run.answered_revision != run.revision or run.answer not in complete
+        ]
+
+    def event_parts(self) -> dict[str, list[str]]:
+        """Return the parts that hold events, each with its runs."""
+        parts: dict[str, list[str]] = {}
+        for name, run in self.runs.items():
+            for part in dict.fromkeys(segment.part for segment in run.segments):
+                parts.setdefault(part, []).append(name)
+        return parts
+
+    def live_runs(self, part: str) -> list[str]:
+        """Return the runs whose current rows are in this part of computed tables."""
+        return [run for run in self.answers[part].runs if run in self.runs and self.runs[run].answer == part]
+
+    def refused(self, runs: Collection[str]) -> dict[str, FileState]:
+        """Return the refused files that count in these runs, by their paths."""
+        wanted = set(runs)
+        return {path: file for path, file in self.files.items() if file.problem is not None and file.run in wanted}
+
+    def _ingest(self, commit: Mapping[str, Any]) -> None:
+        today = commit["at"][:10]
+        for path, entry in commit["files"].items():
+            self._change_refusals(self.files.get(path))
+            self.files[path] = FileState(**entry)
+            if self.files[path].problem is not None and not self.has_expired(self.files[path]):
+                run = self._run(self.files[path].run, self.files[path].day or today)
+                run.revision = self.number
+        for name, added in commit["runs"].items():
+            day = added["day"] or today
+            if day < self.expired_before and name not in self.runs:
+                continue
+            run = self._run(name, day)
+            run.segments += [Segment(*segment) for segment in added["segments"]]
+            run.revision = self.number
+            run.events += added["events"]
+            for worker, count in added["files"].items():
+                run.files[worker] = run.files.get(worker, 0) + count
+
+    def _change_refusals(self, before: FileState | None) -> None:
+        """If a refused file comes again, the run in which it was counted has one refusal less."""
+        if before is not None and before.problem is not None and before.run in self.runs:
+            self.runs[before.run].revision = self.number
+
+    def _run(self, name: str, day: str) -> RunState:
+        run = self.runs.setdefault(name, RunState())
+        run.day = min(run.day or day, day)
+        return run
+
+    def _update(self, commit: Mapping[str, Any]) -> None:
+        for part, answer in commit["parts"].items():
+            self.answers[part] = Answer(dict(answer["tables"]), list(answer["runs"]), dict(answer["added"]))
+            for name, revision in answer["runs"].items():
+                # A run may have expired while its tables were computed.
+                if name in self.runs:
+                    self.runs[name].answer = part
+                    self.runs[name].answered_revision = revision
+                    self.runs[name].answer_number = self.number
+        self._forget_empty()
+
+    def _compact(self, commit: Mapping[str, Any]) -> None:
+        gone = set(commit["segments"])
+        for name, moved in commit["runs"].items():
+            run = self.runs[name]
+            kept = [segment for segment in run.segments if segment.part not in gone]
+            if not kept:
+                run.files = dict.fromkeys(run.files, 1)
+            run.segments = [*kept, *(Segment(*segment) for segment in moved["segments"])]
+            run.events = moved["events"] if not kept else run.events
+        for part, answer in commit["parts"].items():
+            self.answers[part] = Answer(dict(answer["tables"]), list(answer["runs"]), dict(answer["added"]))
+            for name in answer["runs"]:
+                self.runs[name].answer = part
+        self._forget_empty()
+
+    def _expire(self, commit: Mapping[str, Any]) -> None:
+        self.expired_before = max(self.expired_before, commit["before"])
+        self.runs = {name: run for name, run in self.runs.items() if run.day >= self.expired_before}
+        self._forget_empty()
+
+    def _keep(self, commit: Mapping[str, Any]) -> None:
+        self.keep_days = commit["days"]
+
+    def _forget_empty(self) -> None:
+        used = {run.answer for run in self.runs.values()}
+        self.answers = {part: answer for part, answer in self.answers.items() if part in used}
+
+
+def file_entry(file: FileState) -> dict[str, Any]:
+    """Return a file as it stands in a commit."""
+    return asdict(file)
+
+
+def parts_of(segments: Iterable[Segment]) -> list[str]:
+    """Return the parts of these segments, each once."""
+    return list(dict.fromkeys(segment.part for segment in segments))

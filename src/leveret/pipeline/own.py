@@ -1,0 +1,172 @@
+"""Tables and rules of your own: DataFrames over the stored tables, built by Spark for the runs of an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.errors import unknown
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.rules import PLACEHOLDER, RULES, Rule
+from leveret.pipeline.tasks import TABLE_NAMES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from leveret.pipeline.log import State
+    from leveret.pipeline.warehouse import Warehouse
+
+_KEY: Final = ("day", "run", "worker", "test", "vhost", "queue", "msg", "copy")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of your own.
+
+    `build` takes the DataFrames of the tables that `reads` names, in that order: "events", leveret's tables, or tables
+    of your own before this one. A table per run has a column `run`, is built from the rows of the runs that changed,
+    and is stored. A table `across_runs` is built from all rows of the tables that it reads, whenever it is read.
+    """
+
+    name: str
+    columns: StructType
+    key: tuple[str, ...]
+    reads: tuple[str, ...]
+    build: Callable[..., DataFrame]
+    across_runs: bool = False
+
+
+def checked(tables: Mapping[str, Table], spark: SparkSession | None) -> dict[str, Table]:
+    """Return the tables to store. Raises ValueError if one has no column `run`, or there is no session to build it."""
+    stored = {name: table for name, table in tables.items() if not table.across_runs}
+    for name, table in stored.items():
+        if "run" not in table.columns.fieldNames():
+            raise ValueError(f"table {name!r} has no column 'run': add it, or declare the table with across_runs=True")
+        if name in ("events", *TABLE_NAMES, *ACROSS):
+            raise ValueError(f"table {name!r} is one of leveret's own; choose another name")
+    if spark is None and (stored or RULES):
+        what = f"table {next(iter(stored))!r}" if stored else f"rule {next(iter(RULES))!r}"
+        raise ValueError(f"{what} is your own and needs Spark: pass spark=..., or --engine spark to the command")
+    return stored
+
+
+def rules() -> list[Rule]:
+    """Return the rules of your own."""
+    return list(RULES.values())
+
+
+def build(
+    spark: SparkSession, warehouse: Warehouse, state: State, parts: Mapping[str, Any], tables: Mapping[str, Table]
+) -> dict[str, str]:
+    """Build and store these tables and the violations of your own rules, for the runs in these new parts.
+
+    Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
+    another type than declared, or the warehouse is no folder.
+    """
+    from leveret.pipeline.frames import columns_of, events, of_answers
+    from leveret.pipeline.log import Answer
+
+    if not warehouse.is_folder:
+        raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
+    answers = {part: Answer(each["tables"], list(each["runs"])) for part, each in parts.items()}
+    live = {part: answer.runs for part, answer in answers.items()}
+    runs = [name for names in live.values() for name in names]
+    folder = warehouse.new_part(state.number + 1)
+    frames: dict[str, DataFrame] = {}
+
+    def frame(name: str, of: str) -> DataFrame:
+        if name not in frames:
+            if name not in ("events", *TABLE_NAMES, *tables):
+                raise KeyError(f"{of} reads {unknown('table', name, ('events', *TABLE_NAMES, *tables))}")
+            if name == "events":
+                frames[name] = events(spark, warehouse, state, runs)
+            else:
+                frames[name] = of_answers(spark, warehouse, answers, name, columns_of(name), live)
+        return frames[name]
+
+    places: dict[str, str] = {}
+
+    def store(name: str, rows: DataFrame) -> None:
+        places[name] = f"{name}/{folder}"
+        place = f"{warehouse.url}/{places[name]}"
+        rows.write.option("compression", "zstd").parquet(place)
+        frames.setdefault(name, spark.read.schema(rows.schema).parquet(place))
+
+    for name, table in tables.items():
+        try:
+            built = table.build(*[frame(source, f"table {name!r}") for source in table.reads])
+            store(name, _as_declared(name, built.select(table.columns.fieldNames()), table.columns))
+        except Exception as error:
+            error.add_note(f"while table {name!r} was built")
+            raise
+    if RULES:
+        store("violations", broken(frame, rules()))
+    return places
+
+
+def _as_declared(name: str, built: DataFrame, columns: StructType) -> DataFrame:
+    for declared, found in zip(columns, built.schema, strict=True):
+        wanted, made = declared.dataType.simpleString(), found.dataType.simpleString()
+        if wanted != made:
+            raise ValueError(
+                f"table {name!r} declares column {declared.name!r} as {wanted}, but it was built as {made}: cast it"
+            )
+    return built
+
+
+def broken(frame: Callable[[str, str], DataFrame], rules: list[Rule]) -> DataFrame:
+    """Return the rows that break these rules, in the columns of `violations`. Raises ValueError if one is wrong."""
+    from functools import reduce
+
+    from pyspark.sql import DataFrame
+
+    return reduce(DataFrame.unionByName, [_broken(rule, frame) for rule in rules])
+
+
+def _broken(rule: Rule, frame: Callable[[str, str], DataFrame]) -> DataFrame:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    from leveret.pipeline.frames import spark_schema
+    from leveret.pipeline.kernel.schema import VIOLATIONS
+
+    rows = frame(rule.about, f"rule {rule.name!r}")
+    try:
+        found = rows.where(F.expr(rule.condition)).withColumn("text", _text(rule))
+        if rule.of_end:
+            found = _without_cut(found, frame("runs", rule.name), frame("tests", rule.name))
+        columns = [
+            (F.col(name) if name in rows.columns else F.lit(None)).cast(kind.dataType).alias(name)
+            for name, kind in ((kind.name, kind) for kind in spark_schema(VIOLATIONS))
+            if name in _KEY
+        ]
+        chosen = found.select(*columns, F.lit(rule.name).alias("rule"), "text")
+        # Connect analyses a frame only when it is asked for its columns.
+        assert chosen.columns
+    except AnalysisException as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(f"rule {rule.name!r} cannot be evaluated on {rule.about}: {reason}") from None
+    return chosen
+
+
+def _text(rule: Rule) -> Column:
+    from pyspark.sql import functions as F
+
+    pieces = PLACEHOLDER.split(rule.text)
+    shown = [
+        F.coalesce(F.col(piece).cast("string"), F.lit("none")) if number % 2 else F.lit(piece)
+        for number, piece in enumerate(pieces)
+    ]
+    return F.concat(*shown)
+
+
+def _without_cut(rows: DataFrame, runs: DataFrame, tests: DataFrame) -> DataFrame:
+    """Leave out rows of tests whose end is missing because their worker's file was cut."""
+    from pyspark.sql import functions as F
+
+    cut = runs.where("truncated").select("run", "worker", F.lit(True).alias("is_cut"))
+    ended = tests.where(F.col("outcome").isNotNull()).select("run", "worker", "test", F.lit(True).alias("has_ended"))
+    told = rows.join(F.broadcast(cut), ["run", "worker"], "left").join(ended, ["run", "worker", "test"], "left")
+    return told.where(F.col("is_cut").isNull() | F.col("has_ended").isNotNull()).drop("is_cut", "has_ended")

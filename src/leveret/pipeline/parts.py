@@ -1,0 +1,164 @@
+"""Parts: the Parquet files that one task writes, and reading the events of a run from them.
+
+A part has one file for each table with rows. Small tables share a row group, and the rows of one run stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from leveret.pipeline.log import Segment
+from leveret.pipeline.storage import Storage
+
+# Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
+GROUP_ROWS: Final = 128_000
+
+
+class TableWriter:
+    """Writes rows into one Parquet file, in memory until it is closed."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._sink = pa.BufferOutputStream()
+        # Numbers get no dictionary: most of their values occur once, so it would take time and save no space.
+        texts = [field.name for field in schema if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)]
+        self._file = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", use_dictionary=texts, store_schema=False, write_statistics=["run"]
+        )
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self.rows = 0
+        # The row groups that are written.
+        self.groups = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows, which are written with others once there are enough of them."""
+        self._waiting.append(rows)
+        self._waiting_rows += len(rows)
+        self.rows += len(rows)
+        if self._waiting_rows >= GROUP_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all rows that were added, as one row group."""
+        if self._waiting_rows:
+            rows = pa.concat_tables(self._waiting)
+            self._file.write_table(rows.unify_dictionaries(), row_group_size=len(rows))
+            self.groups += 1
+        self._waiting, self._waiting_rows = [], 0
+
+    def close(self) -> pa.Buffer:
+        """Return the content of the file."""
+        self.flush()
+        self._file.close()
+        return self._sink.getvalue()
+
+
+class PartWriter:
+    """Writes the tables of a part. Only `close` makes files."""
+
+    def __init__(self, storage: Storage, part: str) -> None:
+        self.part = part
+        self._storage = storage
+        self._writers: dict[str, TableWriter] = {}
+
+    def table(self, name: str, schema: pa.Schema) -> TableWriter:
+        """Return the writer of a table."""
+        if name not in self._writers:
+            self._writers[name] = TableWriter(schema)
+        return self._writers[name]
+
+    def close(self) -> dict[str, int]:
+        """Write the files, and return the number of rows of each table. A table without rows gets no file."""
+        rows = {}
+        for name, writer in self._writers.items():
+            content = writer.close()
+            rows[name] = writer.rows
+            if writer.rows:
+                self._storage.write(f"{name}/{self.part}.parquet", content)
+        return rows
+
+
+def read_part(
+    storage: Storage,
+    table: str,
+    part: str,
+    schema: pa.Schema,
+    *,
+    columns: Collection[str] | None = None,
+    runs: Collection[str] | None = None,
+) -> pa.Table:
+    """Return rows of a part of a table: these columns (in the schema's order), and only the rows of these runs."""
+    chosen = pa.schema([field for field in schema if columns is None or field.name in columns])
+    with _open(storage, f"{table}/{part}.parquet", chosen) as file:
+        groups = range(file.num_row_groups) if runs is None else _groups_with(file, runs)
+        return _read_groups(file, groups, chosen, runs)
+
+
+def read_events(
+    storage: Storage, segments: Iterable[tuple[str, Segment]], schema: pa.Schema
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the events in these segments of runs, with the name of the run. Each file is opened once."""
+    by_part: dict[str, list[tuple[str, Segment]]] = {}
+    for run, segment in segments:
+        by_part.setdefault(segment.part, []).append((run, segment))
+    for part, wanted in by_part.items():
+        with _open(storage, f"events/{part}.parquet", schema) as file:
+            yield from _events_of(file, wanted, schema)
+
+
+def _events_of(
+    file: pq.ParquetFile, wanted: list[tuple[str, Segment]], schema: pa.Schema
+) -> Iterator[tuple[str, pa.Table]]:
+    last: tuple[int, int] | None = None
+    rows = schema.empty_table()
+    for run, segment in sorted(wanted, key=lambda pair: pair[1].first):
+        # Neighbours share row groups, which are read once.
+        if last != (segment.first, segment.groups):
+            last = (segment.first, segment.groups)
+            rows = _read_groups(file, range(segment.first, segment.first + segment.groups), schema, None)
+        yield run, _of_runs(rows, [run])
+
+
+def _open(storage: Storage, path: str, schema: pa.Schema) -> pq.ParquetFile:
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return pq.ParquetFile(storage.source(path), read_dictionary=texts, pre_buffer=False)
+
+
+def _groups_with(file: pq.ParquetFile, runs: Collection[str]) -> list[int]:
+    """Return the row groups that may hold rows of these runs, by their statistics."""
+    column = file.schema_arrow.get_field_index("run")
+    found = []
+    for number in range(file.num_row_groups):
+        of_group = file.metadata.row_group(number).column(column).statistics
+        if of_group is None or not of_group.has_min_max or any(of_group.min <= run <= of_group.max for run in runs):
+            found.append(number)
+    return found
+
+
+def _read_groups(
+    file: pq.ParquetFile, groups: Iterable[int], schema: pa.Schema, runs: Collection[str] | None
+) -> pa.Table:
+    names = schema.names if runs is None or "run" in schema.names else [*schema.names, "run"]
+    rows = file.read_row_groups(list(groups), columns=names, use_threads=False)
+    if runs is not None:
+        rows = _of_runs(rows, runs)
+    return rows.select(schema.names).cast(schema)
+
+
+def _of_runs(rows: pa.Table, runs: Collection[str]) -> pa.Table:
+    """Return the rows of these runs. If they stand together, nothing is copied."""
+    column = rows["run"]
+    is_wanted = pc.is_in(column, pa.array(list(runs), pa.string())).combine_chunks()
+    count = pc.sum(is_wanted).as_py() or 0
+    if count == len(rows):
+        return rows
+    first = pc.index(is_wanted, True).as_py()
+    if count and pc.all(is_wanted.slice(first, count)).as_py():
+        return rows.slice(first, count)
+    return rows.filter(is_wanted)

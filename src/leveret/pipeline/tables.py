@@ -1,0 +1,168 @@
+"""Reading the tables of a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.errors import unknown
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.kernel.events import each_once
+from leveret.pipeline.log import State, parts_of
+from leveret.pipeline.parts import read_part
+from leveret.pipeline.reading import Where, chosen
+from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
+from leveret.pipeline.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from leveret.pipeline.own import Table
+
+
+@overload
+def read_table(
+    warehouse: Warehouse,
+    name: str,
+    *,
+    runs: Collection[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
+    state: State | None = None,
+) -> pa.Table: ...
+
+
+@overload
+def read_table(
+    warehouse: Warehouse,
+    name: str,
+    *,
+    spark: SparkSession,
+    runs: Collection[str] | None = None,
+    columns: Sequence[str] | None = None,
+    tables: Mapping[str, Table] | None = None,
+    state: State | None = None,
+) -> DataFrame: ...
+
+
+def read_table(
+    warehouse: Warehouse,
+    name: str,
+    *,
+    spark: SparkSession | None = None,
+    runs: Collection[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
+    tables: Mapping[str, Table] | None = None,
+    state: State | None = None,
+) -> pa.Table | DataFrame:
+    """Return the current rows of a table, for these runs or for all: an Arrow table, or with `spark` a DataFrame.
+
+    Tables are "events", "runs", the other tables of a run, and those across runs. A DataFrame may also be one of the
+    `tables` of your own. In an Arrow table, strings may be dictionary codes, and rows are chosen by `where`.
+
+    Raises KeyError if the table does not exist, and NoWarehouseError if the warehouse does not exist.
+    """
+    state = warehouse.existing() if state is None else state
+    names = list(state.runs) if runs is None else [run for run in runs if run in state.runs]
+    known = ("events", *TABLE_NAMES, *ACROSS, *(tables or {}))
+    if name not in known:
+        raise KeyError(unknown("table", name, known))
+    if spark is not None:
+        frame = _frame(spark, warehouse, state, name, names, tables or {})
+        return frame if columns is None else frame.select(*columns)
+    rows = _rows(warehouse, state, name, names, _needed(name, columns, where))
+    rows = chosen(rows, where or {})
+    return rows if columns is None else rows.select(list(columns))
+
+
+def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> list[str] | None:
+    return None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
+
+
+def _rows(warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None) -> pa.Table:
+    if name in ACROSS:
+        return ACROSS[name].build(_rows(warehouse, state, ACROSS[name].reads, runs, None))
+    if name == "events":
+        return _events(warehouse, state, runs, columns)
+    live: dict[str, list[str]] = {}
+    for run in runs:
+        part = state.runs[run].answer
+        if part is not None and state.answers[part].tables.get(name):
+            live.setdefault(part, []).append(run)
+    found = [
+        read_part(
+            warehouse.storage,
+            name,
+            part,
+            SCHEMAS[name],
+            columns=columns,
+            runs=None if len(names) == len(state.answers[part].runs) else names,
+        )
+        for part, names in live.items()
+    ]
+    answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
+    added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
+    found += [_added(warehouse, state, name, place, runs, columns) for place in added]
+    return pa.concat_tables(found) if found else _of(SCHEMAS[name], columns).empty_table()
+
+
+def _events(warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None) -> pa.Table:
+    live: dict[str, list[str]] = {}
+    for run in runs:
+        for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
+            live.setdefault(part, []).append(run)
+    needed = None if columns is None else {*columns, "run", "worker", "seq"}
+    found = [
+        read_part(warehouse.storage, "events", part, schema.STORED_EVENTS, columns=needed, runs=names)
+        for part, names in live.items()
+    ]
+    rows = pa.concat_tables(found) if found else _of(schema.STORED_EVENTS, needed).empty_table()
+    repeated = [run for run in runs if state.runs[run].is_repeated]
+    if repeated:
+        is_repeated = pc.is_in(rows["run"], value_set=pa.array(repeated))
+        again = [each_once(chosen(rows, {"run": [run]})) for run in repeated]
+        rows = pa.concat_tables([rows.filter(pc.invert(is_repeated)), *again])
+    return rows
+
+
+def _added(
+    warehouse: Warehouse, state: State, name: str, place: str, runs: list[str], columns: Collection[str] | None
+) -> pa.Table:
+    """Return the rows that Spark has added to a table, of the runs that are current there."""
+    import pyarrow.dataset as ds
+
+    parts = {part for part, answer in state.answers.items() if answer.added.get(name) == place}
+    live = [run for run in runs if state.runs[run].answer in parts]
+    kinds = _of(SCHEMAS[name], columns)
+    folder = ds.dataset(f"{warehouse.url}/{place}", format="parquet")
+    return folder.to_table(columns=kinds.names, filter=ds.field("run").isin(live)).cast(kinds)
+
+
+def _of(columns: pa.Schema, wanted: Collection[str] | None) -> pa.Schema:
+    return columns if wanted is None else pa.schema([field for field in columns if field.name in wanted])
+
+
+def _frame(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    state: State,
+    name: str,
+    runs: list[str],
+    tables: Mapping[str, Table],
+) -> DataFrame:
+    from leveret.pipeline import frames
+
+    if name == "events":
+        return frames.events(spark, warehouse, state, runs)
+    if name in ACROSS:
+        return frames.across(ACROSS[name], _frame(spark, warehouse, state, ACROSS[name].reads, runs, tables))
+    if name in tables and tables[name].across_runs:
+        table = tables[name]
+        return table.build(*[_frame(spark, warehouse, state, source, runs, tables) for source in table.reads])
+    columns = tables[name].columns if name in tables else SCHEMAS[name]
+    return frames.rows(spark, warehouse, state, name, columns, runs)

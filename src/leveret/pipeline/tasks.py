@@ -1,0 +1,254 @@
+"""The work of one task: from JSON to JSON, and Parquet files in between. Any process may carry it out, and twice.
+
+A task writes its part under a name that it makes up, and returns that name with what it wrote. Only the driver commits,
+so a task that dies or runs again leaves only files that no commit names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.events import NEEDED, each_once
+from leveret.pipeline.kernel.runs import Row, commit_of, runs_of, truncated_of
+from leveret.pipeline.kernel.runs import latest as latest_files
+from leveret.pipeline.kernel.tables import tables_of
+from leveret.pipeline.kernel.trace import TraceReader
+from leveret.pipeline.log import FileState, Segment
+from leveret.pipeline.parts import GROUP_ROWS, PartWriter, TableWriter, read_events, read_part
+from leveret.pipeline.sources import TraceFile
+from leveret.pipeline.warehouse import Warehouse
+from leveret.trace.events import TEST_START
+
+Task = Callable[[dict[str, Any]], dict[str, Any]]
+
+_READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
+
+
+def run(name: str, piece: str) -> str:
+    """Carry out the task of this name on a piece of work."""
+    return json.dumps(TASKS[name](json.loads(piece)))
+
+
+def ingest(piece: dict[str, Any]) -> dict[str, Any]:
+    """Store the events of the trace files `paths`; return their states, and where each run's events are now."""
+    warehouse = Warehouse(piece["url"])
+    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
+    events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
+    files: dict[str, Any] = {}
+    runs: dict[str, Any] = {}
+    for path in piece["paths"]:
+        ingested = _Ingested(events)
+        reader = TraceReader(Path(path))
+        for table in reader.tables():
+            ingested.add(table)
+        file = reader.file
+        files[path] = asdict(state_of(file))
+        if file.problem is None:
+            rows.add(pa.Table.from_pylist(ingested.rows_of_file(file, piece["number"]), schema.FILES))
+            ingested.count_in(runs, file, writer.part)
+    writer.close()
+    return {"files": files, "runs": runs}
+
+
+def update(piece: dict[str, Any]) -> dict[str, Any]:
+    """Compute all tables of the runs in `runs`, and return the part with the number of its rows of each table."""
+    warehouse = Warehouse(piece["url"])
+    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
+    events = _events_of_runs(warehouse, piece["runs"], _READ)
+    files = _files_of(warehouse, piece["runs"])
+    counts = dict.fromkeys(TABLE_NAMES, 0)
+    for name, rows in events:
+        wanted = piece["runs"][name]
+        refused = [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
+        for table, of_run in _tables_of_run(rows, [*files.get(name, ()), *refused], wanted["is_repeated"]).items():
+            if len(of_run):
+                writer.table(table, of_run.schema).add(of_run)
+    counts |= writer.close()
+    revisions = {name: wanted["revision"] for name, wanted in piece["runs"].items()}
+    return {"part": writer.part, "tables": counts, "runs": revisions}
+
+
+def compact_events(piece: dict[str, Any]) -> dict[str, Any]:
+    """Write the events and files of these runs anew, into one part; return where each run's events are now."""
+    warehouse = Warehouse(piece["url"])
+    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
+    events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
+    runs: dict[str, Any] = {}
+    for name, of_run in _events_of_runs(warehouse, piece["runs"], schema.STORED_EVENTS):
+        once = each_once(of_run) if piece["runs"][name]["is_repeated"] else of_run
+        moved = _Ingested(events)
+        moved.add(once)
+        runs[name] = {"segments": [moved.segment(writer.part)], "events": len(once)}
+    for of_files in _files_of(warehouse, piece["runs"]).values():
+        rows.add(pa.Table.from_pylist(latest_files(of_files), schema.FILES))
+    writer.close()
+    return {"runs": runs}
+
+
+def compact_tables(piece: dict[str, Any]) -> dict[str, Any]:
+    """Write the live rows of these parts anew, into one part."""
+    warehouse = Warehouse(piece["url"])
+    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
+    for name, columns in SCHEMAS.items():
+        for part, answer in piece["parts"].items():
+            if answer["tables"].get(name):
+                writer.table(name, columns).add(read_part(warehouse.storage, name, part, columns, runs=answer["live"]))
+    counts = dict.fromkeys(TABLE_NAMES, 0) | writer.close()
+    runs = [run for answer in piece["parts"].values() for run in answer["live"]]
+    return {"part": writer.part, "tables": counts, "runs": runs}
+
+
+TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update, compact_events, compact_tables)}
+SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": schema.RUNS, **schema.TABLES}
+TABLE_NAMES: Final = tuple(SCHEMAS)
+
+
+class _Ingested:
+    """What was stored of one file: the row groups it is in, and counts by run and worker."""
+
+    def __init__(self, events: TableWriter) -> None:
+        self._events = events
+        self._first = self._end = events.groups
+        self._counts: dict[tuple[str, str], Row] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        """Store these events, those of each run together."""
+        names = pc.unique(rows["run"]).to_pylist()
+        for name in names:
+            of_run = rows if len(names) == 1 else rows.filter(pc.equal(rows["run"], name))
+            self._count(of_run)
+            for piece in _cut_at_tests(of_run):
+                self._end = max(self._end, self._events.groups + 1)
+                self._events.add(piece.cast(schema.STORED_EVENTS))
+
+    def segment(self, part: str) -> Segment:
+        """Return where the events are."""
+        return Segment(part, self._first, self._end - self._first)
+
+    def rows_of_file(self, file: TraceFile, ingest: int) -> list[Row]:
+        """Return the rows of FILES."""
+        header = {name: _fitting(file.header.get(name), schema.FILES.field(name).type) for name in _HEADER}
+        counts = self._counts or {(file.run, file.worker): _NO_EVENTS | {"day": file.day}}
+        return [
+            {
+                **header,
+                **of_pair,
+                "ingest": ingest,
+                "file": file.path,
+                "run": run,
+                "worker": worker,
+                "truncated": file.is_truncated,
+            }
+            for (run, worker), of_pair in counts.items()
+            if file.run or self._counts
+        ]
+
+    def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
+        """Add what this file holds to the runs of a commit."""
+        # A file with a header and no events still makes its run known.
+        of_header = {(file.run, file.worker): _NO_EVENTS | {"day": file.day}} if file.run else {}
+        for (name, worker), of_pair in (self._counts or of_header).items():
+            events = of_pair["events"]
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], of_pair["day"].isoformat() if of_pair["day"] else None)
+            run["events"] += events
+            run["files"][worker] = run["files"].get(worker, 0) + (events > 0)
+            segment = self.segment(part)
+            if segment not in run["segments"]:
+                run["segments"].append(segment)
+
+    def _count(self, rows: pa.Table) -> None:
+        name = rows["run"][0].as_py()
+        workers = pc.unique(rows["worker"]).to_pylist()
+        for worker in workers:
+            of_worker = rows if len(workers) == 1 else rows.filter(pc.equal(rows["worker"], worker))
+            found = self._counts.setdefault((name, worker), _NO_EVENTS | {"day": of_worker["day"][0].as_py()})
+            seqs = pc.min_max(of_worker["seq"]).as_py()
+            known = found["last_seq"] is not None
+            found["events"] += len(of_worker)
+            found["first_seq"] = min(seqs["min"], found["first_seq"]) if known else seqs["min"]
+            found["last_seq"] = max(seqs["max"], found["last_seq"]) if known else seqs["max"]
+
+
+_HEADER: Final = [name for name in schema.RUNS.names if name in schema.FILES.names]
+_NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
+
+
+def earliest(*days: str | None) -> str | None:
+    """Return the first of these dates that are known."""
+    return min((day for day in days if day), default=None)
+
+
+def state_of(file: TraceFile) -> FileState:
+    """Return a file as the log keeps it."""
+    day = file.day.isoformat() if file.day else None
+    return FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
+
+
+def _cut_at_tests(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows in pieces that begin with a test, if they are many, so that row groups do."""
+    if len(rows) < GROUP_ROWS:
+        starts = pc.indices_nonzero(pc.equal(rows["kind"], TEST_START)).to_pylist()
+        cut = starts[-1] if starts else 0
+        yield from (piece for piece in (rows.slice(0, cut), rows.slice(cut)) if len(piece))
+        return
+    for begin in range(0, len(rows), GROUP_ROWS - 1):
+        yield from _cut_at_tests(rows.slice(begin, GROUP_ROWS - 1))
+
+
+def _tables_of_run(events: pa.Table, files: Sequence[Row], is_repeated: bool) -> dict[str, pa.Table]:
+    counted = None
+    if is_repeated:
+        events = each_once(events)
+        by_worker = events["worker"].cast(pa.string()).value_counts().to_pylist()
+        counted = {each["values"]: each["counts"] for each in by_worker}
+    runs = runs_of(files, counted)
+    return {"runs": runs, **tables_of(events, commit=commit_of(runs), truncated=truncated_of(runs))}
+
+
+def _events_of_runs(
+    warehouse: Warehouse, runs: Mapping[str, Any], columns: pa.Schema
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the events of each run. Only runs in several segments wait for the others of theirs."""
+    segments = {name: [Segment(*each) for each in run["segments"] if each[2]] for name, run in runs.items()}
+    waiting: dict[str, list[pa.Table]] = {}
+    every = [(name, segment) for name, of_run in segments.items() for segment in of_run]
+    for name, rows in read_events(warehouse.storage, every, columns):
+        found = waiting.setdefault(name, [])
+        found.append(rows)
+        if len(found) == len(segments[name]):
+            yield name, pa.concat_tables(waiting.pop(name))
+    yield from ((name, columns.empty_table()) for name, of_run in segments.items() if not of_run)
+
+
+def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """Return the rows of FILES of each run."""
+    parts = dict.fromkeys(part for run in runs.values() for part, _, _ in run["segments"])
+    found: dict[str, list[Row]] = {}
+    for part in parts:
+        for row in read_part(warehouse.storage, "files", part, schema.FILES, runs=list(runs)).to_pylist():
+            found.setdefault(row["run"], []).append(row)
+    return found
+
+
+def _refusal(path: str, file: FileState) -> Row:
+    """Return the row of FILES for a refused file. Of its header it holds only run and worker, and the day."""
+    day = pa.scalar(file.day).cast(pa.date32()).as_py() if file.day else None
+    row: Row = dict.fromkeys(schema.FILES.names)
+    told = {"file": path, "run": file.run, "worker": file.worker, "day": day, "problem": file.problem}
+    return row | told | {"ingest": 0, "events": 0, "truncated": file.is_truncated}
+
+
+def _fitting(value: object, kind: pa.DataType) -> object:
+    """Return a value of a header in the type of its column. A value of another type becomes text or null."""
+    if pa.types.is_string(kind):
+        return value if value is None or isinstance(value, str) else str(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

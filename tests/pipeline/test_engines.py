@@ -1,0 +1,97 @@
+"""Spark and processes on this machine fill a warehouse with the same rows, those of an independent computation.
+
+For thousands of traces, run `python -m tests.pipeline.kernel_campaign`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from leveret.pipeline.frames import columns_of, spark_schema
+from leveret.pipeline.incremental import ingest, update
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.tasks import TABLE_NAMES
+from leveret.pipeline.warehouse import Warehouse
+from tests.pipeline import plain, random_traces
+from tests.pipeline.kernel_campaign import texts
+
+SEED: Final = 20260101
+COUNT: Final = 96
+NAMES: Final = (*[name for name in TABLE_NAMES if name != "runs"], *ACROSS)
+
+
+@dataclass
+class Filled:
+    """The same traces: the rows of plain Python, and the warehouses that each engine has filled."""
+
+    spark: SparkSession
+    expected: dict[str, list[dict[str, Any]]]
+    by_spark: Warehouse
+    by_processes: Warehouse
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    folder = tmp_path_factory.mktemp("engines")
+    traces = [made.trace for made in random_traces.several(COUNT, seed=SEED)]
+    (folder / "traces").mkdir()
+    for trace in traces:
+        write(folder / "traces" / f"{trace.run}.{trace.worker}.jsonl", trace)
+    warehouses = [Warehouse(folder / "spark"), Warehouse(folder / "processes")]
+    for warehouse, session in zip(warehouses, (spark, None), strict=True):
+        ingest(warehouse, [folder / "traces"], spark=session, processes=2)
+        update(warehouse, spark=session, processes=2)
+    return Filled(spark, plain.tables(traces), *warehouses)
+
+
+def write(path: Path, trace: plain.Trace) -> None:
+    started = None if trace.day is None else f"{trace.day.isoformat()}T10:00:00Z"
+    head = {"leveret": "trace", "v": 1, "run": trace.run, "worker": trace.worker, "commit": trace.commit}
+    lines = [json.dumps({**head, "started": started}), *map(json.dumps, trace.events)]
+    # What is cut is the beginning of another event.
+    path.write_text("\n".join(lines) + ('\n{"seq"' if trace.truncated else "\n"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_table_of_processes_equals_the_plain_computation(filled: Filled, name: str) -> None:
+    found = read_table(filled.by_processes, name).to_pylist(maps_as_pydicts="strict")
+
+    assert texts(found) == texts(filled.expected[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_table_of_spark_equals_the_plain_computation(filled: Filled, name: str) -> None:
+    found = read_table(filled.by_spark, name).to_pylist(maps_as_pydicts="strict")
+
+    assert texts(found) == texts(filled.expected[name])
+
+
+@pytest.mark.parametrize("name", ["events", "runs", "copies", "queue_stats", "fingerprints", *ACROSS])
+def test_a_dataframe_has_the_rows_of_the_arrow_table(filled: Filled, name: str) -> None:
+    frame = read_table(filled.by_processes, name, spark=filled.spark)
+    table = read_table(filled.by_processes, name)
+
+    assert texts(as_dicts(frame.collect())) == texts(table.to_pylist(maps_as_pydicts="strict"))
+    if name not in ACROSS:
+        assert frame.schema == spark_schema(columns_of(name))
+
+
+def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
+    runs = read_table(filled.by_spark, "runs")["run"].to_pylist()[:3]
+
+    found = read_table(filled.by_spark, "copies", spark=filled.spark, runs=runs, columns=["run", "copy"])
+
+    assert {row.run for row in found.collect()} == set(runs)
+    assert found.columns == ["run", "copy"]
+
+
+def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in rows]

@@ -1,0 +1,67 @@
+"""The report as a reader sees it: on a phone, in the dark, and by a screen reader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.pipeline.report import report
+from tests.chromium import Open, axe_violations, browser, expected_noise, open_file
+from tests.pipeline.in_memory import reader_of_files
+from tests.pipeline.recorded_runs import record
+from tests.pipeline.traces import header, write
+
+__all__ = ["browser", "expected_noise", "open_file"]
+
+PHONE = {"width": 420, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report with a section of each kind, and names and errors without a place to break them."""
+    folder = tmp_path_factory.mktemp("browser")
+    record(folder / "traces")
+    long = "x" * 120
+    attrs = {"outcome": "failed", "duration": 1.5, "error": f"AssertionError: {long}\n  {long}{long}"}
+    events: list[dict[str, Any]] = [
+        {"kind": "test_start"},
+        {"kind": "queue_declare", "queue": long, "vhost": "/"},
+        {"kind": "published", "vhost": "/", "exchange": long, "routing_key": long, "msg": 1},
+        {"kind": "enqueued", "vhost": "/", "queue": long, "msg": 1, "copy": 1},
+        {"kind": "test_end", "attrs": json.dumps(attrs)},
+    ]
+    told = [{"seq": seq, "ts": seq, "test": f"tests/{long}.py::{long}", **event} for seq, event in enumerate(events, 1)]
+    write(folder / "traces" / "third.jsonl", [header("third", commit="c0ffee" * 6, started="2026-05-02"), *told])
+    read, files = reader_of_files(folder / "traces")
+    place = folder / "report.html"
+    place.write_text(report(read, files, "c0ffee"), encoding="utf-8")
+    (folder / "third.html").write_text(report(read, files, "third"), encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("name", ["report.html", "third.html"])
+def test_page_is_no_wider_than_a_phone(open_file: Open, file: Path, name: str) -> None:
+    page = open_file(file.with_name(name), viewport=PHONE)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
+
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_wide_table_scrolls_by_itself(open_file: Open, file: Path) -> None:
+    page = open_file(file, viewport=PHONE)
+
+    box = page.locator("#queues .scroll").first
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    box.evaluate("(box) => box.scrollLeft = box.scrollWidth")
+    assert box.evaluate("(box) => box.scrollLeft > 0")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report.html", "third.html"])
+def test_axe_finds_nothing(open_file: Open, file: Path, name: str, scheme: str) -> None:
+    page = open_file(file.with_name(name), viewport=PHONE, color_scheme=scheme)
+
+    assert axe_violations(page) == []
