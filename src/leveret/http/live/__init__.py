@@ -6,12 +6,16 @@ What it shows comes from `feed`, as server-sent events. What it does goes throug
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from leveret.errors import NotDeclaredError
+from leveret.http.control.shapes import queue as queue_json
 from leveret.http.guard import refuse_stranger
 from leveret.http.live.feed import Feed
 from leveret.http.messages import Request, Response, refusal
+from leveret.observe.names import find_queue
 from leveret.page.html import Assets, asset
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 # Parts of the page of a test, and what the live page adds.
 _SHARED: Final = ("style.css", "dom.js")
+# How many messages of an open queue the page shows.
+_MESSAGES_MOST: Final = 50
 _OWN: Final = ("live.css", "live.js")
 
 
@@ -37,7 +43,7 @@ class Live:
 
     def handle(self, request: Request) -> Response:
         """Answer a request of an administrator."""
-        if request.path not in ("/", "/live"):
+        if request.path not in ("/", "/live", "/live/queue"):
             reason = f"{request.path} does not exist; the live page is /, the APIs are /api and /leveret/v1"
             return refusal(404, "not_found", reason)
         refused = refuse_stranger(request, self._engine)
@@ -45,7 +51,23 @@ class Live:
             return refused
         if request.method not in ("GET", "HEAD"):
             return refusal(405, "method_not_allowed", f"{request.path} takes GET, HEAD", ("allow", "GET, HEAD"))
-        return _page() if request.path == "/" else self._feed.open()
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> Response:
+        if request.path == "/":
+            return _page()
+        return self._feed.open() if request.path == "/live" else self._queue(request.parameters)
+
+    def _queue(self, place: Mapping[str, str]) -> Response:
+        """Return a queue as it stands. A barrier would have to read all that a flood of clients has sent."""
+        with self._engine.lock:
+            node = self._engine.node
+            try:
+                queue = find_queue(node, place.get("vhost", "/"), place.get("name", ""))
+            except NotDeclaredError as error:
+                return refusal(404, "not_found", str(error))
+            found = queue_json(queue, node, _MESSAGES_MOST)
+        return Response.of_json(found)
 
 
 @cache

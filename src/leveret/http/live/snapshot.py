@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
 
 Row = dict[str, Any]
-# A row's key: its section, and what tells it apart there.
+# A row's key: its section, and its names there.
 Rows = dict[tuple[str, ...], Row]
 
 # How many bindings of an exchange are named.

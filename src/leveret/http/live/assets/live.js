@@ -4,7 +4,6 @@
   /** @typedef {Record<string, any>} Row */
 
   const API = "/leveret/v1";
-  const SHOWN_MESSAGES = 50;
   const FAULTS = {
     reset_peer: "basic.ack",
     close_channel: "basic.publish",
@@ -263,13 +262,27 @@
     refresh();
   }
 
+  /**
+   * Return a queue with its first messages, or null if there is none.
+   * @param {Row} queue
+   * @returns {Promise<Row | null>}
+   */
+  async function read(queue) {
+    try {
+      const response = await fetch(`/live/queue?${new URLSearchParams({ vhost: queue.vhost, name: queue.name })}`);
+      return response.ok ? await response.json() : null;
+    } catch {
+      return null;
+    }
+  }
+
   /** Read the open queue again, one request at a time. */
   async function refresh() {
     if (!live.queue || isLooking) return;
     isLooking = true;
     const asked = live.queue;
     const seen = sections.queues.get(JSON.stringify([asked.vhost, asked.name]));
-    const found = seen ? await call("GET", `${placeOf(asked)}?limit=${SHOWN_MESSAGES}`) : null;
+    const found = seen ? await read(asked) : null;
     isLooking = false;
     if (live.queue !== asked) {
       refresh();
