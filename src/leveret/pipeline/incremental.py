@@ -10,7 +10,7 @@ The tasks run in Spark if a session is given, and otherwise in processes on this
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
-from leveret.pipeline.log import FileState, State
+from leveret.pipeline.log import FileState, RunState, State
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find, guessed_events
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # The events that one task works on. A task needs about a third of a gigabyte for as many.
 _EVENTS_A_TASK: Final = 400_000
+# A run of more events is divided: a task would need more than a gigabyte.
+_EVENTS_OF_A_LARGE_RUN: Final = 1_500_000
 # Up to this many events, starting a process takes longer than the work.
 _FEW_EVENTS: Final = 100_000
 # A part with fewer events is small. A merge makes parts for as many events as a task works on, so each event is merged
@@ -136,8 +138,11 @@ def update(
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
-    pieces = _pieces_of_runs(stale, warehouse, state, _width(spark, processes))
-    found = _carry_out(_engine(spark, processes), "update", pieces, progress)
+    engine = _engine(spark, processes)
+    large = [name for name in stale if _is_large(state.runs[name])]
+    pieces = _pieces_of_runs([name for name in stale if name not in large], warehouse, state, engine.width)
+    found = _carry_out(engine, "update", pieces, progress)
+    found += [each for name in large for each in _in_slices(name, engine, warehouse, state, progress)]
     parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in found}
     if spark is not None and (added or own.rules()):
         places = own.build(spark, warehouse, state, parts, added)
@@ -223,6 +228,32 @@ def stream(
     stream_files(spark, place, checkpoint, files_per_batch, ingest_and_update)
 
 
+def _is_large(run: RunState) -> bool:
+    # Repeated events must be looked for in all of the run.
+    return run.events > _EVENTS_OF_A_LARGE_RUN and not run.is_repeated
+
+
+def _in_slices(
+    name: str, engine: Engine, warehouse: Warehouse, state: State, progress: Progress
+) -> list[dict[str, Any]]:
+    """Compute the tables of a run in slices, and merge them."""
+    events = state.runs[name].events
+    wanted = _wanted(state, name, state.refused())
+
+    def piece(**content: Any) -> str:
+        return _piece(warehouse, state, {"run": name, **content})
+
+    whole = piece(segments=state.runs[name].segments, events=_EVENTS_A_TASK)
+    (divided,) = _carry_out(engine, "divide", [(whole, events)], progress)
+    slices = [
+        (piece(segments=segments, control=divided["control"], wanted=wanted), events // len(divided["slices"]))
+        for segments in divided["slices"]
+    ]
+    found = _carry_out(engine, "update_slice", slices, progress)
+    parts = {each["part"]: each["tables"] for each in found}
+    return _carry_out(engine, "merge", [(piece(slices=parts, wanted=wanted), events)], progress)
+
+
 def _engine(spark: SparkSession | None, processes: int | None) -> Engine:
     return ProcessEngine(processes) if spark is None else SparkEngine(spark)
 
@@ -239,6 +270,9 @@ def _piece(warehouse: Warehouse, state: State, content: Mapping[str, Any]) -> st
 _SAID: Final = {
     "ingest": "ingesting",
     "update": "computing tables",
+    "divide": "dividing a large run",
+    "update_slice": "computing tables",
+    "merge": "merging tables",
     "compact_events": "merging events",
     "compact_tables": "merging tables",
 }
@@ -248,6 +282,8 @@ _Piece = tuple[str, int]
 
 def _carry_out(engine: Engine, task: str, pieces: list[_Piece], progress: Progress) -> list[dict[str, Any]]:
     """Carry out a task on all pieces and return the results."""
+    if not pieces:
+        return []
     total = sum(events for _, events in pieces)
     found = []
     with progress(total, "events") as bar:
@@ -287,33 +323,37 @@ def _pieces_of_files(paths: list[Path], warehouse: Warehouse, state: State, widt
 
 
 def _pieces_of_runs(
-    names: list[str], warehouse: Warehouse, state: State, width: int, only_parts: Iterable[str] | None = None
+    names: list[str], warehouse: Warehouse, state: State, width: int, only_parts: Container[str] | None = None
 ) -> list[_Piece]:
     """Return the work on these runs. Runs whose events are in the same files come together."""
-    wanted = set(names)
-    refused: dict[str, dict[str, Any]] = {}
-    for path, file in state.files.items():
-        if file.problem is not None and file.run in wanted:
-            refused.setdefault(file.run, {})[path] = asdict(file)
-
-    def told(name: str) -> dict[str, Any]:
-        run = state.runs[name]
-        segments = [each for each in run.segments if only_parts is None or each.part in only_parts]
-        is_whole = len(segments) == len(run.segments)
-        return {
-            "revision": run.revision,
-            "segments": segments,
-            # Events that other files repeat are only left out if all of them are at hand.
-            "is_repeated": run.is_repeated and is_whole,
-            "refused": refused.get(name, {}),
-        }
-
     ordered = sorted(names, key=lambda name: state.runs[name].segments[:1])
     sizes = {name: float(state.runs[name].events) for name in ordered}
+    refused = state.refused()
     return [
-        (_piece(warehouse, state, {"runs": {name: told(name) for name in group}}), int(sum(sizes[n] for n in group)))
+        (
+            _piece(warehouse, state, {"runs": {name: _wanted(state, name, refused, only_parts) for name in group}}),
+            int(sum(sizes[name] for name in group)),
+        )
         for group in _shares(sizes, width)
     ]
+
+
+def _wanted(
+    state: State,
+    name: str,
+    refused: Mapping[str, Mapping[str, FileState]],
+    only_parts: Container[str] | None = None,
+) -> dict[str, Any]:
+    """Return what a task needs to know about a run."""
+    run = state.runs[name]
+    segments = [each for each in run.segments if only_parts is None or each.part in only_parts]
+    return {
+        "revision": run.revision,
+        "segments": segments,
+        # Events that other files repeat are only left out if all of them are at hand.
+        "is_repeated": run.is_repeated and len(segments) == len(run.segments),
+        "refused": {path: asdict(file) for path, file in refused.get(name, {}).items()},
+    }
 
 
 def _ingest_commit(found: list[dict[str, Any]]) -> dict[str, Any]:

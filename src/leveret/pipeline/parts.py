@@ -36,12 +36,12 @@ class TableWriter:
         # The row groups that are written.
         self.groups = 0
 
-    def add(self, rows: pa.Table) -> None:
-        """Add rows, which are written with others once there are enough of them."""
+    def add(self, rows: pa.Table, *, is_whole: bool = True) -> None:
+        """Add rows. Once there are enough of them, they are written; not yet if more belongs to them."""
         self._waiting.append(rows)
         self._waiting_rows += len(rows)
         self.rows += len(rows)
-        if self._waiting_rows >= GROUP_ROWS:
+        if is_whole and self._waiting_rows >= GROUP_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -98,6 +98,13 @@ def read_part(
     with _open(storage, f"{table}/{part}.parquet", chosen) as file:
         groups = range(file.num_row_groups) if runs is None else _groups_with(file, runs)
         return _read_groups(file, groups, chosen, runs)
+
+
+def read_groups(storage: Storage, table: str, part: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of a part of a table, a row group at a time."""
+    with _open(storage, f"{table}/{part}.parquet", schema) as file:
+        for number in range(file.num_row_groups):
+            yield _read_groups(file, [number], schema, None)
 
 
 def read_events(
