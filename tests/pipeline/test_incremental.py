@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from leveret.errors import NoWarehouseError
 from leveret.pipeline import compact, incremental, work
 from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.sql import query
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -255,6 +256,9 @@ def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: P
     assert {(row.run, row.kind): row.n for row in found["kinds"]} == Counter(
         (event["run"], event["kind"]) for event in events
     )
+    assert query(warehouse, "select kind, sum(n) as n from kinds group by kind order by kind").to_pylist() == [
+        {"kind": row.kind, "n": row.n} for row in sorted(found["all_kinds"], key=lambda row: row.kind)
+    ]
     assert {row.kind: (row.n, row.runs) for row in found["all_kinds"]} == {
         kind: (count, 2) for kind, count in Counter(event["kind"] for event in events).items()
     }

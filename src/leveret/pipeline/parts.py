@@ -6,6 +6,7 @@ A part has one file for each table with rows. Small tables share a row group, an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from leveret.pipeline.storage import Storage
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000
+_WRITES_AT_ONCE: Final = 8
 
 
 class TableWriter:
@@ -75,13 +77,16 @@ class PartWriter:
 
     def close(self) -> dict[str, int]:
         """Write the files, and return the number of rows of each table. A table without rows gets no file."""
-        rows = {}
-        for name, writer in self._writers.items():
-            content = writer.close()
-            rows[name] = writer.rows
-            if writer.rows:
-                self._storage.write(f"{name}/{self.part}.parquet", content)
-        return rows
+        # A disk and an object store take longer to confirm a file than to write it.
+        with ThreadPoolExecutor(_WRITES_AT_ONCE) as pool:
+            writes = [
+                pool.submit(self._storage.write, f"{name}/{self.part}.parquet", writer.close())
+                for name, writer in self._writers.items()
+                if writer.rows
+            ]
+            for write in writes:
+                write.result()
+        return {name: writer.rows for name, writer in self._writers.items()}
 
 
 def read_part(
