@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.errors import NoWarehouseError
-from leveret.pipeline import incremental
+from leveret.pipeline import compact, incremental, work
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.sql import query
 from leveret.pipeline.tables import read_table
@@ -173,7 +173,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
         "    sys.addaudithook(kill)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    monkeypatch.setattr(work, "_FEW_EVENTS", 0)
     for number in range(6):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -188,7 +188,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
 def test_what_a_worker_cannot_do_is_an_error_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    monkeypatch.setattr(work, "_FEW_EVENTS", 0)
     for number in range(2):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -218,8 +218,8 @@ def test_merged_parts_hold_the_same_rows(tmp_path: Path, killer: Killer) -> None
         bring_up_to_date(folder, warehouse)
     before = rows(warehouse)
 
-    killed = [killer.run(tmp_path / "warehouse", n, lambda: incremental.compact(warehouse)) for n in (2, 9)]
-    merged = incremental.compact(warehouse)
+    killed = [killer.run(tmp_path / "warehouse", n, lambda: compact(warehouse)) for n in (2, 9)]
+    merged = compact(warehouse)
     warehouse.vacuum(older_than_s=0)
 
     assert killed == [False, False]
@@ -247,7 +247,7 @@ def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: P
         incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
         incremental.update(warehouse, spark=spark, tables=SMALL_TABLES)
 
-    incremental.compact(warehouse)
+    compact(warehouse)
 
     found = {
         name: read_table(warehouse, name, spark=spark, tables=SMALL_TABLES).collect() for name in ("kinds", "all_kinds")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from leveret.pipeline import Warehouse, incremental, ingest, parts, read_table, update
+from leveret.pipeline import Warehouse, ingest, parts, read_table, update, work
+from leveret.pipeline.engines import ProcessEngine
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.trace import _PIECE_BYTES
 from leveret.pipeline.tasks import TABLE_NAMES
@@ -46,7 +47,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide runs of some hundred events."""
     monkeypatch.setattr(parts, "GROUP_ROWS", 200)
     monkeypatch.setattr("leveret.pipeline.kernel.trace._PIECE_BYTES", _PIECE_BYTES >> 9)
-    monkeypatch.setattr(incremental, "_EVENTS_A_TASK", 500)
+    monkeypatch.setattr(work, "EVENTS_A_TASK", 500)
 
 
 def rows(warehouse: Warehouse) -> dict[str, list[str]]:
@@ -55,15 +56,15 @@ def rows(warehouse: Warehouse) -> dict[str, list[str]]:
 
 def slices_of(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> int:
     """Bring the run up to date in slices, and return how many there were."""
-    monkeypatch.setattr(incremental, "_EVENTS_OF_A_LARGE_RUN", 1000)
+    monkeypatch.setattr(work, "_EVENTS_OF_A_LARGE_RUN", 1000)
     carried_out: list[tuple[str, int]] = []
-    carry_out = incremental.ProcessEngine.carry_out
+    carry_out = ProcessEngine.carry_out
 
-    def counted(self: incremental.ProcessEngine, task: str, pieces: list[str]) -> Iterator[str]:
+    def counted(self: ProcessEngine, task: str, pieces: list[str]) -> Iterator[str]:
         carried_out.append((task, len(pieces)))
         return carry_out(self, task, pieces)
 
-    monkeypatch.setattr(incremental.ProcessEngine, "carry_out", counted)
+    monkeypatch.setattr(ProcessEngine, "carry_out", counted)
     update(warehouse, processes=1)
     return dict(carried_out)["update_slice"]
 

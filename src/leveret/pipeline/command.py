@@ -343,7 +343,7 @@ def _named(value: object) -> str:
 
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.incremental import compact
+    from leveret.pipeline.compaction import compact
     from leveret.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
