@@ -52,7 +52,7 @@ def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise ValueError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
+        raise ModuleNotFoundError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
     state = warehouse.existing() if state is None else state
     settings: dict[str, Any] = {"enable_external_access": False, "python_enable_replacements": False}
     try:
