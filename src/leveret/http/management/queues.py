@@ -61,7 +61,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
 
 
 def get_queue(call: Call) -> object:
-    """Describe a queue, with its consumers and where its messages come from and go."""
+    """Describe a queue, with its consumers."""
     with call.looking():
         vhost = call.vhost
         queue = call.found(vhost.queues, "queue")
@@ -279,16 +279,10 @@ def _quorum(queue: StoredQueue) -> Described:
 
 
 def _in_detail(call: Call, queue: StoredQueue) -> Described:
-    state, now = call.state.statistics, call.node.now
-    parts = state.parts("queue", queue.vhost.name, queue.name)
-    incoming = [
-        {"stats": statistics.shown(counts, ("publish",), now), "exchange": {"name": rest[2], "vhost": rest[1]}}
-        for rest, counts in parts
-        if rest and rest[0] == "exchange" and call.dialect.shows_routes
-    ]
     found: Described = {
         "consumer_details": consumers_of(call, queue),
-        "incoming": incoming,
+        # By exchange and channel; empty in the rates mode "basic".
+        "incoming": [],
         "deliveries": [],
         "garbage_collection": _GARBAGE,
     }

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from leveret.trace.recorder import Recorder
 
 Described = dict[str, object]
-# What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name),
-# and pairs of them, such as ("queue", vhost, name, "channel", connection, channel).
+# What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name).
 Subject = tuple[object, ...]
 
 BROKER: Final[Subject] = ("broker",)
@@ -105,15 +104,6 @@ class Statistics:
         """Return the counts of a subject."""
         return self._counts.get(subject, _NONE)
 
-    def parts(self, *subject: object) -> list[tuple[Subject, Counts]]:
-        """Return the rest of each subject that begins so, with its counts: the channels of a queue and the like."""
-        length = len(subject)
-        return [
-            (known[length:], counts)
-            for known, counts in self._counts.items()
-            if len(known) > length and known[:length] == subject
-        ]
-
     def maker(self, vhost_name: str, exchange_name: str) -> str:
         """Return the user who declared an exchange."""
         return self.makers.get((vhost_name, exchange_name), _INTERNAL_USER)
@@ -131,9 +121,8 @@ class Statistics:
         return self._counts.setdefault(subject, {}).setdefault(name, Count())
 
     def _forget(self, *subject: object) -> None:
-        self._known.clear()
-        for known in [known for known in self._counts if _contains(known, subject)]:
-            del self._counts[known]
+        if self._counts.pop(subject, None) is not None:
+            self._known.clear()
 
     def _add_length(self, at: int, vhost: str, queue: str | None, *, ready: int = 0, unacked: int = 0) -> None:
         key: Subject = ("length", vhost, queue)
@@ -151,7 +140,7 @@ class Statistics:
         exchange: Subject = ("exchange", vhost, message.exchange)
         channel: Subject = ("channel", conn, chan)
         self._published = (message.id, channel, exchange)
-        own = (BROKER, ("vhost", vhost), channel, (*channel, *exchange), (*exchange, *channel))
+        own = (BROKER, ("vhost", vhost), channel)
         self._count(
             at, ("publish", *exchange, *channel), lambda: [("publish_in", exchange), *(("publish", it) for it in own)]
         )
@@ -173,10 +162,7 @@ class Statistics:
         if src_copy is None:
             queue: Subject = ("queue", vhost, name)
             exchange: Subject = ("exchange", vhost, message.exchange)
-            own = (queue, (*queue, *exchange), (*exchange, *queue))
-            self._count(
-                at, ("route", *exchange, *queue), lambda: [("publish_out", exchange), *(("publish", it) for it in own)]
-            )
+            self._count(at, ("route", *exchange, *queue), lambda: [("publish_out", exchange), ("publish", queue)])
 
     def _on_delivered(
         self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object,
@@ -204,7 +190,7 @@ class Statistics:
     def _on_queue(self, at: int, name: str, vhost: str, conn: object, chan: object, queue_name: str) -> None:
         queue: Subject = ("queue", vhost, queue_name)
         channel: Subject = ("channel", conn, chan)
-        own = (BROKER, ("vhost", vhost), queue, channel, (*queue, *channel), (*channel, *queue))
+        own = (BROKER, ("vhost", vhost), queue, channel)
         self._count(at, (name, *queue, *channel), lambda: [(name, it) for it in own])
 
     def _on_acked(
@@ -216,7 +202,7 @@ class Statistics:
             self._on_queue(at, "ack", vhost, conn, chan, queue)
         elif copy == self._got:
             # It was a basic.get without acknowledgement.
-            for count in self._known["get", "queue", vhost, queue, "channel", conn, chan]:
+            for count in self._known.get(("get", "queue", vhost, queue, "channel", conn, chan), ()):
                 count.add(-1, at // _SECOND_US)
             self._on_queue(at, "get_no_ack", vhost, conn, chan, queue)
 
@@ -313,11 +299,6 @@ _HANDLERS: Final[dict[object, Callable[..., None]]] = {
     events.EXCHANGE_DELETE: Statistics._on_exchange_deleted,
     events.CONSUME: Statistics._on_consume,
 }
-
-
-def _contains(subject: Subject, part: Subject) -> bool:
-    length = len(part)
-    return any(subject[at : at + length] == part for at in range(0, len(subject), 3))
 
 
 def shown(counts: Counts, names: Iterable[str], now: int) -> Described:
