@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leveret.errors import NoWarehouseError
-from leveret.pipeline.incremental import compact, ingest, update
+from leveret.pipeline import compact, ingest, update
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.sql import query
 from leveret.pipeline.tables import read_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from leveret.pipeline.incremental import compact, ingest, update
+from leveret.pipeline import compact, ingest, update
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leveret.pipeline.incremental import compact, ingest, update
+from leveret.pipeline import compact, ingest, update
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.races import run

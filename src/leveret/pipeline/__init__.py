@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from leveret.pipeline.compaction import compact
     from leveret.pipeline.delta import export
-    from leveret.pipeline.incremental import compact, ingest, stream, update
+    from leveret.pipeline.incremental import ingest, stream, update
     from leveret.pipeline.retention import expire
     from leveret.pipeline.sql import query
     from leveret.pipeline.tables import read_table
@@ -25,7 +26,8 @@ if not TYPE_CHECKING:
         "export": "delta",
         "query": "sql",
         "read_table": "tables",
-        **dict.fromkeys(("compact", "ingest", "stream", "update"), "incremental"),
+        "compact": "compaction",
+        **dict.fromkeys(("ingest", "stream", "update"), "incremental"),
     }
 
     def __getattr__(name: str) -> object:

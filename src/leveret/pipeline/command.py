@@ -289,7 +289,8 @@ def _diff(options: argparse.Namespace) -> int:
     for line in lines(compared, with_flaky=options.flaky):
         print(line)
     count = len(compared.all if options.flaky else compared.differences)
-    print(f"{count} differences between {options.left} and {options.right}")
+    without = ", without those of flaky tests" if compared.of_flaky and not options.flaky else ""
+    print(f"{count} differences between {options.left} and {options.right}{without}")
     return 1 if count else 0
 
 
@@ -342,7 +343,7 @@ def _named(value: object) -> str:
 
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.incremental import compact
+    from leveret.pipeline.compaction import compact
     from leveret.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)

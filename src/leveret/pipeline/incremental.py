@@ -9,37 +9,27 @@ The tasks run in Spark if a session is given, and otherwise in processes on this
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import ConflictError
 from leveret.pipeline import log
-from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
+from leveret.pipeline.compaction import tidy
 from leveret.pipeline.log import FileState, State
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.retention import expire_if_due
-from leveret.pipeline.sources import find, guessed_events
+from leveret.pipeline.sources import find
 from leveret.pipeline.tasks import TABLE_NAMES, earliest
 from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.work import Result, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from leveret.pipeline.own import Table
 
-# The events that one task works on. A task needs about a third of a gigabyte for as many.
-_EVENTS_A_TASK: Final = 400_000
-# Up to this many events, starting a process takes longer than the work.
-_FEW_EVENTS: Final = 100_000
-# A part with fewer events is small. A merge makes parts for as many events as a task works on, so each event is merged
-# a few times only.
-_SMALL_PART_EVENTS: Final = _EVENTS_A_TASK // 2
-# With so many small parts, an update merges them.
-_MANY_SMALL_PARTS: Final = 50
 _MOST_ATTEMPTS: Final = 10
 
 
@@ -96,9 +86,7 @@ def ingest(
         changed, unchanged = new_files(state, places)
         if not changed:
             return Ingested({}, unchanged)
-        pieces = _pieces_of_files(changed, warehouse, state, _width(spark, processes))
-        found = _carry_out(_engine(spark, processes), "ingest", pieces, progress)
-        commit = _ingest_commit(found)
+        commit = _ingest_commit(Work.on(warehouse, state, spark, processes, progress).ingest(changed))
         if _commit_files(warehouse, state, commit):
             return _ingested(state, commit, unchanged)
     raise ConflictError(
@@ -136,65 +124,15 @@ def update(
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
-    pieces = _pieces_of_runs(stale, warehouse, state, _width(spark, processes))
-    found = _carry_out(_engine(spark, processes), "update", pieces, progress)
+    found = Work.on(warehouse, state, spark, processes, progress).update(stale)
     parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in found}
     if spark is not None and (added or own.rules()):
         places = own.build(spark, warehouse, state, parts, added)
         for part in parts.values():
             part["added"] = places
     warehouse.commit({"kind": log.UPDATE, "parts": parts}, state)
-    _tidy(warehouse, state, spark, processes)
+    tidy(warehouse, state, spark, processes)
     return stale
-
-
-def _tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
-    """Merge small parts if there are many, and remove files that no longer count."""
-    if max(map(len, _small_parts(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
-        return
-    # If another process commits meanwhile, a later update merges them.
-    with suppress(ConflictError):
-        compact(warehouse, spark=spark, processes=processes, state=state)
-        warehouse.vacuum()
-
-
-def compact(
-    warehouse: Warehouse,
-    *,
-    spark: SparkSession | None = None,
-    processes: int | None = None,
-    small_events: int = _SMALL_PART_EVENTS,
-    state: State | None = None,
-    progress: Progress = silence,
-) -> int:
-    """Merge the parts with fewer events than `small_events`, and return how many there were.
-
-    Parts with tables of your own stay as they are. An update does this if there are many. Raises ConflictError if
-    another process changed the warehouse meanwhile; nothing is lost, and you can run it again.
-    """
-    state = warehouse.existing() if state is None else state
-    events, answers = (parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events))
-    if not events and not answers:
-        return 0
-    engine = _engine(spark, processes)
-    moved, parts = [], {}
-    if events:
-        wanted = [name for name, run in state.runs.items() if any(each.part in events for each in run.segments)]
-        pieces = _pieces_of_runs(wanted, warehouse, state, 1, only_parts=events)
-        moved = _carry_out(engine, "compact_events", pieces, progress)
-    if answers:
-        work = [{"parts": {part: _live(state, part) for part in group}} for group in _shares(answers, 1)]
-        merged = _carry_out(engine, "compact_tables", [(_piece(warehouse, state, each), 0) for each in work], progress)
-        parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in merged}
-    commit = {
-        "kind": log.COMPACT,
-        "segments": list(events),
-        "runs": {name: run for each in moved for name, run in each["runs"].items()},
-        "parts": parts,
-    }
-    warehouse.commit(commit, state, is_exclusive=True)
-    warehouse.write_snapshot(state)
-    return len({*events, *answers})
 
 
 def stream(
@@ -223,100 +161,7 @@ def stream(
     stream_files(spark, place, checkpoint, files_per_batch, ingest_and_update)
 
 
-def _engine(spark: SparkSession | None, processes: int | None) -> Engine:
-    return ProcessEngine(processes) if spark is None else SparkEngine(spark)
-
-
-def _width(spark: SparkSession | None, processes: int | None) -> int:
-    return _engine(spark, processes).width
-
-
-def _piece(warehouse: Warehouse, state: State, content: Mapping[str, Any]) -> str:
-    return json.dumps({"url": warehouse.url, "number": state.number + 1, **content}, separators=(",", ":"))
-
-
-# What the bar says of each task.
-_SAID: Final = {
-    "ingest": "ingesting",
-    "update": "computing tables",
-    "compact_events": "merging events",
-    "compact_tables": "merging tables",
-}
-# A piece of work as JSON, and its events.
-_Piece = tuple[str, int]
-
-
-def _carry_out(engine: Engine, task: str, pieces: list[_Piece], progress: Progress) -> list[dict[str, Any]]:
-    """Carry out a task on all pieces and return the results."""
-    total = sum(events for _, events in pieces)
-    found = []
-    with progress(total, "events") as bar:
-        bar.say(_SAID[task])
-        for result in engine.carry_out(task, [piece for piece, _ in pieces]):
-            found.append(json.loads(result))
-            bar.advance(total // len(pieces))
-    return found
-
-
-def _share(total: float, width: int) -> float:
-    """Return how many events a piece should have."""
-    return total if total <= _FEW_EVENTS else min(_EVENTS_A_TASK, total / width)
-
-
-def _shares(sizes: Mapping[str, float], width: int) -> Iterator[list[str]]:
-    """Yield neighbours in groups of about equal size, none of which is much larger than a task should be."""
-    share = _share(sum(sizes.values()), width)
-    group: list[str] = []
-    held = 0.0
-    for name, size in sizes.items():
-        if group and held + size / 2 > share:
-            yield group
-            group, held = [], 0.0
-        group.append(name)
-        held += size
-    if group:
-        yield group
-
-
-def _pieces_of_files(paths: list[Path], warehouse: Warehouse, state: State, width: int) -> list[_Piece]:
-    sizes = {str(path): guessed_events(str(path), path.stat().st_size) for path in paths}
-    return [
-        (_piece(warehouse, state, {"paths": group}), int(sum(sizes[path] for path in group)))
-        for group in _shares(sizes, width)
-    ]
-
-
-def _pieces_of_runs(
-    names: list[str], warehouse: Warehouse, state: State, width: int, only_parts: Iterable[str] | None = None
-) -> list[_Piece]:
-    """Return the work on these runs. Runs whose events are in the same files come together."""
-    wanted = set(names)
-    refused: dict[str, dict[str, Any]] = {}
-    for path, file in state.files.items():
-        if file.problem is not None and file.run in wanted:
-            refused.setdefault(file.run, {})[path] = asdict(file)
-
-    def told(name: str) -> dict[str, Any]:
-        run = state.runs[name]
-        segments = [each for each in run.segments if only_parts is None or each.part in only_parts]
-        is_whole = len(segments) == len(run.segments)
-        return {
-            "revision": run.revision,
-            "segments": segments,
-            # Events that other files repeat are only left out if all of them are at hand.
-            "is_repeated": run.is_repeated and is_whole,
-            "refused": refused.get(name, {}),
-        }
-
-    ordered = sorted(names, key=lambda name: state.runs[name].segments[:1])
-    sizes = {name: float(state.runs[name].events) for name in ordered}
-    return [
-        (_piece(warehouse, state, {"runs": {name: told(name) for name in group}}), int(sum(sizes[n] for n in group)))
-        for group in _shares(sizes, width)
-    ]
-
-
-def _ingest_commit(found: list[dict[str, Any]]) -> dict[str, Any]:
+def _ingest_commit(found: list[Result]) -> dict[str, Any]:
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}
     for each in found:
@@ -342,24 +187,6 @@ def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any])
             warehouse.catch_up(state)
             if any(state.files.get(path) != known for path, known in before.items()):
                 return False
-
-
-def _live(state: State, part: str) -> dict[str, Any]:
-    return {"tables": state.answers[part].tables, "live": state.live_runs(part)}
-
-
-def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the parts of events and of computed tables that are small, with the events that they are about."""
-    events: dict[str, float] = {}
-    answers = {part: 0.0 for part, answer in state.answers.items() if not answer.added}
-    for run in state.runs.values():
-        parts = log.parts_of(run.segments)
-        for part in parts:
-            events[part] = events.get(part, 0.0) + run.events / len(parts)
-        if run.answer in answers:
-            answers[run.answer] += run.events
-    small = ({part: count for part, count in sizes.items() if count < small_events} for sizes in (events, answers))
-    return next(small), next(small)
 
 
 def _is_known(path: Path, state: State) -> bool:

@@ -137,10 +137,13 @@ class State:
         """Return the runs whose current rows are in this part of computed tables."""
         return [run for run in self.answers[part].runs if run in self.runs and self.runs[run].answer == part]
 
-    def refused(self, runs: Collection[str]) -> dict[str, FileState]:
-        """Return the refused files that count in these runs, by their paths."""
-        wanted = set(runs)
-        return {path: file for path, file in self.files.items() if file.problem is not None and file.run in wanted}
+    def refused(self) -> dict[str, dict[str, FileState]]:
+        """Return the refused files by the run in which they count, and by path."""
+        found: dict[str, dict[str, FileState]] = {}
+        for path, file in self.files.items():
+            if file.problem is not None:
+                found.setdefault(file.run, {})[path] = file
+        return found
 
     def _ingest(self, commit: Mapping[str, Any]) -> None:
         today = commit["at"][:10]
