@@ -10,7 +10,7 @@ The tasks run in Spark if a session is given, and otherwise in processes on this
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -81,13 +81,14 @@ def ingest(
     meanwhile.
     """
     places = list(places)
+    engine = _engine(spark, processes)
     state = warehouse.state() if state is None else state
     for _ in range(_MOST_ATTEMPTS):
         changed, unchanged = new_files(state, places)
         if not changed:
             return Ingested({}, unchanged)
-        pieces = _pieces_of_files(changed, warehouse, state, _width(spark, processes))
-        found = _carry_out(_engine(spark, processes), "ingest", pieces, progress)
+        pieces = _pieces_of_files(changed, warehouse, state, engine.width)
+        found = _carry_out(engine, "ingest", pieces, progress)
         commit = _ingest_commit(found)
         if _commit_files(warehouse, state, commit):
             return Ingested({path: FileState(**file) for path, file in commit["files"].items()}, unchanged)
@@ -119,8 +120,9 @@ def update(
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
-    pieces = _pieces_of_runs(stale, warehouse, state, _width(spark, processes))
-    found = _carry_out(_engine(spark, processes), "update", pieces, progress)
+    engine = _engine(spark, processes)
+    pieces = _pieces_of_runs(stale, warehouse, state, engine.width)
+    found = _carry_out(engine, "update", pieces, progress)
     parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in found}
     if spark is not None and (added or own.rules()):
         places = own.build(spark, warehouse, state, parts, added)
@@ -154,7 +156,7 @@ def compact(
     moved, parts = [], {}
     if events:
         wanted = [name for name, run in state.runs.items() if any(each.part in events for each in run.segments)]
-        pieces = _pieces_of_runs(wanted, warehouse, state, 1, only_parts=events)
+        pieces = _pieces_of_runs(wanted, warehouse, state, lambda: 1, only_parts=events)
         moved = _carry_out(engine, "compact_events", pieces, progress)
     if answers:
         piece = {"parts": {part: _live(state, part) for part in answers}}
@@ -201,10 +203,6 @@ def _engine(spark: SparkSession | None, processes: int | None) -> Engine:
     return ProcessEngine(processes) if spark is None else SparkEngine(spark)
 
 
-def _width(spark: SparkSession | None, processes: int | None) -> int:
-    return _engine(spark, processes).width
-
-
 def _piece(warehouse: Warehouse, state: State, content: Mapping[str, Any]) -> str:
     return json.dumps({"url": warehouse.url, "number": state.number + 1, **content}, separators=(",", ":"))
 
@@ -232,12 +230,16 @@ def _carry_out(engine: Engine, task: str, pieces: list[_Piece], progress: Progre
     return found
 
 
-def _share(total: float, width: int) -> float:
+# Returns how many tasks run at the same time. Spark Connect has to carry out a query for that.
+_Width = Callable[[], int]
+
+
+def _share(total: float, width: _Width) -> float:
     """Return how many events a piece should have."""
-    return total if total <= _FEW_EVENTS else min(_EVENTS_A_TASK, total / width)
+    return total if total <= _FEW_EVENTS else min(_EVENTS_A_TASK, total / width())
 
 
-def _shares(sizes: Mapping[str, float], width: int) -> Iterator[list[str]]:
+def _shares(sizes: Mapping[str, float], width: _Width) -> Iterator[list[str]]:
     """Yield neighbours in groups of about equal size, none of which is much larger than a task should be."""
     share = _share(sum(sizes.values()), width)
     group: list[str] = []
@@ -252,7 +254,7 @@ def _shares(sizes: Mapping[str, float], width: int) -> Iterator[list[str]]:
         yield group
 
 
-def _pieces_of_files(paths: list[Path], warehouse: Warehouse, state: State, width: int) -> list[_Piece]:
+def _pieces_of_files(paths: list[Path], warehouse: Warehouse, state: State, width: _Width) -> list[_Piece]:
     sizes = {str(path): guessed_events(str(path), path.stat().st_size) for path in paths}
     return [
         (_piece(warehouse, state, {"paths": group}), int(sum(sizes[path] for path in group)))
@@ -261,7 +263,7 @@ def _pieces_of_files(paths: list[Path], warehouse: Warehouse, state: State, widt
 
 
 def _pieces_of_runs(
-    names: list[str], warehouse: Warehouse, state: State, width: int, only_parts: Iterable[str] | None = None
+    names: list[str], warehouse: Warehouse, state: State, width: _Width, only_parts: Iterable[str] | None = None
 ) -> list[_Piece]:
     """Return the work on these runs. Runs whose events are in the same files come together."""
     wanted = set(names)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
+from leveret.pipeline.worker import ATTEMPTS
 from leveret.spark import jvm
 from leveret.spark.jvm import Profile
 
@@ -127,7 +128,9 @@ def session(
 
 
 def _of(profile: Profile, master: str | None) -> dict[str, str]:
-    chosen = {**_ALWAYS, "spark.master": master or ("local[2]" if profile == "test" else "local[*]")}
+    # On its own machine, Spark tries a task only once unless the master says how often.
+    here = f"local[{2 if profile == 'test' else '*'},{ATTEMPTS}]"
+    chosen = {**_ALWAYS, "spark.master": master or here}
     chosen["spark.sql.warehouse.dir"] = os.path.join(tempfile.gettempdir(), "leveret-spark-warehouse")
     if chosen["spark.master"].startswith("local"):
         chosen |= _LOCAL

@@ -235,6 +235,11 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
+def is_here(master: str) -> bool:
+    """Return whether tasks run in the driver's JVM: for "local" or "local[...]", but not for "local-cluster[...]"."""
+    return master == "local" or master.startswith("local[")
+
+
 def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
     environment = {
         "PYSPARK_PYTHON": sys.executable,
@@ -253,10 +258,10 @@ def _workers_have_pyspark(environment: Mapping[str, str], settings: Mapping[str,
     If Spark knows its home, its workers import PySpark from a zip there, and each compiles it again. That takes half a
     CPU second per worker, and Spark starts one for every stream and every step of planning.
     """
-    master = settings.get("spark.master", "")
-    is_here = master == "local" or master.startswith("local[")
     is_installed = spark_home().parent == Path(sysconfig.get_path("purelib"))
-    return is_here and is_installed and environment["PYSPARK_PYTHON"] == sys.executable
+    return (
+        is_here(settings.get("spark.master", "")) and is_installed and environment["PYSPARK_PYTHON"] == sys.executable
+    )
 
 
 def _wait_for(process: subprocess.Popen[bytes], answer: Path, said: str) -> None:
