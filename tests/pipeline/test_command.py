@@ -88,7 +88,7 @@ def test_spark_computes_if_it_is_asked_to(
     assert main(["pipeline", "update", "-w", updated.warehouse, "--all", "--engine", "spark"]) == 0
 
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("5 runs brought up to date\n", "leveret: starting Spark\n")
+    assert (printed.out, printed.err) == ("5 runs brought up to date\n", "leveret: starting Spark\nleveret: computing tables\n")
 
 
 def test_nothing_starts_if_there_is_nothing_to_do(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:

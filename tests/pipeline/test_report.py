@@ -213,6 +213,9 @@ def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]])
     sections = _sections(report(*stored, "c0ffee"))
 
     assert "4 tests" in sections["run"]
+    # A test is listed once, with its last run.
+    assert sections["run"].count("tests/test_a.py::test_it") == 1
+    assert "tests/test_a.py::test_it last in run secondfailed, in 2 of 2 runs" in sections["run"]
     assert "This warehouse has no earlier run" in sections["comparison"]
 
 

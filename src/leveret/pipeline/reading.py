@@ -47,7 +47,7 @@ def of_tables(tables: Mapping[str, pa.Table]) -> Read:
         where: Where | None = None,
     ) -> pa.Table:
         if name in ACROSS:
-            rows = ACROSS[name].build(read(ACROSS[name].reads, runs=runs))
+            rows = ACROSS[name].build(read(ACROSS[name].reads, runs=runs, columns=ACROSS[name].needs))
         elif name in tables:
             rows = tables[name] if runs is None else chosen(tables[name], {"run": runs})
         else:

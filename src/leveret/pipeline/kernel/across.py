@@ -22,12 +22,13 @@ from leveret.pipeline.kernel.groups import Numbering, numbered
 
 @dataclass(frozen=True)
 class Across:
-    """A table across runs: the table that it reads, its key, its columns and its function.
+    """A table across runs: the table that it reads and which columns of it, its key, its columns and its function.
 
     To compute it in parts, put rows of `reads` with an equal `key` into the same part.
     """
 
     reads: str
+    needs: tuple[str, ...]
     key: tuple[str, ...]
     columns: pa.Schema
     build: Callable[[pa.Table], pa.Table]
@@ -77,27 +78,29 @@ def flaky(fingerprints: pa.Table) -> pa.Table:
     tests = numbered(*(names.codes for names in key.values()))
     behaviours = numbered(tests.number, Names.of(fingerprints["fp"]).codes)
     times, test_of = behaviours.counts(), tests.number[behaviours.first]
-    runs = tests.counts()
+    runs, kinds = tests.counts(), np.bincount(test_of, minlength=tests.count)
     weight = np.bincount(test_of, weights=times * np.log2(times), minlength=tests.count)
     entropy = np.round(np.log2(np.maximum(runs, 1)) - weight / np.maximum(runs, 1), 6)
     return table(
         schema.FLAKY,
         {
             **_first(key, tests),
-            "behaviours": np.bincount(test_of, minlength=tests.count),
+            "behaviours": kinds,
             "runs": runs,
             # Adding zero turns -0.0 into 0.0.
             "entropy": pa.array(entropy + 0.0),
-            "first_differing_queue": _first_differing(fingerprints["parts"], tests, runs),
+            "first_differing_queue": _first_differing(fingerprints["parts"], tests, runs, kinds > 1),
         },
     )
 
 
-def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array) -> Names:
-    """Return for each test the first queue, by name, of a part that not all of its runs have."""
-    lists = column.combine_chunks()
+def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array, is_flaky: Array) -> Names:
+    """Return for each test that `is_flaky` the first queue, by name, of a part that not all of its runs have."""
+    # Most tests are not, and their parts need no look.
+    of_flaky = np.flatnonzero(is_flaky[tests.number])
+    lists = column.take(pa.array(of_flaky)).combine_chunks()
     parts = pc.list_flatten(lists)
-    test = tests.number[np.asarray(pc.list_parent_indices(lists))]
+    test = tests.number[of_flaky[np.asarray(pc.list_parent_indices(lists))]]
     queue, outcome = (Names.of(pa.chunked_array([parts.field(name)])) for name in ("queue", "outcome"))
     counts = [numbers(pa.chunked_array([parts.field(name)])) for name in ("n", "requeues")]
     alike = numbered(test, queue.codes, outcome.codes, *counts)
@@ -130,8 +133,12 @@ def _different(groups: Numbering, codes: Array, where: Array) -> Array:
     return np.bincount(groups.number[where][pairs.first], minlength=groups.count)
 
 
+_WAY: Final = ("from_queue", "reason", "to_queue")
+_THING: Final = ("kind", "name")
+_TEST: Final = ("commit", "test")
+
 ACROSS: Final = {
-    "lineage": Across("run_lineage", ("from_queue", "reason", "to_queue"), schema.LINEAGE, lineage),
-    "coverage": Across("run_coverage", ("kind", "name"), schema.COVERAGE, coverage),
-    "flaky": Across("fingerprints", ("commit", "test"), schema.FLAKY, flaky),
+    "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), _WAY, schema.LINEAGE, lineage),
+    "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), _THING, schema.COVERAGE, coverage),
+    "flaky": Across("fingerprints", (*_TEST, "fp", "parts"), _TEST, schema.FLAKY, flaky),
 }

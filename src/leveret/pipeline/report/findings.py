@@ -72,7 +72,7 @@ def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
     mine = partial(read, runs=subject.runs)
     answers = {
         **_about_runs(mine),
-        **_about_tests(mine),
+        **_about_tests(mine, subject.runs),
         **_about_messages(mine),
         **_about_queues(mine),
         **_about_flows(mine),
@@ -98,7 +98,7 @@ def _about_runs(mine: Mine) -> Answers:
     return {"runs": _top(used, ("-started", "run", "worker"), RUNS_SHOWN), "run_totals": [totals]}
 
 
-def _about_tests(mine: Mine) -> Answers:
+def _about_tests(mine: Mine, runs: Sequence[str]) -> Answers:
     columns = (
         "run",
         "worker",
@@ -116,14 +116,26 @@ def _about_tests(mine: Mine) -> Answers:
     outcome = rows["outcome"].cast(pa.string())
     has_failed = pc.or_kleene(pc.is_in(outcome, value_set=pa.array(_FAILED)), pc.is_null(outcome))
     has_failed = pc.or_(has_failed, pc.greater(rows["failures"].fill_null(0), 0))
-    failed = rows.filter(has_failed).to_pylist()
-    for row in failed:
-        row["has_recovered"] = row["outcome"] not in (*_FAILED, None)
     outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
         "outcomes": _top(outcomes, ("-count", "outcome")),
-        "failed": _top(failed, ("has_recovered", "test", "run")),
+        "failed": _each_test_once(rows.filter(has_failed), runs),
     }
+
+
+def _each_test_once(failed: pa.Table, runs: Sequence[str]) -> list[Row]:
+    """Return a row for each test that failed: that of its last run, and the number of runs in which it failed."""
+    order = {run: place for place, run in enumerate(runs)}
+    by_test: dict[str, list[Row]] = defaultdict(list)
+    for row in failed.to_pylist():
+        by_test[row["test"]].append(row)
+    found: list[Row] = []
+    for rows in by_test.values():
+        last = max(rows, key=lambda row: (order[row["run"]], row["worker"]))
+        last["failed_runs"] = len({row["run"] for row in rows})
+        last["has_recovered"] = last["outcome"] not in (*_FAILED, None)
+        found.append(last)
+    return _top(found, ("has_recovered", "-failed_runs", "test"))
 
 
 def _about_messages(mine: Mine) -> Answers:

@@ -208,27 +208,32 @@ def _tests(answers: Answers) -> list[Html | None]:
     title = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
     title += f", {counted(retries, 'retry', 'retries')}" if retries else ""
     blocks: list[Html | None] = [element("h3", title), shares(parts, "tests"), legend(parts, "test")]
-    blocks.append(_failed(answers))
+    if answers["failed"]:
+        blocks.append(_failed(answers))
+        if not all(row.get("link") for row in answers["failed"]):
+            command = element("code", "leveret trace page FILE --test TEST")
+            blocks.append(element("p", command, " writes a missing page from the trace file.", class_="quiet small"))
     return blocks
 
 
-def _failed(answers: Answers) -> Html | None:
+def _failed(answers: Answers) -> Html:
     """Return a table of every test that failed, had to be tried again or has no end, with its error and its page."""
     rows = [
         (
             heading(code(row["test"], 110), _of_run(row, answers), _error(row["error"], place < _ERRORS_SHOWN_WHOLE)),
-            text(_ending(row)),
+            text(_ending(row, answers["run_totals"][0]["runs"])),
             text(_page(row)),
             text(NONE if row["duration"] is None else f"{row['duration']:,.2f} s"),
         )
         for place, row in enumerate(answers["failed"])
     ]
-    return table(["test that failed or has no end", "outcome", "page", "duration"], rows) if rows else None
+    return table(["test that failed or has no end", "outcome", "page", "duration"], rows)
 
 
-def _ending(row: Row) -> str:
+def _ending(row: Row, runs: int) -> str:
     outcome = row["outcome"] or "no end: the run was killed during this test"
-    return outcome + (f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else "")
+    outcome += f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else ""
+    return outcome if runs < 2 else f"{outcome}, in {row['failed_runs']} of {runs} runs"
 
 
 def _page(row: Row) -> Html:
@@ -253,7 +258,7 @@ def _error(error: str | None, may_be_whole: bool) -> Html | None:
 def _of_run(row: Row, answers: Answers) -> Html | None:
     if answers["run_totals"][0]["runs"] < 2:
         return None
-    return element("span", f" in run {row['run']}", class_="quiet small")
+    return element("span", f" last in run {row['run']}", class_="quiet small")
 
 
 def _messages(answers: Answers) -> list[Html | None]:

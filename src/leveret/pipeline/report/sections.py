@@ -297,7 +297,7 @@ def queues(answers: Answers) -> Html:
             "#dead-lettered",
             "#dropped",
         ),
-        *("#left over", "#depth"),
+        *("#copies left over", "#depth"),
     ]
     caption = (
         "Each test has queues of its own; a row adds up those with the same name. Queues with the most problems come "
@@ -320,7 +320,7 @@ def _leavers(answers: Answers) -> list[Html]:
     caption = (
         "The tests that left the most. The check left_ready, --leveret-checks=left_ready=error, makes such a test fail."
     )
-    return [element("h3", "Left over by"), table(("test", "queue", "#left over"), cells, caption)]
+    return [element("h3", "Left over by"), table(("test", "queue", "#copies left over"), cells, caption)]
 
 
 def _ends(row: Row) -> list[Share]:
@@ -366,7 +366,10 @@ def slowest(answers: Answers) -> Html:
         joined("waited", axis_labels(axis)),
         joined("processed", axis_labels(axis)),
     ]
-    caption = "Bars: number of copies, by time. Dashed line: half of them were faster. Full line: 95 of 100 were."
+    caption = (
+        "A row adds up the queues with one name, of all tests. Bars: number of copies, by time. Dashed line: half of "
+        "them were faster. Full line: 95 of 100 were."
+    )
     total = answers["queue_totals"][0]["queues"]
     return section(
         "slowest", "Slowest queues", purpose, moved, table(headings, cells, caption), more(len(rows), total, "queue")
@@ -403,8 +406,8 @@ def flow(answers: Answers) -> Html:
     """Return the section on where dead letters came from and went."""
     purpose = (
         "Where messages went that were not acknowledged. An arrow shows the dead letters from one queue to another, "
-        "with the reason; a thicker arrow means more of them. Look for arrows that you did not plan, and for arrows "
-        "that are busier than you expected."
+        "with the reason; a thicker arrow means more of them. A box stands for the queues with one name, of all tests. "
+        "Look for arrows that you did not plan, and for arrows that are busier than you expected."
     )
     flows = answers["flows"]
     between: dict[tuple[str, str], list[tuple[str | None, int]]] = defaultdict(list)
