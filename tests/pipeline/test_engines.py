@@ -93,5 +93,33 @@ def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
     assert found.columns == ["run", "copy"]
 
 
+def test_a_task_of_spark_that_is_killed_twice_counts_once(
+    filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Spark starts other Python processes for another environment. Two of them die after they wrote a part's events.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "def kill(event, arguments):\n"
+        f"    if event == 'open' and str(arguments[0]).startswith({str(tmp_path / 'warehouse' / 'files')!r}):\n"
+        f"        for mark in ({str(tmp_path / 'first')!r}, {str(tmp_path / 'second')!r}):\n"
+        "            if not os.path.exists(mark):\n"
+        "                os.mkdir(mark)\n"
+        "                os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(kill)\n"
+    )
+    monkeypatch.setitem(filled.spark.sparkContext.environment, "PYTHONPATH", str(tmp_path))
+    trace = random_traces.make(SEED).trace
+    (tmp_path / "traces").mkdir()
+    write(tmp_path / "traces" / "a.jsonl", trace)
+    warehouse = Warehouse(tmp_path / "warehouse")
+
+    ingest(warehouse, [tmp_path / "traces"], spark=filled.spark)
+    update(warehouse)
+
+    assert len(list((tmp_path / "warehouse" / "events").iterdir())) == 3
+    assert read_table(warehouse, "events").num_rows == len(trace.events)
+    assert texts(read_table(warehouse, "copies").to_pylist()) == texts(plain.tables([trace])["copies"])
+
+
 def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in rows]

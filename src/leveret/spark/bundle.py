@@ -1,4 +1,7 @@
-"""leveret as one zip file: for `spark-submit --py-files`, which cannot use a wheel, and for what sessions send to tasks."""
+"""leveret as one zip file: for `spark-submit --py-files`, which cannot use a wheel, and for sessions on a cluster.
+
+A session sends the file to the processes in which its tasks run, so that leveret need not be installed there.
+"""
 
 from __future__ import annotations
 

@@ -249,6 +249,8 @@ def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
     }
     if not _workers_have_pyspark(environment, settings):
         environment.setdefault("SPARK_HOME", str(spark_home()))
+        # With "local-cluster[...]", the driver starts the executors, and Spark asks for this; see load-spark-env.sh.
+        environment.setdefault("SPARK_SCALA_VERSION", "2.13")
     return environment
 
 
