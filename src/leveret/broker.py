@@ -184,7 +184,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             self._port, self._tls_port = (port for _, port in ports)
         if self._http is not None:
             try:
-                self._http.start(self.host, self._wanted_management_port)
+                self._engine.management_port = self._http.start(self.host, self._wanted_management_port)[1]
             except OSError:
                 self._engine.stop()
                 raise

@@ -26,6 +26,7 @@ NOT_RUN = {
     "report.md": "needs Spark; tests/pipeline makes reports",
     "semantics.md": "is a scenario, which tests/semantics runs",
     "spark-amqp.md": "needs Spark; tests/spark runs the format",
+    "warehouse.md": "needs a warehouse; tests/pipeline/test_sql.py queries one",
 }
 # Pages that show a bug being found: what their example raises.
 RAISED = {"exploring.md": ExplorationFailedError, "stateful.md": AssertionError}

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from leveret import Broker
+from tests.page.browser.conftest import browser
+
+__all__ = ["broker", "browser"]
 
 
 @pytest.fixture(scope="module")

@@ -86,12 +86,23 @@ def test_differences_of_tests_known_to_be_flaky_are_kept_apart(read: Read) -> No
     }
 
 
+def test_flaky_test_that_differs_only_in_how_often_is_kept_apart() -> None:
+    left = [_trace(f"left-{run}", "left", ("test_race", n, "acked")) for run, n in enumerate((1, 1, 2))]
+    right = [_trace(f"right-{run}", "right", ("test_race", n, "acked")) for run, n in enumerate((1, 2))]
+
+    found = _diff(reader_of_traces([*left, *right]), "left", "right")
+
+    assert found.differences == []
+    assert ("queue", "of_test_race", "copies", "1.333", "1.5") in _told(found.of_flaky)
+    assert found.flaky_tests == ["test_race"]
+
+
 def test_differences_of_flaky_tests_take_one_line_unless_they_are_wanted(read: Read) -> None:
     compared = _diff(read, "a", "b")
 
     folded, whole = lines(compared), lines(compared, with_flaky=True)
 
-    assert folded[-1] == "6 more differences from tests known to be flaky, which --flaky lists: test_race"
+    assert folded[-1] == "flaky tests: 6 more differences, which --flaky lists, from test_race"
     assert "queue of_test_race, copies: 1 | 3" not in folded
     assert "queue of_test_race, copies: 1 | 3" in whole
     assert 'coverage "", exchange: 3 | 5' in whole

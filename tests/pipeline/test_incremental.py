@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.errors import NoWarehouseError
-from leveret.pipeline import incremental
+from leveret.pipeline import compact, incremental, work
 from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.sql import query
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -172,7 +173,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
         "    sys.addaudithook(kill)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    monkeypatch.setattr(work, "_FEW_EVENTS", 0)
     for number in range(6):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -187,7 +188,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
 def test_what_a_worker_cannot_do_is_an_error_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "_FEW_EVENTS", 0)
+    monkeypatch.setattr(work, "_FEW_EVENTS", 0)
     for number in range(2):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -217,8 +218,8 @@ def test_merged_parts_hold_the_same_rows(tmp_path: Path, killer: Killer) -> None
         bring_up_to_date(folder, warehouse)
     before = rows(warehouse)
 
-    killed = [killer.run(tmp_path / "warehouse", n, lambda: incremental.compact(warehouse)) for n in (2, 9)]
-    merged = incremental.compact(warehouse)
+    killed = [killer.run(tmp_path / "warehouse", n, lambda: compact(warehouse)) for n in (2, 9)]
+    merged = compact(warehouse)
     warehouse.vacuum(older_than_s=0)
 
     assert killed == [False, False]
@@ -246,7 +247,7 @@ def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: P
         incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
         incremental.update(warehouse, spark=spark, tables=SMALL_TABLES)
 
-    incremental.compact(warehouse)
+    compact(warehouse)
 
     found = {
         name: read_table(warehouse, name, spark=spark, tables=SMALL_TABLES).collect() for name in ("kinds", "all_kinds")
@@ -255,6 +256,9 @@ def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: P
     assert {(row.run, row.kind): row.n for row in found["kinds"]} == Counter(
         (event["run"], event["kind"]) for event in events
     )
+    assert query(warehouse, "select kind, sum(n) as n from kinds group by kind order by kind").to_pylist() == [
+        {"kind": row.kind, "n": row.n} for row in sorted(found["all_kinds"], key=lambda row: row.kind)
+    ]
     assert {row.kind: (row.n, row.runs) for row in found["all_kinds"]} == {
         kind: (count, 2) for kind, count in Counter(event["kind"] for event in events).items()
     }

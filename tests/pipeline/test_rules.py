@@ -17,6 +17,7 @@ from leveret.pipeline.frames import spark_schema
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.kernel.schema import COPIES
 from leveret.pipeline.rules import Rule
+from leveret.pipeline.sql import query
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, text
@@ -72,6 +73,8 @@ def violations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
         rows: list[Row] = read_table(warehouse, "violations").to_pylist()
         by_spark = read_table(warehouse, "violations", spark=spark).collect()
         assert sorted(map(repr, rows)) == sorted(repr(row.asDict()) for row in by_spark)
+        by_duckdb = query(warehouse, "select * from violations").to_pylist()
+        assert sorted(map(repr, rows)) == sorted(map(repr, by_duckdb))
         yield rows
     finally:
         rules.RULES.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConflictError
-from leveret.pipeline.log import State
+from leveret.pipeline.log import VERSION, State
 from leveret.pipeline.warehouse import COMMITS, Warehouse
 
 
@@ -20,7 +21,10 @@ def file(run: str, problem: str | None = None) -> dict[str, Any]:
 
 def ingest(part: str, **runs: int) -> dict[str, Any]:
     files = {f"/{part}/{run}.jsonl": file(run) for run in runs}
-    told = {run: {"events": events, "files": {"main": 1}, "segments": [[part, 0, 1]]} for run, events in runs.items()}
+    told = {
+        run: {"day": None, "events": events, "files": {"main": 1}, "segments": [[part, 0, 1]]}
+        for run, events in runs.items()
+    }
     return {"kind": "ingest", "files": files, "runs": told}
 
 
@@ -31,7 +35,7 @@ def update(part: str, **revisions: int) -> dict[str, Any]:
 def after(*commits: dict[str, Any]) -> State:
     state = State()
     for number, commit in enumerate(commits, start=1):
-        state.apply(number, commit)
+        state.apply(number, {"v": VERSION, "at": "2026-05-01T10:00:00+00:00", **commit})
     return state
 
 
@@ -119,6 +123,35 @@ def test_a_snapshot_equals_the_commits_it_replaces(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / COMMITS).iterdir()) == [
         *("00000100.json", "00000100.state.json.gz", "00000101.json", "00000102.json", "00000103.json")
     ]
+    assert warehouse.state() == state
+
+
+def test_a_commit_to_a_state_whose_successors_are_in_a_snapshot_comes_after_them(tmp_path: Path) -> None:
+    warehouse, state, old = Warehouse(tmp_path), State(), State()
+    for number in range(40):
+        warehouse.commit(ingest(f"p{number}", **{f"r{number}": 1}), state)
+    warehouse.vacuum(older_than_s=0)
+
+    with pytest.raises(ConflictError):
+        warehouse.commit(ingest("late", late=1), old, is_exclusive=True)
+    warehouse.commit(ingest("late", late=1), old)
+
+    assert old.number == 41
+    assert len(warehouse.state().runs) == 41
+
+
+def test_the_log_gets_shorter_by_itself_once_commits_are_old(tmp_path: Path) -> None:
+    warehouse, state = Warehouse(tmp_path), State()
+    for number in range(20):
+        warehouse.commit(ingest(f"p{number}", r=1), state)
+    for path in (tmp_path / COMMITS).iterdir():
+        os.utime(path, (1, 1))
+
+    for number in range(20):
+        warehouse.commit(ingest(f"q{number}", r=1), state)
+
+    names = sorted(path.name for path in (tmp_path / COMMITS).iterdir())
+    assert names == [f"{number:08d}.json" for number in range(21, 40)] + ["00000040.json", "00000040.state.json.gz"]
     assert warehouse.state() == state
 
 

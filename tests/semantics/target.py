@@ -73,19 +73,19 @@ class LeveretEndpoint:
         self.version = version
         self.address = (broker.host, broker.port)
         self.operator: Operator = LeveretOperator(broker, self.user)
-        self._broker = broker
+        self.broker = broker
 
     def user(self, name: str) -> str:
         return name if name == "guest" else f"{name}.{self.token}"
 
     def elapse(self, milliseconds: int, connections: list[Connection]) -> None:
-        self._broker.sync()
-        self._broker.clock.advance(ms=milliseconds, settle=0)
+        self.broker.sync()
+        self.broker.clock.advance(ms=milliseconds, settle=0)
 
     def elapse_liveness(self, milliseconds: int) -> None:
         if milliseconds:
-            self._broker.sync()
-            self._broker.clock.advance(ms=milliseconds, settle=0, heartbeats=True)
+            self.broker.sync()
+            self.broker.clock.advance(ms=milliseconds, settle=0, heartbeats=True)
 
 
 @contextmanager

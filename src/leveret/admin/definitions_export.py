@@ -38,7 +38,7 @@ def export(node: Node) -> Described:
         "rabbitmq_definition_format": "cluster",
         "original_cluster_name": NODE_NAME,
         "explanation": f"Definitions of cluster '{NODE_NAME}'",
-        "users": [_user(user) for user in node.access.users.values()],
+        "users": [described_user(user) for user in node.access.users.values()],
         "vhosts": [_vhost(vhost) for vhost in vhosts],
         "permissions": [
             {"user": user, "vhost": vhost, "configure": it.configure, "write": it.write, "read": it.read}
@@ -49,10 +49,10 @@ def export(node: Node) -> Described:
             for (vhost, user), by_exchange in node.access.topic_permissions.items()
             for exchange, it in by_exchange.items()
         ],
-        "parameters": [each for vhost in vhosts for each in _parameters(vhost)],
+        "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
         "global_parameters": [{"name": "cluster_tags", "value": []}],
         "policies": [
-            {"name": policy.name, "vhost": vhost.name, **_policy(policy)}
+            {"name": policy.name, "vhost": vhost.name, **described_policy(policy)}
             for vhost in vhosts
             for policy in vhost.policies.user_policies.values()
         ],
@@ -62,7 +62,37 @@ def export(node: Node) -> Described:
     }
 
 
-def _user(user: User) -> Described:
+def export_vhost(vhost: VirtualHost) -> Described:
+    """Return the definitions of one virtual host, as the management API does: also of queues that are not durable."""
+    version = vhost.node.compat.product_version
+    sections = {
+        "parameters": described_parameters(vhost),
+        "policies": ({"name": it.name, **described_policy(it)} for it in vhost.policies.user_policies.values()),
+        "queues": _queues(vhost, with_transient=True),
+        "exchanges": _exchanges(vhost),
+        "bindings": _bindings(vhost, with_transient=True),
+    }
+    return {
+        "rabbit_version": version,
+        "rabbitmq_version": version,
+        "product_name": "RabbitMQ",
+        "product_version": version,
+        "rabbitmq_definition_format": "single_virtual_host",
+        "original_vhost_name": vhost.name,
+        "explanation": f"Definitions of virtual host '{vhost.name}'",
+        "metadata": (metadata := described_metadata(vhost)),
+        "description": metadata["description"],
+        "limits": dict(vhost.limits),
+        **{name: [_without_vhost(item) for item in items] for name, items in sections.items()},
+    }
+
+
+def _without_vhost(item: Described) -> Described:
+    return {name: value for name, value in item.items() if name != "vhost"}
+
+
+def described_user(user: User) -> Described:
+    """Return a user with the hash of the password."""
     hashed = user.password_hash
     if user.password is not None:
         # RabbitMQ's salt is random; leveret's is always the same.
@@ -77,26 +107,32 @@ def _user(user: User) -> Described:
 
 
 def _vhost(vhost: VirtualHost) -> Described:
-    metadata = {
+    return {"name": vhost.name, "limits": dict(vhost.limits), "metadata": described_metadata(vhost)}
+
+
+def described_metadata(vhost: VirtualHost) -> Described:
+    """Return what the operator said about a virtual host."""
+    return {
         "description": vhost.description or ("Default virtual host" if vhost.name == "/" else ""),
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type,
     }
-    return {"name": vhost.name, "limits": dict(vhost.limits), "metadata": metadata}
 
 
-def _parameters(vhost: VirtualHost) -> Iterator[Described]:
+def described_parameters(vhost: VirtualHost) -> Iterator[Described]:
+    """Yield the parameters of a virtual host: its limits and its operator policies."""
     if vhost.limits:
         yield _parameter(vhost, VHOST_LIMITS_PARAMETER, "limits", vhost.limits)
     for policy in vhost.policies.operator_policies.values():
-        yield _parameter(vhost, OPERATOR_POLICY, policy.name, _policy(policy))
+        yield _parameter(vhost, OPERATOR_POLICY, policy.name, described_policy(policy))
 
 
 def _parameter(vhost: VirtualHost, component: str, name: str, value: Mapping[str, object]) -> Described:
     return {"vhost": vhost.name, "component": component, "name": name, "value": dict(value)}
 
 
-def _policy(policy: Policy) -> Described:
+def described_policy(policy: Policy) -> Described:
+    """Return a policy without its name and virtual host."""
     return {
         "pattern": policy.pattern,
         "apply-to": policy.apply_to,
@@ -105,9 +141,9 @@ def _policy(policy: Policy) -> Described:
     }
 
 
-def _queues(vhost: VirtualHost) -> Iterator[Described]:
+def _queues(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[Described]:
     for queue in vhost.queues.values():
-        if queue.durable:
+        if queue.durable or (with_transient and not queue.is_exclusive):
             yield {
                 "name": queue.name,
                 "vhost": vhost.name,
@@ -136,10 +172,10 @@ def _is_exported(exchange: Exchange) -> bool:
     return exchange.name == _EXPORTED or not (is_ours or exchange.internal)
 
 
-def _bindings(vhost: VirtualHost) -> Iterator[Described]:
+def _bindings(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
         for binding in exchange.bindings.values():
-            if _has_exported_ends(vhost, binding):
+            if _has_exported_ends(vhost, binding, with_transient=with_transient):
                 yield {
                     "source": exchange.name,
                     "vhost": vhost.name,
@@ -150,11 +186,11 @@ def _bindings(vhost: VirtualHost) -> Iterator[Described]:
                 }
 
 
-def _has_exported_ends(vhost: VirtualHost, binding: Binding) -> bool:
+def _has_exported_ends(vhost: VirtualHost, binding: Binding, *, with_transient: bool) -> bool:
     if vhost.exchanges[binding.source_name].internal or not binding.source_name:
         return False
     if binding.destination_kind == "queue":
-        return vhost.queues[binding.destination_name].durable
+        return with_transient or vhost.queues[binding.destination_name].durable
     return not vhost.exchanges[binding.destination_name].internal
 
 

@@ -102,6 +102,8 @@ class Engine:
         self._judge: Judge | None = None
         # The ports in use: the plain one, then the one for TLS.
         self._addresses: list[Address] = []
+        # The port for HTTP, None if there is none.
+        self.management_port: int | None = None
         self.lock = native.reentrant_lock()
         # The broker's clock, which a test may hold, and the clock of heartbeats, which can only skip ahead.
         self.clock = HoldableClock(_REAL)
@@ -275,6 +277,11 @@ class Engine:
             raise
         self._addresses = [listener.address for listener in listeners]
         serve(*listeners)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses for clients: the plain one, then the one for TLS. None before the first start."""
+        return self._addresses
 
     @property
     def port(self) -> int | None:

@@ -51,6 +51,8 @@ class HttpServer:
         self._errands: deque[Errand] = deque()
         self._conversations: set[HttpConversation] = set()
         self._worker_count = 0
+        # The requests that wait for a thread: one of each connection at most.
+        self._waiting: deque[tuple[HttpConversation, Request]] = deque()
         # The loop's allowance of work, which HTTP does not need.
         self.allowance: float = inf
         self.left_over: tuple[object, ...] = ()
@@ -92,12 +94,9 @@ class HttpServer:
         return conversation
 
     def take(self, conversation: HttpConversation, request: Request) -> None:
-        """Answer a request on a thread of its own."""
+        """Answer a request on a thread of its own. Beyond a number of threads, it waits for its turn."""
         if self._worker_count >= self.limits.workers:
-            from leveret.http.messages import refusal
-
-            reason = f"{self._worker_count} requests are at work; try again once some have been answered"
-            conversation.respond(refusal(503, "too_many_requests", reason, ("retry-after", "1")))
+            self._waiting.append((conversation, request))
             return
         self._worker_count += 1
         native.start_new_thread(self._work, (conversation, request))
@@ -119,6 +118,8 @@ class HttpServer:
 
     def _answer(self, conversation: HttpConversation, response: Response) -> None:
         self._worker_count -= 1
+        if self._waiting:
+            self.take(*self._waiting.popleft())
         conversation.respond(response)
 
     def run_on_loop(self, errand: Errand) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.http.guard import refuse_foreign
-from leveret.http.messages import App, Request, Response, refusal
+from leveret.http.messages import App, Request, Response
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
@@ -58,12 +58,6 @@ def _new_app(name: str, engine: Engine) -> App:
         from leveret.http.control import app as control
 
         return control(engine)
-    return _Nothing()
+    from leveret.http.live import app as live
 
-
-class _Nothing:
-    """The app of paths that lead nowhere."""
-
-    def handle(self, request: Request) -> Response:
-        """Answer 404."""
-        return refusal(404, "not_found", f"{request.path!r} does not exist; the management API is below /api")
+    return live(engine)

@@ -257,7 +257,12 @@ def is_debugged() -> bool:
 
 def is_at_prompt(thread: int) -> bool:
     """Return whether another thread is in a debugger, or a debugger is attached to the process."""
-    return is_debugged() or any(name.startswith(_DEBUGGERS) for name in modules_on(thread))
+    return is_debugged() or is_in_debugger(thread)
+
+
+def is_in_debugger(thread: int) -> bool:
+    """Return whether code of a debugger is on a thread's stack, as at its prompt."""
+    return any(name.startswith(_DEBUGGERS) for name in modules_on(thread))
 
 
 def _is_of_debugger(tracer: object) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import html
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -52,17 +53,22 @@ class Assets(NamedTuple):
             "base-uri 'none'; form-action 'none'"
         )
 
+    @classmethod
+    def joined(cls, texts: Mapping[str, str]) -> Assets:
+        """Return files as one style and one script, in their order, without what only a reader of them needs."""
+        style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
+        script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
+        return cls(style, script)
+
 
 @cache
 def assets() -> Assets:
     """Return the joined assets."""
-    texts = {name: _asset(name) for name in _asset(_ORDER).split()}
-    style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
-    script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
-    return Assets(style, script)
+    return Assets.joined({name: asset(name) for name in asset(_ORDER).split()})
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of one asset."""
     with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
         return file.read()
 

@@ -9,17 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.pipeline.incremental import compact, ingest, stream, update
+    from leveret.pipeline.compaction import compact
+    from leveret.pipeline.delta import export
+    from leveret.pipeline.incremental import ingest, stream, update
+    from leveret.pipeline.retention import expire
+    from leveret.pipeline.sql import query
     from leveret.pipeline.tables import read_table
     from leveret.pipeline.warehouse import Warehouse
 
-__all__ = ["Warehouse", "compact", "ingest", "read_table", "stream", "update"]
+__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "stream", "update"]
 
 if not TYPE_CHECKING:
     _HOMES = {
         "Warehouse": "warehouse",
+        "expire": "retention",
+        "export": "delta",
+        "query": "sql",
         "read_table": "tables",
-        **dict.fromkeys(("compact", "ingest", "stream", "update"), "incremental"),
+        "compact": "compaction",
+        **dict.fromkeys(("ingest", "stream", "update"), "incremental"),
     }
 
     def __getattr__(name: str) -> object:

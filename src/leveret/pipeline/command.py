@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
+from leveret.pipeline import store_commands
 from leveret.pipeline.progress import progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
@@ -43,8 +44,10 @@ examples:
       ingest the events only
   leveret pipeline report traces/ --output report.html
       write a page on the newest run; with --warehouse, compare it with earlier runs
-  leveret pipeline compact --warehouse warehouse/
-      merge the files of many updates; then remove unused ones with `vacuum`
+  leveret pipeline sql "select * from queue_stats where leaked > 0" --warehouse warehouse/
+      query the tables
+  leveret pipeline expire --keep 90d --always --warehouse warehouse/
+      forget runs that began more than 90 days ago, now and at each update
 
 A run may come in several files, late and in any order. Ingest a file again when it has grown. If a command was killed,
 run it again.
@@ -85,6 +88,7 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         step.add_argument("left", metavar="LEFT", help=what)
         step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
     parity.add_argument("--each", choices=("run", "test"), help="compare each run, or each test, with its namesake")
+    store_commands.add_to(partial(_step, steps))
     _step(steps, "compact", "merge the files of many updates", _compact)
     vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
     vacuum.add_argument(
@@ -285,7 +289,8 @@ def _diff(options: argparse.Namespace) -> int:
     for line in lines(compared, with_flaky=options.flaky):
         print(line)
     count = len(compared.all if options.flaky else compared.differences)
-    print(f"{count} differences between {options.left} and {options.right}")
+    without = ", without those of flaky tests" if compared.of_flaky and not options.flaky else ""
+    print(f"{count} differences between {options.left} and {options.right}{without}")
     return 1 if count else 0
 
 
@@ -338,7 +343,7 @@ def _named(value: object) -> str:
 
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.incremental import compact
+    from leveret.pipeline.compaction import compact
     from leveret.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
@@ -418,9 +423,12 @@ def _print_problems(files: Mapping[str, File]) -> None:
 
 def _print_ingested(done: Ingested, refused_before: int) -> None:
     _print_problems(done.files)
+    for path, file in sorted(done.expired.items()):
+        print(f"expired {path}: run {file.run} began on {file.day}, and such runs are no longer in the warehouse")
     used = len(done.files) - len(done.refused)
     before = f", of which {refused_before} were refused before" if refused_before else ""
-    print(f"{used} files ingested, {len(done.refused)} refused, {done.unchanged} unchanged{before}")
+    expired = f"{len(done.expired)} expired, " if done.expired else ""
+    print(f"{used} files ingested, {len(done.refused)} refused, {expired}{done.unchanged} unchanged{before}")
 
 
 @contextmanager

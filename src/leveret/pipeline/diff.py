@@ -33,6 +33,8 @@ _OF_QUEUES: Final = (
 )
 _DECLARATIONS: Final = (EXCHANGE_DECLARE, QUEUE_DECLARE, BIND, CONSUME)
 _PLACES_KEPT: Final = 3
+# The flaky tests that a line names.
+_TESTS_NAMED: Final = 5
 
 
 class Place(NamedTuple):
@@ -82,6 +84,8 @@ class _Side:
     runs: tuple[str, ...]
     numbers: Counter[Place]
     behaviours: dict[Place, str]
+    # The fingerprints of each test.
+    fingerprints: dict[str, set[str]]
 
     def values(self) -> dict[Place, str]:
         """Return all values as text; of numbers, the means."""
@@ -97,31 +101,29 @@ def diff(read: Read, left: Subject, right: Subject) -> Compared:
     """
     sides = [_side(read, subject.runs) for subject in (left, right)]
     differing = _differing(*sides)
-    tests = {place.queue for place in differing if place.side == "test" and place.queue is not None}
+    tests = _several(*(side.fingerprints for side in sides)) if differing else set()
     unsteady = _flaky_among(read, tests, right.runs) if tests else set()
     if not unsteady:
         return Compared(_sorted(differing.values()), [], [])
     steady = _differing(*(_without(read, side, unsteady) for side in sides))
     own = {place for place in differing if place in steady and not (place.side == "test" and place.queue in unsteady)}
-    return Compared(
-        _sorted(differing[place] for place in own),
-        _sorted(difference for place, difference in differing.items() if place not in own),
-        sorted(unsteady),
-    )
+    others = _sorted(difference for place, difference in differing.items() if place not in own)
+    return Compared(_sorted(differing[place] for place in own), others, sorted(unsteady) if others else [])
 
 
 def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
-    """Return a line for each difference, and one for all that come from flaky tests, unless they are wanted too."""
+    """Return a line for each difference, and a last one for all of flaky tests, unless they are wanted too."""
     found = []
     for each in compared.all if with_flaky else compared.differences:
         side, queue, _, what = each.place
         where = side if queue is None else f"{side} {named(queue)}"
         found.append(f"{where}, {what}: {named(each.left)} | {named(each.right)}")
     if compared.of_flaky and not with_flaky:
-        count = len(compared.of_flaky)
+        tests, count = compared.flaky_tests, len(compared.of_flaky)
+        others = f" and {len(tests) - _TESTS_NAMED} others" if len(tests) > _TESTS_NAMED else ""
         found.append(
-            f"{count} more difference{'' if count == 1 else 's'} from tests known to be flaky, which --flaky lists: "
-            f"{', '.join(compared.flaky_tests)}"
+            f"flaky tests: {count} more difference{'' if count == 1 else 's'}, which --flaky lists, from "
+            f"{', '.join(tests[:_TESTS_NAMED])}{others}"
         )
     return found
 
@@ -149,8 +151,12 @@ def _side(read: Read, runs: tuple[str, ...]) -> _Side:
     covered = read("run_coverage", runs=runs, columns=("kind", "name", "messages"))
     for row in grouped(covered, ("kind", "name"), sums=["messages"]):
         numbers[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
-    columns = ("test", "outcome", "fp", "parts")
-    return _Side(runs, numbers, _behaviours(read("fingerprints", runs=runs, columns=columns)))
+    fingerprints = read("fingerprints", runs=runs, columns=("test", "outcome", "fp", "parts"))
+    distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first)).to_pylist()
+    by_test: dict[str, set[str]] = defaultdict(set)
+    for row in distinct:
+        by_test[row["test"]].add(row["fp"])
+    return _Side(runs, numbers, _behaviours(distinct), by_test)
 
 
 def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[Place]:
@@ -177,7 +183,7 @@ def _without(read: Read, side: _Side, tests: Collection[str]) -> _Side:
     covered = {place: value for place, value in side.numbers.items() if place.side == "coverage"}
     numbers.update(covered)
     numbers.subtract(_covered_by(read, side.runs, tests))
-    return _Side(side.runs, numbers, side.behaviours)
+    return _Side(side.runs, numbers, side.behaviours, side.fingerprints)
 
 
 def _covered_by(read: Read, runs: Collection[str], tests: Collection[str]) -> Counter[Place]:
@@ -207,6 +213,11 @@ def _plain(rows: pa.Table) -> pa.Table:
     return rows.cast(plain)
 
 
+def _several(left: Mapping[str, set[str]], right: Mapping[str, set[str]]) -> set[str]:
+    """Return the tests with more than one fingerprint. They differ, or they differ in how often."""
+    return {test for test in {**left, **right} if len(left.get(test, set()) | right.get(test, set())) > 1}
+
+
 def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -> set[str]:
     """Return which of these tests differed in runs of one commit, of all runs but those `without`."""
     columns = ("run", "commit", "test", "fp", "parts")
@@ -216,11 +227,10 @@ def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -
     return set(found.filter(pc.greater(found["behaviours"], 1))["test"].to_pylist())
 
 
-def _behaviours(fingerprints: pa.Table) -> dict[Place, str]:
+def _behaviours(distinct: Iterable[Row]) -> dict[Place, str]:
     """Return the outcomes of each test and what happened in its queues, each behaviour once."""
-    distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first))
     outcomes, flows = defaultdict(set), defaultdict(set)
-    for row in distinct.to_pylist():
+    for row in distinct:
         if row["outcome"] is not None:
             outcomes[row["test"]].add(row["outcome"])
         flows[row["test"]].add("; ".join(map(_part, row["parts"])) or "no message")

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.pipeline.tasks import run
+from leveret.pipeline.carrying_out import carry_out
 from leveret.pipeline.worker import ATTEMPTS, Worker
 from leveret.spark.bundle import supply
 
@@ -51,7 +51,7 @@ class ProcessEngine:
         fails.
         """
         if len(pieces) <= 1 or self._processes == 1:
-            yield from (run(task, piece) for piece in pieces)
+            yield from (carry_out(task, piece) for piece in pieces)
             return
         idle: SimpleQueue[Worker] = SimpleQueue()
         workers = [Worker(task) for _ in range(min(self._processes, len(pieces)))]
@@ -108,10 +108,10 @@ class SparkEngine:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow
 
-            from leveret.pipeline.tasks import run
+            from leveret.pipeline.carrying_out import carry_out
 
             for batch in batches:
-                results = [run(task, pieces[number]) for number in batch.column(0).to_pylist()]
+                results = [carry_out(task, pieces[number]) for number in batch.column(0).to_pylist()]
                 yield pyarrow.record_batch([pyarrow.array(results, pyarrow.string())], ["result"])
 
         numbers = self._spark.range(0, len(pieces), 1, len(pieces))

@@ -13,6 +13,11 @@ from typing import Any, Final, NamedTuple
 INGEST: Final = "ingest"
 UPDATE: Final = "update"
 COMPACT: Final = "compact"
+EXPIRE: Final = "expire"
+KEEP: Final = "keep"
+
+# The version of the log's format, which every commit names.
+VERSION: Final = 2
 
 
 @dataclass(slots=True)
@@ -49,6 +54,10 @@ class RunState:
     # The part with its rows of all tables.
     answer: str | None = None
     answered_revision: int = 0
+    # The number of the commit whose update computed the answer. A merge does not change it.
+    answer_number: int = 0
+    # The UTC date on which it began, or if no file says so, on which it was first ingested.
+    day: str = ""
 
     @property
     def is_repeated(self) -> bool:
@@ -80,14 +89,32 @@ class State:
     files: dict[str, FileState] = field(default_factory=dict)
     runs: dict[str, RunState] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
+    # Runs that began before this UTC date have expired. They are gone, and a late file does not bring them back.
+    expired_before: str = ""
+    # How many days each update keeps runs for; None for ever.
+    keep_days: int | None = None
 
     def apply(self, number: int, commit: Mapping[str, Any]) -> None:
-        """Apply the next commit."""
-        self.number = number
-        changes = {INGEST: self._ingest, UPDATE: self._update, COMPACT: self._compact}
+        """Apply the next commit. Raises ValueError if another version of leveret has written it."""
+        changes = {
+            INGEST: self._ingest,
+            UPDATE: self._update,
+            COMPACT: self._compact,
+            EXPIRE: self._expire,
+            KEEP: self._keep,
+        }
         kind = commit["kind"]
-        assert kind in changes, f"a commit of kind {kind!r} was written by a newer leveret"
+        if commit.get("v") != VERSION or kind not in changes:
+            raise ValueError(
+                f"commit {number} ({kind}) was written by another version of leveret: use that version, or make a new "
+                "warehouse from the traces"
+            )
+        self.number = number
         changes[kind](commit)
+
+    def has_expired(self, file: FileState) -> bool:
+        """Return whether a trace file was ingested, or would be, without effect because its run has expired."""
+        return file.day is not None and file.day < self.expired_before
 
     def stale(self, tables: Collection[str]) -> list[str]:
         """Return the runs whose answer is missing, out of date, or lacks one of these tables."""
@@ -108,41 +135,60 @@ class State:
 
     def live_runs(self, part: str) -> list[str]:
         """Return the runs whose current rows are in this part of computed tables."""
-        return [run for run in self.answers[part].runs if self.runs[run].answer == part]
+        return [run for run in self.answers[part].runs if run in self.runs and self.runs[run].answer == part]
 
-    def refused(self, runs: Collection[str]) -> dict[str, FileState]:
-        """Return the refused files that count in these runs, by their paths."""
-        wanted = set(runs)
-        return {path: file for path, file in self.files.items() if file.problem is not None and file.run in wanted}
+    def refused(self) -> dict[str, dict[str, FileState]]:
+        """Return the refused files by the run in which they count, and by path."""
+        found: dict[str, dict[str, FileState]] = {}
+        for path, file in self.files.items():
+            if file.problem is not None:
+                found.setdefault(file.run, {})[path] = file
+        return found
 
     def _ingest(self, commit: Mapping[str, Any]) -> None:
+        today = commit["at"][:10]
         for path, entry in commit["files"].items():
-            before = self.files.get(path)
-            # If a refused file comes again, the run in which it was counted has one refusal less.
-            if before is not None and before.problem is not None:
-                self.runs[before.run].revision = self.number
+            self._change_refusals(self.files.get(path))
             self.files[path] = FileState(**entry)
-            if self.files[path].problem is not None:
-                self.runs.setdefault(self.files[path].run, RunState()).revision = self.number
+            if self.files[path].problem is not None and not self.has_expired(self.files[path]):
+                run = self._run(self.files[path].run, self.files[path].day or today)
+                run.revision = self.number
         for name, added in commit["runs"].items():
-            run = self.runs.setdefault(name, RunState())
+            day = added["day"] or today
+            if day < self.expired_before and name not in self.runs:
+                continue
+            run = self._run(name, day)
             run.segments += [Segment(*segment) for segment in added["segments"]]
             run.revision = self.number
             run.events += added["events"]
             for worker, count in added["files"].items():
                 run.files[worker] = run.files.get(worker, 0) + count
 
+    def _change_refusals(self, before: FileState | None) -> None:
+        """If a refused file comes again, the run in which it was counted has one refusal less."""
+        if before is not None and before.problem is not None and before.run in self.runs:
+            self.runs[before.run].revision = self.number
+
+    def _run(self, name: str, day: str) -> RunState:
+        run = self.runs.setdefault(name, RunState())
+        run.day = min(run.day or day, day)
+        return run
+
     def _update(self, commit: Mapping[str, Any]) -> None:
         for part, answer in commit["parts"].items():
             self.answers[part] = Answer(dict(answer["tables"]), list(answer["runs"]), dict(answer["added"]))
             for name, revision in answer["runs"].items():
-                self.runs[name].answer = part
-                self.runs[name].answered_revision = revision
+                # A run may have expired while its tables were computed.
+                if name in self.runs:
+                    self.runs[name].answer = part
+                    self.runs[name].answered_revision = revision
+                    self.runs[name].answer_number = self.number
         self._forget_empty()
 
     def _compact(self, commit: Mapping[str, Any]) -> None:
+        gone = set(commit["segments"])
         for name, moved in commit["runs"].items():
-            run, gone = self.runs[name], set(commit["segments"])
+            run = self.runs[name]
             kept = [segment for segment in run.segments if segment.part not in gone]
             if not kept:
                 run.files = dict.fromkeys(run.files, 1)
@@ -154,27 +200,17 @@ class State:
                 self.runs[name].answer = part
         self._forget_empty()
 
+    def _expire(self, commit: Mapping[str, Any]) -> None:
+        self.expired_before = max(self.expired_before, commit["before"])
+        self.runs = {name: run for name, run in self.runs.items() if run.day >= self.expired_before}
+        self._forget_empty()
+
+    def _keep(self, commit: Mapping[str, Any]) -> None:
+        self.keep_days = commit["days"]
+
     def _forget_empty(self) -> None:
         used = {run.answer for run in self.runs.values()}
         self.answers = {part: answer for part, answer in self.answers.items() if part in used}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> State:
-        """Return the state that `to_json` wrote."""
-        runs = {
-            name: RunState(**{**run, "segments": [Segment(*segment) for segment in run["segments"]]})
-            for name, run in content["runs"].items()
-        }
-        return cls(
-            content["number"],
-            {path: FileState(**file) for path, file in content["files"].items()},
-            runs,
-            {part: Answer(**answer) for part, answer in content["answers"].items()},
-        )
 
 
 def file_entry(file: FileState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A part has one file for each table with rows. Small tables share a row group, an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from leveret.pipeline.storage import Storage
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000
+_WRITES_AT_ONCE: Final = 8
 
 
 class TableWriter:
@@ -36,12 +38,12 @@ class TableWriter:
         # The row groups that are written.
         self.groups = 0
 
-    def add(self, rows: pa.Table) -> None:
-        """Add rows, which are written with others once there are enough of them."""
+    def add(self, rows: pa.Table, *, is_whole: bool = True) -> None:
+        """Add rows. Once there are enough of them, they are written; not yet if more belongs to them."""
         self._waiting.append(rows)
         self._waiting_rows += len(rows)
         self.rows += len(rows)
-        if self._waiting_rows >= GROUP_ROWS:
+        if is_whole and self._waiting_rows >= GROUP_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -75,13 +77,16 @@ class PartWriter:
 
     def close(self) -> dict[str, int]:
         """Write the files, and return the number of rows of each table. A table without rows gets no file."""
-        rows = {}
-        for name, writer in self._writers.items():
-            content = writer.close()
-            rows[name] = writer.rows
-            if writer.rows:
-                self._storage.write(f"{name}/{self.part}.parquet", content)
-        return rows
+        # A disk and an object store take longer to confirm a file than to write it.
+        with ThreadPoolExecutor(_WRITES_AT_ONCE) as pool:
+            writes = [
+                pool.submit(self._storage.write, f"{name}/{self.part}.parquet", writer.close())
+                for name, writer in self._writers.items()
+                if writer.rows
+            ]
+            for write in writes:
+                write.result()
+        return {name: writer.rows for name, writer in self._writers.items()}
 
 
 def read_part(
@@ -98,6 +103,13 @@ def read_part(
     with _open(storage, f"{table}/{part}.parquet", chosen) as file:
         groups = range(file.num_row_groups) if runs is None else _groups_with(file, runs)
         return _read_groups(file, groups, chosen, runs)
+
+
+def read_groups(storage: Storage, table: str, part: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of a part of a table, a row group at a time."""
+    with _open(storage, f"{table}/{part}.parquet", schema) as file:
+        for number in range(file.num_row_groups):
+            yield _read_groups(file, [number], schema, None)
 
 
 def read_events(

@@ -86,7 +86,8 @@ def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> li
 
 def _rows(warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None) -> pa.Table:
     if name in ACROSS:
-        return ACROSS[name].build(_rows(warehouse, state, ACROSS[name].reads, runs, None))
+        across = ACROSS[name]
+        return across.build(_rows(warehouse, state, across.reads, runs, across.needs))
     if name == "events":
         return _events(warehouse, state, runs, columns)
     live: dict[str, list[str]] = {}

@@ -6,7 +6,6 @@ so a task that dies or runs again leaves only files that no commit names.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,19 +21,14 @@ from leveret.pipeline.kernel.runs import latest as latest_files
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.kernel.trace import TraceReader
 from leveret.pipeline.log import FileState, Segment
-from leveret.pipeline.parts import GROUP_ROWS, PartWriter, TableWriter, read_events, read_part
+from leveret.pipeline.parts import PartWriter, TableWriter, read_events, read_part
 from leveret.pipeline.sources import TraceFile
 from leveret.pipeline.warehouse import Warehouse
 from leveret.trace.events import TEST_START
 
 Task = Callable[[dict[str, Any]], dict[str, Any]]
 
-_READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
-
-
-def run(name: str, piece: str) -> str:
-    """Carry out the task of this name on a piece of work."""
-    return json.dumps(TASKS[name](json.loads(piece)))
+READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
 
 
 def ingest(piece: dict[str, Any]) -> dict[str, Any]:
@@ -62,13 +56,13 @@ def update(piece: dict[str, Any]) -> dict[str, Any]:
     """Compute all tables of the runs in `runs`, and return the part with the number of its rows of each table."""
     warehouse = Warehouse(piece["url"])
     writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
-    events = _events_of_runs(warehouse, piece["runs"], _READ)
+    events = _events_of_runs(warehouse, piece["runs"], READ)
     files = _files_of(warehouse, piece["runs"])
     counts = dict.fromkeys(TABLE_NAMES, 0)
     for name, rows in events:
         wanted = piece["runs"][name]
-        refused = [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
-        for table, of_run in _tables_of_run(rows, [*files.get(name, ()), *refused], wanted["is_repeated"]).items():
+        of_files = [*files.get(name, ()), *_refusals(wanted)]
+        for table, of_run in _tables_of_run(rows, of_files, wanted["is_repeated"]).items():
             if len(of_run):
                 writer.table(table, of_run.schema).add(of_run)
     counts |= writer.close()
@@ -106,7 +100,6 @@ def compact_tables(piece: dict[str, Any]) -> dict[str, Any]:
     return {"part": writer.part, "tables": counts, "runs": runs}
 
 
-TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update, compact_events, compact_tables)}
 SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": schema.RUNS, **schema.TABLES}
 TABLE_NAMES: Final = tuple(SCHEMAS)
 
@@ -125,9 +118,15 @@ class _Ingested:
         for name in names:
             of_run = rows if len(names) == 1 else rows.filter(pc.equal(rows["run"], name))
             self._count(of_run)
-            for piece in _cut_at_tests(of_run):
-                self._end = max(self._end, self._events.groups + 1)
-                self._events.add(piece.cast(schema.STORED_EVENTS))
+            begun = _last_test(of_run)
+            # A row group ends with a test where it can, so that a large run can be divided there.
+            self._store(of_run.slice(0, begun), is_whole=True)
+            self._store(of_run.slice(begun), is_whole=begun == 0)
+
+    def _store(self, rows: pa.Table, *, is_whole: bool) -> None:
+        if len(rows):
+            self._end = max(self._end, self._events.groups + 1)
+            self._events.add(rows.cast(schema.STORED_EVENTS), is_whole=is_whole)
 
     def segment(self, part: str) -> Segment:
         """Return where the events are."""
@@ -153,10 +152,12 @@ class _Ingested:
 
     def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
         """Add what this file holds to the runs of a commit."""
-        pairs = {pair: of_pair["events"] for pair, of_pair in self._counts.items()}
         # A file with a header and no events still makes its run known.
-        for (name, worker), events in (pairs or ({(file.run, file.worker): 0} if file.run else {})).items():
-            run = runs.setdefault(name, {"events": 0, "files": {}, "segments": []})
+        of_header = {(file.run, file.worker): _NO_EVENTS | {"day": file.day}} if file.run else {}
+        for (name, worker), of_pair in (self._counts or of_header).items():
+            events = of_pair["events"]
+            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
+            run["day"] = earliest(run["day"], of_pair["day"].isoformat() if of_pair["day"] else None)
             run["events"] += events
             run["files"][worker] = run["files"].get(worker, 0) + (events > 0)
             segment = self.segment(part)
@@ -180,21 +181,21 @@ _HEADER: Final = [name for name in schema.RUNS.names if name in schema.FILES.nam
 _NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
 
 
+def earliest(*days: str | None) -> str | None:
+    """Return the first of these dates that are known."""
+    return min((day for day in days if day), default=None)
+
+
 def state_of(file: TraceFile) -> FileState:
     """Return a file as the log keeps it."""
     day = file.day.isoformat() if file.day else None
     return FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
 
 
-def _cut_at_tests(rows: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows in pieces that begin with a test, if they are many, so that row groups do."""
-    if len(rows) < GROUP_ROWS:
-        starts = pc.indices_nonzero(pc.equal(rows["kind"], TEST_START)).to_pylist()
-        cut = starts[-1] if starts else 0
-        yield from (piece for piece in (rows.slice(0, cut), rows.slice(cut)) if len(piece))
-        return
-    for begin in range(0, len(rows), GROUP_ROWS - 1):
-        yield from _cut_at_tests(rows.slice(begin, GROUP_ROWS - 1))
+def _last_test(rows: pa.Table) -> int:
+    """Return the position at which the last test of these events begins; 0 if none does."""
+    starts = pc.indices_nonzero(pc.equal(rows["kind"], TEST_START))
+    return starts[-1].as_py() if len(starts) else 0
 
 
 def _tables_of_run(events: pa.Table, files: Sequence[Row], is_repeated: bool) -> dict[str, pa.Table]:
@@ -230,6 +231,15 @@ def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[R
         for row in read_part(warehouse.storage, "files", part, schema.FILES, runs=list(runs)).to_pylist():
             found.setdefault(row["run"], []).append(row)
     return found
+
+
+def rows_of_runs(warehouse: Warehouse, name: str, wanted: Mapping[str, Any]) -> pa.Table:
+    """Return the table `runs` of one run, no event of which is repeated."""
+    return runs_of([*_files_of(warehouse, {name: wanted}).get(name, ()), *_refusals(wanted)])
+
+
+def _refusals(wanted: Mapping[str, Any]) -> list[Row]:
+    return [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
 
 
 def _refusal(path: str, file: FileState) -> Row:

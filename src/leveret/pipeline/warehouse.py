@@ -1,7 +1,7 @@
 """A warehouse: Parquet files in a folder or an object store, and a log of commits that says which of them are current.
 
     <warehouse>/_commits/00000012.json                  the twelfth commit; creating this file makes the change
-    <warehouse>/_commits/00000100.state.json.gz         the sum of the first hundred commits
+    <warehouse>/_commits/00000020.state.json.gz         a snapshot: the sum of the first twenty commits
     <warehouse>/<table>/00000012-5f1e9c3a.parquet       the rows of a table that one task wrote: its part
 
 A task writes its part under a name of its own and returns that name, and the driver commits it. So a task that dies, or
@@ -13,22 +13,32 @@ run elsewhere.
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
 from leveret.errors import ConflictError, NoWarehouseError
-from leveret.pipeline.log import State
-from leveret.pipeline.storage import Storage, open_storage
+from leveret.pipeline.log import VERSION, State
+from leveret.pipeline.snapshots import decode, encode
+from leveret.pipeline.storage import Storage, Stored, open_storage
 
 COMMITS: Final = "_commits"
 
-_SNAPSHOT_EVERY: Final = 100
+# At most so many commits are read one by one. A snapshot of 100,000 runs takes two seconds to write.
+_SNAPSHOT_EVERY: Final = 20
 _STATE: Final = ".state.json.gz"
+# Files that are younger may still be read, or belong to a commit to come.
+GRACE_S: Final = 86400.0
+# An object store takes longer to answer than to work.
+_READS_AT_ONCE: Final = 16
+_ATTEMPTS: Final = 5
 
 
 class Warehouse:
@@ -55,13 +65,11 @@ class Warehouse:
 
     def state(self) -> State:
         """Return the current state; that of a warehouse that does not exist yet is empty."""
-        names = [stored.path.removeprefix(f"{COMMITS}/") for stored in self.storage.list(COMMITS)]
-        newest = max((name for name in names if name.endswith(_STATE)), default=None)
-        state = State() if newest is None else self._snapshot(newest)
-        for number in sorted(int(name[:8]) for name in names if name.endswith(".json")):
-            if number > state.number:
-                state.apply(number, json.loads(self.storage.read(f"{COMMITS}/{number:08d}.json")))
-        return state
+        for _ in range(_ATTEMPTS):
+            # Another process may remove a commit that is listed, once a newer snapshot replaces it.
+            with suppress(FileNotFoundError):
+                return self._read_state()
+        return self._read_state()
 
     def existing(self) -> State:
         """Return the current state. Raises NoWarehouseError if nothing was ever committed here."""
@@ -80,47 +88,78 @@ class Warehouse:
         If other processes have committed since the state was read, their commits are applied first. With
         `is_exclusive`, that raises ConflictError instead.
         """
-        content = json.dumps(commit, separators=(",", ":")).encode()
-        while not self.storage.create(f"{COMMITS}/{state.number + 1:08d}.json", content):
+        signed = {"v": VERSION, "at": datetime.now(UTC).isoformat(timespec="seconds"), **commit}
+        content = json.dumps(signed, separators=(",", ":")).encode()
+        # The number after an old state may be free again: its commit is removed once it is in a snapshot.
+        is_free = self._newest_snapshot() <= state.number
+        while not is_free or not self.storage.create(f"{COMMITS}/{state.number + 1:08d}.json", content):
             if is_exclusive:
                 raise ConflictError(f"{self.url} was changed by another process meanwhile")
             self.catch_up(state)
+            is_free = True
         state.apply(state.number + 1, json.loads(content))
         if state.number % _SNAPSHOT_EVERY == 0:
             self.write_snapshot(state)
 
     def write_snapshot(self, state: State) -> None:
-        """Write the sum of all commits, so that they need not be read again."""
-        content = gzip.compress(json.dumps(state.to_json(), separators=(",", ":")).encode(), 1)
-        self.storage.write(f"{COMMITS}/{state.number:08d}{_STATE}", content)
+        """Write the sum of all commits, so that they need not be read again; remove old ones that it replaces."""
+        self.storage.write(f"{COMMITS}/{state.number:08d}{_STATE}", encode(state))
+        self._forget_commits(GRACE_S)
 
-    def vacuum(self, *, older_than_s: float = 86400.0) -> tuple[int, int]:
+    def vacuum(self, *, older_than_s: float = GRACE_S) -> tuple[int, int]:
         """Remove files that are not current, and commits that are in a snapshot. Return how many files and bytes.
 
         Files younger than `older_than_s` seconds stay, because another process may still write or read them.
         """
+        newest = time.time() - older_than_s
+        found = [stored for stored in self.storage.list() if stored.modified_s <= newest]
         state = self.state()
         parts = state.event_parts().keys() | state.answers.keys()
         added = {place for answer in state.answers.values() for place in answer.added.values()}
-        newest = time.time() - older_than_s
-        removed, size_bytes = [], 0
-        snapshots = [stored.path for stored in self.storage.list(COMMITS) if stored.path.endswith(_STATE)]
-        for stored in self.storage.list():
+        gone = []
+        for stored in found:
             table, _, name = stored.path.partition("/")
-            if table == COMMITS:
-                is_used = not snapshots or stored.path[:-5] >= max(snapshots)[: -len(_STATE)]
-            else:
-                is_used = name.removesuffix(".parquet") in parts or f"{table}/{name.partition('/')[0]}" in added
-            if not is_used and stored.modified_s <= newest:
-                removed.append(stored.path)
-                size_bytes += stored.size_bytes
-        self.storage.delete(removed)
-        return len(removed), size_bytes
+            is_part = name.removesuffix(".parquet") in parts
+            if table != COMMITS and not is_part and f"{table}/{name.partition('/')[0]}" not in added:
+                gone.append(stored)
+        self.storage.delete(stored.path for stored in gone)
+        self.storage.sweep(older_than_s)
+        self._forget_commits(older_than_s)
+        return len(gone), sum(stored.size_bytes for stored in gone)
 
     def catch_up(self, state: State) -> None:
         """Apply the commits that other processes have made since this state was read."""
         newer = self.state()
-        state.number, state.files, state.runs, state.answers = newer.number, newer.files, newer.runs, newer.answers
+        for field in fields(State):
+            setattr(state, field.name, getattr(newer, field.name))
 
-    def _snapshot(self, name: str) -> State:
-        return State.of_json(json.loads(gzip.decompress(self.storage.read(f"{COMMITS}/{name}"))))
+    def _log(self) -> tuple[list[Stored], list[Stored]]:
+        """Return the commits and the snapshots, oldest first."""
+        found = list(self.storage.list(COMMITS))
+        snapshots = [stored for stored in found if stored.path.endswith(_STATE)]
+        return [stored for stored in found if stored.path.endswith(".json")], snapshots
+
+    def _read_state(self) -> State:
+        commits, snapshots = self._log()
+        state = decode(self.storage.read(snapshots[-1].path)) if snapshots else State()
+        paths = [stored.path for stored in commits if _number_of(stored) > state.number]
+        with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+            for content in pool.map(self.storage.read, paths):
+                state.apply(state.number + 1, json.loads(content))
+        return state
+
+    def _newest_snapshot(self) -> int:
+        _, snapshots = self._log()
+        return _number_of(snapshots[-1]) if snapshots else 0
+
+    def _forget_commits(self, older_than_s: float) -> None:
+        """Remove commits and snapshots that the newest snapshot replaces, if they are old."""
+        commits, snapshots = self._log()
+        if snapshots:
+            newest = time.time() - older_than_s
+            replaced = [stored for stored in [*commits, *snapshots] if _number_of(stored) < _number_of(snapshots[-1])]
+            self.storage.delete(stored.path for stored in replaced if stored.modified_s <= newest)
+
+
+def _number_of(stored: Stored) -> int:
+    return int(stored.path.removeprefix(f"{COMMITS}/")[:8])

@@ -86,14 +86,14 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def main(task: str) -> None:
     """Carry out the pieces that come in."""
-    from leveret.pipeline.tasks import run
+    from leveret.pipeline.carrying_out import carry_out
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Whatever a library prints must not come between the answers.
     os.dup2(2, 1)
     for piece in sys.stdin:
         try:
-            print("done", run(task, piece), file=answers, flush=True)
+            print("done", carry_out(task, piece), file=answers, flush=True)
         except Exception:
             print("failed", json.dumps(traceback.format_exc()), file=answers, flush=True)
 

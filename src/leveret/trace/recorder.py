@@ -186,6 +186,11 @@ class Recorder:
         with self._lock:
             return self._newest(len(self))
 
+    def newest(self, count: int) -> list[RawEvent]:
+        """Return the last `count` tuples, or all if there are fewer, oldest first. The cost does not depend on all."""
+        with self._lock:
+            return self._newest(min(count, len(self)))
+
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
         """Return the tuples recorded after `last_seen`, oldest first; all if it is None or was dropped."""
         with self._lock:

@@ -95,23 +95,31 @@ class Policies:
         """The operator policies by name, in order of creation."""
         return self._operator.by_name
 
-    def set(self, policy: Policy) -> None:
-        """Add a user policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
+    def check(self, policy: Policy) -> None:
+        """Raise PolicyInvalid if RabbitMQ refuses a user policy."""
         from leveret.core.model import policy_keys
 
         has_mirroring = self._has_mirroring
         self._refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
+
+    def set(self, policy: Policy) -> None:
+        """Add a user policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
+        self.check(policy)
         self._user.set(policy)
 
     def clear(self, name: str) -> None:
         """Remove a user policy. Raises KeyError if it does not exist."""
         self._user.clear(name)
 
-    def set_operator(self, policy: Policy) -> None:
-        """Add an operator policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
+    def check_operator(self, policy: Policy) -> None:
+        """Raise PolicyInvalid if RabbitMQ refuses an operator policy."""
         from leveret.core.model import policy_keys
 
         self._refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
+
+    def set_operator(self, policy: Policy) -> None:
+        """Add an operator policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
+        self.check_operator(policy)
         self._operator.set(policy)
 
     def clear_operator(self, name: str) -> None:

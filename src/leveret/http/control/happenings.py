@@ -79,11 +79,14 @@ def _lines_of(call: Call) -> EventLines:
 
 
 def _recorded(call: Call) -> list[RawEvent]:
-    recorder = call.engine.recorder
-    if not recorder.is_on:
-        raise BrokerError("this broker records nothing; start it with record='recent'")
+    _require_recording(call)
     call.engine.sync()
-    return recorder.raw()
+    return call.engine.recorder.raw()
+
+
+def _require_recording(call: Call) -> None:
+    if not call.engine.recorder.is_on:
+        raise BrokerError("this broker records nothing; start it with record='recent'")
 
 
 def _list_events(call: Call) -> object:
@@ -94,7 +97,8 @@ def _list_events(call: Call) -> object:
 
 def _stream_events(call: Call) -> object:
     lines = _lines_of(call)
-    _recorded(call)
+    _require_recording(call)
+    call.engine.sync()
     stream = FedStream(call, lines)
     # The client knows by this that it misses nothing from now on.
     stream.send("{}", "open")

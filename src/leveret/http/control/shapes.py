@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from leveret.observe.message_view import MessageView
+from leveret.observe.state import all_holdings
+from leveret.observe.views import BindingView, ConsumerView
 from leveret.trace.redaction import plain
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.faults.rule import Rule
-    from leveret.observe.message_view import MessageView
-    from leveret.observe.views import BindingView, ConnectionView, ConsumerView, ExchangeView, QueueView
+    from leveret.observe.views import ConnectionView, ExchangeView
 
 Json = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -170,24 +175,35 @@ _QUEUE_HEAD: Final[dict[str, Schema]] = {
 _QUEUE: Final = record({**_QUEUE_HEAD, "ready": listed(component("Message")), "unacked": listed(component("Message"))})
 
 
-def queue_head(view: QueueView) -> Json:
-    """Return a queue without its messages."""
+def queue_head(queue: StoredQueue, node: Node) -> Json:
+    """Return a queue without its messages. The caller holds the broker's lock."""
+    incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
     return {
-        **{name: getattr(view, name) for name in ("name", "vhost", "type", "durable", "exclusive", "auto_delete")},
-        "arguments": plain(view.arguments),
-        "ready_count": len(view.ready),
-        "unacked_count": len(view.unacked),
-        "consumers": [consumer(one) for one in view.consumers],
-        "bindings": [binding(one) for one in view.bindings],
+        "name": queue.name,
+        "vhost": queue.vhost.name,
+        "type": queue.type.name,
+        "durable": queue.durable,
+        "exclusive": queue.is_exclusive,
+        "auto_delete": queue.auto_delete,
+        "arguments": plain(queue.arguments.to_python()),
+        "ready_count": len(queue.ready),
+        "unacked_count": len(queue.unacked),
+        "consumers": [consumer(ConsumerView.of(one, node)) for one in queue.consumers],
+        "bindings": [binding(BindingView.of(one)) for one in incoming.values()],
     }
 
 
-def queue(view: QueueView) -> Json:
-    """Return a queue with its messages, the next to be delivered first."""
+def queue(queue: StoredQueue, node: Node, most: int) -> Json:
+    """Return a queue with at most so many of its ready and unacked messages, the next to be delivered first.
+
+    The caller holds the broker's lock.
+    """
+    held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
+    unacked = (MessageView.of_delivery(one.delivery, one.connection) for one in islice(held, most))
     return {
-        **queue_head(view),
-        "ready": [message(one) for one in view.ready],
-        "unacked": [message(one) for one in view.unacked],
+        **queue_head(queue, node),
+        "ready": [message(MessageView.of_entry(entry, queue)) for entry in islice(queue.ready, most)],
+        "unacked": [message(one) for one in unacked],
     }
 
 

@@ -11,10 +11,12 @@ from leveret.http.control import shapes
 from leveret.http.control.endpoint import Call, Endpoint
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
 from leveret.observe.names import find_queue, find_vhost
-from leveret.observe.views import ConnectionView, ExchangeView, QueueView
+from leveret.observe.views import ConnectionView, ExchangeView
 
 ROOT: Final = "/leveret/v1"
 VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
+# How many messages of a queue the answer holds, if the request does not say.
+_MESSAGES_MOST: Final = 1000
 _VHOST: Final = record({"name": TEXT, "url": TEXT})
 
 
@@ -52,16 +54,23 @@ def _delete_vhost(call: Call) -> object:
 def _list_queues(call: Call) -> object:
     with call.engine.looking() as node:
         queues = find_vhost(node, call.scope.vhost).queues.values()
-        return [shapes.queue_head(QueueView.of(queue, node)) for queue in queues]
+        return [shapes.queue_head(queue, node) for queue in queues]
 
 
 def _get_queue(call: Call) -> object:
+    return _queue(call, call.values["queue"])
+
+
+def _queue(call: Call, name: str) -> Json:
+    limit = call.parameters.get("limit", str(_MESSAGES_MOST))
+    if not limit.isdecimal():
+        raise ValueError(f"limit={limit!r} must be a whole number, as in limit=100")
     with call.engine.looking() as node:
-        return shapes.queue(QueueView.of(find_queue(node, call.scope.vhost, call.values["queue"]), node))
+        return shapes.queue(find_queue(node, call.scope.vhost, name), node, int(limit))
 
 
 def _declare_queue(call: Call) -> object:
-    return shapes.queue(call.scope.declare_queue(**call.body, vhost=call.scope.vhost))
+    return _queue(call, call.scope.declare_queue(**call.body, vhost=call.scope.vhost).name)
 
 
 def _delete_queue(call: Call) -> object:
@@ -190,6 +199,7 @@ ENDPOINTS: Final = (
         "Return a queue with its messages, consumers and bindings.",
         _get_queue,
         component("Queue"),
+        query={"limit": f"how many ready and how many unacked messages to return at most; {_MESSAGES_MOST} by default"},
     ),
     Endpoint("deleteQueue", "DELETE", f"{VHOST}/queues/{{queue}}", "Delete a queue.", _delete_queue, _MESSAGES),
     Endpoint(

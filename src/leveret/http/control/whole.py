@@ -6,6 +6,7 @@ import inspect
 from typing import Any, Final
 
 from leveret.core.model.node import Node
+from leveret.core.model.stored_queue import StoredQueue
 from leveret.errors import NotDeclaredError, expected, unknown_keyword
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import Rule
@@ -15,7 +16,7 @@ from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.http.control.topology import ROOT
 from leveret.observe.state import connections
-from leveret.observe.views import ConnectionView, QueueView
+from leveret.observe.views import ConnectionView
 from leveret.time.clock import Clock
 from leveret.trace.version import __version__
 
@@ -41,14 +42,14 @@ def _state(call: Call) -> object:
             "rabbitmq": call.engine.compat.version,
             "clock": _clock(call),
             "vhosts": list(node.vhosts),
-            "queues": [shapes.queue_head(view) for view in _queues(node)],
+            "queues": [shapes.queue_head(queue, node) for queue in _queues(node)],
             "connections": [shapes.connection(ConnectionView.of(one, node)) for one in connections(node)],
             "faults": _list_faults(call),
         }
 
 
-def _queues(node: Node) -> list[QueueView]:
-    return [QueueView.of(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+def _queues(node: Node) -> list[StoredQueue]:
+    return [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
 
 def _clock(call: Call) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from typing import Any
 
@@ -15,13 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, Names, pick, table
-from leveret.pipeline.kernel.copies import OUTCOMES, Copies
+from leveret.pipeline.kernel.columns import NEVER, NULL, Names, numbers, table
 from leveret.pipeline.kernel.groups import numbered
-from leveret.pipeline.kernel.tests import TestKey, TestLife
 
-# The codes of a day and of a test.
-_Key = tuple[int, int]
+# A day and a test.
+_Key = tuple[date | None, str]
 
 
 @dataclass(frozen=True, order=True)
@@ -42,30 +41,27 @@ class _Part:
         return {"queue": self.queue, "outcome": self.outcome, "n": self.n, "requeues": self.requeues}
 
 
-def fingerprints(copies: Copies, tests: dict[TestKey, TestLife], commit: str | None) -> pa.Table:
-    """Return the table `fingerprints`. Of a test on several workers, the outcome is that of the first by name."""
-    events = copies.events
+def fingerprints(copies: pa.Table, tests: pa.Table, commit: str | None) -> pa.Table:
+    """Return the table `fingerprints` of a run, from its tables `copies` and `tests`.
+
+    Of a test on several workers, the outcome is that of the first by name.
+    """
     parts = _parts(copies)
-    outcomes: dict[_Key, tuple[str, str | None]] = {}
-    for (_, test), life in tests.items():
-        if test >= 0:
-            key, worker = (int(events.day[life.event]), test), events.worker.text(life.event) or ""
-            outcomes[key] = min(
-                outcomes.get(key, (worker, life.outcome)), (worker, life.outcome), key=lambda pair: pair[0]
-            )
+    outcomes: dict[_Key, str | None] = {}
+    for row in sorted(tests.select(["day", "worker", "test", "outcome"]).to_pylist(), key=lambda row: row["worker"]):
+        outcomes.setdefault((row["day"], row["test"]), row["outcome"])
     keys = list(dict.fromkeys([*outcomes, *parts]))
     in_name_order = [sorted(parts.get(key, [])) for key in keys]
     in_time_order = [sorted(of, key=lambda part: (part.began, part)) for of in in_name_order]
-    days = np.array([day for day, _ in keys], np.int64)
-    tested = np.array([test for _, test in keys], np.int32)
+    runs = (tests if len(tests) else copies)["run"].slice(0, 1).to_pylist()
     return table(
         schema.FINGERPRINTS,
         {
-            **events.run_of(np.zeros(len(keys), np.int64)),
-            "day": events.days.take(pa.array(days, mask=days < 0)),
-            "test": Names(tested, events.test.distinct),
+            "day": [day for day, _ in keys],
+            "run": runs * len(keys),
+            "test": [test for _, test in keys],
             "commit": [commit] * len(keys),
-            "outcome": [outcomes.get(key, ("", None))[1] for key in keys],
+            "outcome": [outcomes.get(key) for key in keys],
             "fp": [_digest(of) for of in in_name_order],
             "order_fp": [_digest(of) for of in in_time_order],
             "parts": [[part.row() for part in of] for of in in_name_order],
@@ -73,26 +69,25 @@ def fingerprints(copies: Copies, tests: dict[TestKey, TestLife], commit: str | N
     )
 
 
-def _parts(copies: Copies) -> dict[_Key, list[_Part]]:
-    events = copies.events
-    tested = np.flatnonzero(events.test.codes[copies.place_event[copies.place]] >= 0)
-    place = copies.place_event[copies.place[tested]]
-    groups = numbered(events.day[place], events.test.codes[place], events.queue.codes[place], copies.outcome[tested])
-    enqueue = copies.enqueue[tested]
-    began = groups.lowest(pick(events.seq, enqueue, NEVER))
-    first = place[groups.first]
+def _parts(copies: pa.Table) -> dict[_Key, list[_Part]]:
+    test, queue, outcome = (Names.of(copies[name]) for name in ("test", "queue", "outcome"))
+    days = copies["day"].combine_chunks().dictionary_encode()
+    tested = np.flatnonzero(test.codes >= 0)
+    day = np.asarray(days.indices.fill_null(-1))
+    groups = numbered(day[tested], *(names.codes[tested] for names in (test, queue, outcome)))
+    seqs = numbers(copies["enq_seq"])[tested]
+    began = groups.lowest(np.where(seqs == NULL, NEVER, seqs))
+    first = tested[groups.first]
     columns = (
-        events.day[first].tolist(),
-        events.test.codes[first].tolist(),
-        [events.queue.text(row) or "" for row in first.tolist()],
-        copies.outcome[tested][groups.first].tolist(),
+        copies["day"].take(pa.array(first)).to_pylist(),
+        *([names.text(row) or "" for row in first.tolist()] for names in (test, queue, outcome)),
         groups.counts().tolist(),
-        groups.sums(copies.count("requeued")[tested]).tolist(),
+        groups.sums(numbers(copies["requeues"])[tested]).tolist(),
         np.where(began == NEVER, -1, began).tolist(),
     )
     found: dict[_Key, list[_Part]] = defaultdict(list)
-    for day, test, queue, outcome, n, requeues, start in zip(*columns, strict=True):
-        found[day, test].append(_Part(queue, OUTCOMES[outcome], n, requeues, start))
+    for of_day, of_test, *part in zip(*columns, strict=True):
+        found[of_day, of_test].append(_Part(*part))
     return found
 
 

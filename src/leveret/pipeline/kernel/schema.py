@@ -219,3 +219,18 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "fault_effect": FAULT_EFFECT,
     "violations": VIOLATIONS,
 }
+
+
+def plain(columns: pa.Schema) -> pa.Schema:
+    """Return the columns with strings in place of dictionary codes, as other tools take them."""
+    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in columns])
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in kind])
+    return kind

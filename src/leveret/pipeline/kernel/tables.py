@@ -40,11 +40,13 @@ def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collect
     histograms = queues.histograms_of(all_copies)
     all_routes = coverage.routes_of(every, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
+    copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
+    tests_table = tests.tests(controls, all_tests, all_messages)
     return {
         "control": control.control(controls),
-        "copies": copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers)),
+        "copies": copies_table,
         "messages": messages.messages(all_messages),
-        "tests": tests.tests(controls, all_tests, all_messages),
+        "tests": tests_table,
         "consumers": holds.consumers(all_copies, all_consumers),
         "routes": coverage.routes(all_routes),
         "test_queues": queues.test_queues(all_queues),
@@ -53,7 +55,7 @@ def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collect
         "consumer_stats": holds.consumer_stats(all_copies, all_consumers),
         "run_lineage": lineage.run_lineage(all_copies),
         "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
-        "fingerprints": fingerprints.fingerprints(all_copies, all_tests, commit),
+        "fingerprints": fingerprints.fingerprints(copies_table, tests_table, commit),
         "fault_effect": faults.fault_effect(controls, all_tests, all_queues),
         "violations": violations.violations(run, truncated),
     }

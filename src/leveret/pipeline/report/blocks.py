@@ -39,9 +39,10 @@ def table(headings: Sequence[Child], rows: Iterable[Sequence[Html]], caption: st
         for head in headings
     ]
     body = [element("tr", *cells) for cells in rows]
-    title = None if caption is None else element("caption", caption)
-    whole = element("table", title, element("thead", element("tr", *heads)), element("tbody", *body))
-    return element("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption)
+    whole = element("table", element("thead", element("tr", *heads)), element("tbody", *body), aria_label=caption)
+    scrolled = element("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption)
+    # Beside the table and not in it: a caption is as wide as its table, and would have to be scrolled to.
+    return scrolled if caption is None else joined(element("p", caption, class_="quiet small"), scrolled)
 
 
 def heading(*children: Child) -> Html:

@@ -297,7 +297,7 @@ def queues(answers: Answers) -> Html:
             "#dead-lettered",
             "#dropped",
         ),
-        *("#copies left over", "#depth"),
+        *("#left over", "#depth"),
     ]
     caption = (
         "Each test has queues of its own; a row adds up those with the same name. Queues with the most problems come "

@@ -30,6 +30,8 @@ _TOKEN: Final = "leveret-token"
 # An object that exists to show that the server does not overwrite it.
 _CHECK: Final = ".put-if-absent"
 _ATTEMPTS: Final = 5
+# Reading so much takes hardly longer than asking for it.
+_SMALL_BYTES: Final = 2 << 20
 _LONGEST_RETRY: Final = timedelta(seconds=30)
 # S3 deletes at most this many objects in a request.
 _DELETED_AT_ONCE: Final = 1000
@@ -88,10 +90,17 @@ class S3Storage:
             self._call(some[0], partial(_delete, some))
 
     def source(self, path: str) -> pa.NativeFile:
-        """Return a file that reads the ranges it is asked for; see Storage."""
+        """Return a file in memory if the object is small, and else one that reads the ranges it is asked for."""
         import pyarrow as pa
 
-        size_bytes = self._call(path, lambda store: store.head(path)["size"])
+        def get(store: Any) -> tuple[int, bytes | None]:
+            found = store.get(path)
+            size_bytes = found.meta["size"]
+            return size_bytes, bytes(found.bytes()) if size_bytes <= _SMALL_BYTES else None
+
+        size_bytes, content = self._call(path, get)
+        if content is not None:
+            return pa.BufferReader(content)
         return pa.PythonFile(_Ranges(self, path, size_bytes), mode="r")
 
     def read_range(self, path: str, start: int, size_bytes: int) -> bytes:

@@ -1,0 +1,142 @@
+"""The feed of the live page: what has changed, a few times a second, however much happens.
+
+One thread makes snapshots while a page is open, and each page gets what differs from what it has. Between two snapshots
+the thread rests, the longer the more a snapshot costs. So the page costs the broker a small share of its time at most,
+and a page that is not open costs nothing. A page that does not read is dropped, and connects again by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from leveret.http.live.snapshot import Rows, rows_of
+from leveret.http.messages import Response
+from leveret.http.stream import EventStream
+from leveret.observe.callers import is_in_debugger, standing_line
+from leveret.server import native, threads
+from leveret.time.sources import SystemClock, thread_cpu_ns
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+    from leveret.trace.events import RawEvent
+
+_REAL: Final = SystemClock()
+# The rest between two snapshots: so many times longer than the making of one, within these bounds.
+_REST_FACTOR: Final = 50
+REST_S: Final = 0.1
+_REST_MAX_S: Final = 1.0
+# How often to look for a debugger, in which nothing else happens.
+_PROMPT_S: Final = 0.5
+# How many of the last events the page shows.
+_EVENTS_MOST: Final = 20
+
+
+class Viewer(EventStream):
+    """An open page, and the rows that it has."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(lambda: feed.close(self))
+        self._known: Rows = {}
+
+    def show(self, rows: Rows, news: dict[str, Any]) -> None:
+        """Send the rows that differ from those that the page has, and the news that every page gets."""
+        changed = [[*key, row] for key, row in rows.items() if self._known.get(key) != row]
+        gone = [list(key) for key in self._known if key not in rows]
+        if changed or gone or news:
+            self._known = rows
+            self.send(json.dumps({"rows": changed, "gone": gone, **news}, separators=(",", ":")))
+
+
+class Feed:
+    """What feeds the open pages of one broker."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine: Final = engine
+        self._viewers: list[Viewer] = []
+        self._lock: Final = native.reentrant_lock()
+        self._is_running = False
+        # The last event that the pages know, if any.
+        self._newest: list[RawEvent] = []
+        # When and up to which number messages were counted, and how many a second were published before that.
+        self._counted_at = 0
+        self._published_count = 0
+        self._rate = 0
+        self._halted: str | None = None
+
+    def open(self) -> Response:
+        """Return the stream for a page that opens."""
+        viewer = Viewer(self)
+        with self._lock:
+            self._viewers.append(viewer)
+            self._show(list(self._viewers), self._news(is_first=True))
+            if not self._is_running:
+                self._is_running = True
+                native.start_new_thread(self._run, ())
+        return viewer.response
+
+    def close(self, viewer: Viewer) -> None:
+        """Feed a page no more."""
+        # No lock: this runs on the thread of the server, which must not wait.
+        if viewer in self._viewers:
+            self._viewers.remove(viewer)
+
+    def _run(self) -> None:
+        threads.register_thread()
+        loop = self._engine.loop
+        try:
+            while self._is_wanted():
+                count = loop.turns.count
+                began_ns = thread_cpu_ns()
+                with self._lock:
+                    self._show(list(self._viewers), self._news())
+                cost_s = (thread_cpu_ns() - began_ns) / 1_000_000_000
+                native.pause(min(_REST_MAX_S, max(REST_S, cost_s * _REST_FACTOR)))
+                loop.turns.wait_beyond(count, _PROMPT_S)
+            for viewer in list(self._viewers):
+                viewer.end()
+        except Exception as error:
+            self._engine.node.internal_errors.append(error)
+        finally:
+            threads.unregister_thread()
+
+    def _is_wanted(self) -> bool:
+        with self._lock:
+            self._is_running = bool(self._viewers) and self._engine.loop.is_running
+            return self._is_running
+
+    def _show(self, viewers: list[Viewer], news: dict[str, Any]) -> None:
+        with self._engine.lock:
+            rows = rows_of(self._engine)
+        for viewer in viewers:
+            viewer.show(rows, news)
+
+    def _news(self, *, is_first: bool = False) -> dict[str, Any]:
+        """Return what is new for every page: the last events, the rate of publishes, and where the test halts."""
+        news: dict[str, Any] = {}
+        newest = self._engine.recorder.newest(_EVENTS_MOST)
+        if is_first or newest[-1:] != self._newest:
+            self._newest = newest[-1:]
+            news["events"] = [repr(Event(raw)) for raw in newest]
+        now, published_count = _REAL.now(), self._engine.node.last_message_id
+        seconds = (now - self._counted_at) / 1_000_000
+        rate = round(max(0, published_count - self._published_count) / max(REST_S, seconds))
+        self._counted_at, self._published_count = now, published_count
+        if rate != self._rate or is_first:
+            news["rate"] = self._rate = rate
+        halted = halted_at()
+        if halted != self._halted or is_first:
+            self._halted = halted
+            news["halted"] = halted
+        return news
+
+
+def halted_at() -> str | None:
+    """Return the line of user code at which a debugger holds a thread of this process; None if none does."""
+    own = native.thread_ident()
+    for thread in list(sys._current_frames()):
+        if thread != own and is_in_debugger(thread):
+            return standing_line(thread) or "a debugger"
+    return None

@@ -1,0 +1,190 @@
+"""The endpoints about bindings. A properties key names one binding among those of the same two ends."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote_plus, unquote_plus
+
+from leveret.core.model.binding import Binding
+from leveret.core.model.errors import AccessRefused
+from leveret.core.wire.values import Table
+from leveret.http.management.calls import DONE, Call, bad_request, no_object
+from leveret.http.management.erlang_hash import hash_of_arguments
+from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.values import described, table_of
+from leveret.http.messages import Response
+
+if TYPE_CHECKING:
+    from leveret.core.model.binding import Destination
+    from leveret.core.model.vhost import VirtualHost
+
+_KINDS = {"q": "queue", "e": "exchange"}
+_ORDER = ("vhost", "source", "destination", "routing_key", "properties_key")
+
+
+class _Row(NamedTuple):
+    """A binding as it is shown. Those of the default exchange are implied, so they are not in the model."""
+
+    vhost: str
+    source: str
+    destination: str
+    kind: str
+    routing_key: str
+    arguments: Table
+
+    @property
+    def properties_key(self) -> str:
+        """The name of the binding among those of its two ends (rabbit_mgmt_format:pack_binding_props)."""
+        key = quote_plus(self.routing_key.encode("utf-8", "surrogateescape")).replace("~", "%7E")
+        return f"{key}~{self.digest}" if self.arguments else key or "~"
+
+    @property
+    def digest(self) -> str:
+        """The hash of the arguments, "" if there are none."""
+        if not self.arguments:
+            return ""
+        return base64.urlsafe_b64encode(hash_of_arguments(self.arguments)).decode().rstrip("=")
+
+    def shown(self) -> Described:
+        """Return the binding as JSON."""
+        return {
+            "source": self.source,
+            "vhost": self.vhost,
+            "destination": self.destination,
+            "destination_type": self.kind,
+            "routing_key": self.routing_key,
+            "arguments": described(self.arguments),
+            "properties_key": self.properties_key,
+        }
+
+
+def _rows(vhost: VirtualHost) -> Iterator[_Row]:
+    for queue in vhost.queues.values():
+        yield _implied(vhost, queue.name)
+    for exchange in vhost.exchanges.values():
+        for it in exchange.bindings.values():
+            yield _row(vhost, it)
+
+
+def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
+    return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
+
+
+def _row(vhost: VirtualHost, it: Binding) -> _Row:
+    return _Row(vhost.name, it.source_name, it.destination_name, it.destination_kind, it.routing_key, it.arguments)
+
+
+def list_bindings(call: Call) -> object:
+    """List all bindings of a virtual host, or of all that the user sees."""
+    with call.looking():
+        found = [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]
+    return listed(call, found, _ORDER, paged=False)
+
+
+def list_of_queue(call: Call) -> object:
+    """List the bindings that lead to a queue."""
+    with call.looking():
+        vhost, name = call.vhost, call.values["queue"]
+        # RabbitMQ implies the binding to the default exchange without looking for the queue.
+        rows = [_implied(vhost, name), *(row for row in _rows(vhost) if row.source)]
+        found = [row.shown() for row in rows if (row.kind, row.destination) == ("queue", name)]
+    return listed(call, found, _ORDER, paged=False)
+
+
+def list_from_exchange(call: Call) -> object:
+    """List the bindings that begin at an exchange."""
+    with call.looking():
+        vhost, name = call.vhost, call.exchange_name
+        found = [row.shown() for row in _rows(vhost) if row.source == name]
+    return listed(call, found, _ORDER, paged=False)
+
+
+def list_to_exchange(call: Call) -> object:
+    """List the bindings that lead to an exchange."""
+    with call.looking():
+        vhost, name = call.vhost, call.exchange_name
+        found = [row.shown() for row in _rows(vhost) if (row.kind, row.destination) == ("exchange", name)]
+    return listed(call, found, _ORDER, paged=False)
+
+
+def list_between(call: Call) -> object:
+    """List the bindings between an exchange and a queue or another exchange. Missing ends have none."""
+    with call.looking() as node:
+        vhost = node.vhosts.get(call.values["vhost"])
+        found = [] if vhost is None else [row.shown() for row in _between(call, vhost)]
+    return listed(call, found, _ORDER, paged=False)
+
+
+def _between(call: Call, vhost: VirtualHost) -> list[_Row]:
+    ends = (call.exchange_name, _kind(call), call.values["destination"])
+    return [row for row in _rows(vhost) if (row.source, row.kind, row.destination) == ends]
+
+
+def _kind(call: Call) -> str:
+    kind = _KINDS.get(call.values["kind"])
+    if kind is None:
+        raise bad_request(f"{call.values['kind']!r} is no kind of destination; it is q or e")
+    return kind
+
+
+def post_binding(call: Call) -> object:
+    """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
+    body = call.body()
+    arguments, routing_key = table_of(body.get("arguments")), str(body.get("routing_key", ""))
+    with call.acting():
+        vhost = call.changed_vhost
+        rights, source = call.rights(vhost), call.exchange_name
+        destination = _destination(call, vhost)
+        rights.require("write", "queue" if destination.is_queue else "exchange", destination.name)
+        rights.require("read", "exchange", source)
+        if not source:
+            raise AccessRefused("operation not permitted on the default exchange")
+        exchange = vhost.exchange(source)
+        rights.require_topic("read", source, (routing_key,))
+        vhost.bind(exchange, destination, routing_key, arguments)
+        row = _row(vhost, Binding(source, destination, routing_key, arguments))
+    place = "/".join(quote_plus(part, safe="") for part in (row.destination, row.properties_key))
+    return Response(201, (("location", place.replace("%7E", "~") if "~" not in place else place),))
+
+
+def _destination(call: Call, vhost: VirtualHost) -> Destination:
+    name = call.values["destination"]
+    return vhost.queue(name) if _kind(call) == "queue" else vhost.exchange(name)
+
+
+def get_binding(call: Call) -> object:
+    """Describe one binding."""
+    with call.looking() as node:
+        vhost = node.vhosts.get(call.values["vhost"])
+        if vhost is None:
+            raise no_object()
+        return chosen(call, _named(call, vhost).shown())
+
+
+def _named(call: Call, vhost: VirtualHost) -> _Row:
+    # Clients differ in how often they encode the key.
+    key, _, digest = call.values["properties"].partition("~")
+    routing_key = unquote_plus(key, errors="surrogateescape")
+    for row in _between(call, vhost):
+        if row.routing_key == routing_key and row.digest == digest:
+            return row
+    raise no_object()
+
+
+def delete_binding(call: Call) -> object:
+    """Remove one binding."""
+    with call.acting() as node:
+        vhost = node.vhosts.get(call.values["vhost"])
+        if vhost is None:
+            raise no_object()
+        row = _named(call, vhost)
+        rights = call.rights(vhost)
+        rights.require("write", "queue" if row.kind == "queue" else "exchange", row.destination)
+        rights.require("read", "exchange", row.source)
+        if not row.source:
+            raise AccessRefused("operation not permitted on the default exchange")
+        destination = _destination(call, vhost)
+        vhost.unbind(vhost.exchange(row.source), destination, row.routing_key, row.arguments)
+    return DONE

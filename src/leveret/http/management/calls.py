@@ -1,0 +1,210 @@
+"""A call of the management API: the user, the request, and the refusals that every endpoint may give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from leveret.core.model.errors import AmqpError
+from leveret.core.protocol.rights import UserRights
+from leveret.errors import RefusedError
+from leveret.http.messages import Request, Response
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import User
+    from leveret.core.model.node import Node
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.engine.engine import Engine
+    from leveret.http.management.dialects import Dialect
+    from leveret.http.management.state import State
+
+T = TypeVar("T")
+# Erlang breaks a list into lines if it is longer.
+_LINE_MAX: Final = 80
+
+CREATED: Final = Response(201)
+DONE: Final = Response(204)
+# The name of the default exchange in paths.
+DEFAULT_EXCHANGE: Final = "amq.default"
+
+
+class Refusal(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, error: str, reason: object) -> None:
+        super().__init__(reason)
+        self.response = Response.of_json({"error": error, "reason": reason}, status)
+
+
+def bad_request(reason: object) -> Refusal:
+    """Return the refusal of a request with a wrong body or value."""
+    return Refusal(400, "bad_request", reason)
+
+
+def no_object() -> Refusal:
+    """Return the refusal of a path that names something that does not exist."""
+    return Refusal(404, "Object Not Found", "Not Found")
+
+
+def not_found(reason: str = "Not Found") -> Refusal:
+    """Return the refusal of something that the user may not see, or that a body names and does not exist."""
+    return Refusal(404, "not_found", reason)
+
+
+def not_authorised(reason: str) -> Refusal:
+    """Return the refusal of a user who lacks a tag or a permission."""
+    return Refusal(401, "not_authorised", reason)
+
+
+class Call:
+    """One request of a user, with the values of its path."""
+
+    def __init__(self, state: State, request: Request, user: User | None, values: Mapping[str, str]) -> None:
+        self.state = state
+        self.engine: Engine = state.engine
+        self.dialect: Dialect = state.dialect
+        self.request = request
+        self._user = user
+        self.values = values
+        self.parameters = request.parameters
+
+    @property
+    def user(self) -> User:
+        """The user of the request. Only endpoints that need no credentials have none."""
+        assert self._user is not None
+        return self._user
+
+    @property
+    def node(self) -> Node:
+        """The node. The caller holds the broker's lock."""
+        return self.engine.node
+
+    def is_tagged(self, *tags: str) -> bool:
+        """Return whether the user has one of these tags."""
+        return any(tag in self.user.tags for tag in tags)
+
+    @property
+    def is_administrator(self) -> bool:
+        """Whether the user has the tag administrator."""
+        return self.is_tagged("administrator")
+
+    def may_see(self, vhost_name: str) -> bool:
+        """Return whether the user sees a virtual host: administrators see all, others those they may open."""
+        return self.is_administrator or self.node.access.may_open(self.user.name, vhost_name)
+
+    def vhosts(self) -> Iterator[VirtualHost]:
+        """Yield the virtual hosts that a list shows: that of the path, or all that the user sees."""
+        if "vhost" in self.values:
+            yield self.vhost
+            return
+        for vhost in list(self.node.vhosts.values()):
+            if self.may_see(vhost.name):
+                yield vhost
+
+    @property
+    def vhost(self) -> VirtualHost:
+        """The virtual host of the path. Raises Refusal if it does not exist."""
+        return self.found(self.node.vhosts, "vhost")
+
+    def found(self, known: Mapping[str, T], name: str) -> T:
+        """Return what a name of the path stands for. Raises Refusal if it does not exist."""
+        try:
+            return known[self.values[name]]
+        except KeyError:
+            raise no_object() from None
+
+    @property
+    def changed_vhost(self) -> VirtualHost:
+        """The virtual host in which something is to be made. Raises Refusal if it does not exist."""
+        vhost = self.node.vhosts.get(self.values["vhost"])
+        if vhost is None:
+            raise not_found("vhost_not_found")
+        return vhost
+
+    @property
+    def exchange_name(self) -> str:
+        """The exchange of the path. The default exchange is named amq.default there."""
+        name = self.values["exchange"]
+        return "" if name == DEFAULT_EXCHANGE else name
+
+    def flag(self, name: str) -> bool:
+        """Return whether a parameter of the query is "true"."""
+        return self.parameters.get(name) == "true"
+
+    def body(self, *required: str) -> dict[str, object]:
+        """Return the JSON object of the body. Raises Refusal if it is none, or lacks a required key."""
+        value = parsed(self.request.body)
+        missing = [name for name in required if name not in value]
+        if missing:
+            raise bad_request(_missing_keys(missing))
+        return value
+
+    @contextmanager
+    def looking(self) -> Iterator[Node]:
+        """Read the node behind the barrier."""
+        with self.engine.looking() as node:
+            yield node
+
+    @contextmanager
+    def acting(self) -> Iterator[Node]:
+        """Change the node. What it refuses becomes the answer."""
+        self.engine.sync()
+        try:
+            with self.engine.acting() as node, explained():
+                yield node
+        except RefusedError as error:
+            raise bad_request(str(error)) from None
+
+    def rights(self, vhost: VirtualHost) -> UserRights:
+        """Return what the user may do in a virtual host. Raises Refusal if the user may not open it."""
+        if not self.node.access.may_open(self.user.name, vhost.name):
+            raise not_authorised(self.dialect.access_refused)
+        return UserRights(self.user.name, vhost)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what a client would be refused into the answer that RabbitMQ's management gives."""
+    try:
+        yield
+    except AmqpError as error:
+        raise answer_to(error) from None
+
+
+def answer_to(error: AmqpError) -> Refusal:
+    """Return the answer for a refusal of the model (rabbit_mgmt_util:with_channel)."""
+    if error.code == 403:
+        return not_authorised("Access refused.")
+    if error.code == 404:
+        return not_found(error.explanation)
+    return bad_request(error.explanation)
+
+
+def parsed(octets: bytes) -> dict[str, object]:
+    """Return a body as a JSON object; an empty body is an empty one. Raises Refusal."""
+    if not octets:
+        return {}
+    try:
+        value = json.loads(octets)
+    except (ValueError, RecursionError):
+        raise bad_request("not_json") from None
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        text = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
+        raise bad_request(text)
+    if not isinstance(value, dict):
+        raise bad_request("not_json")
+    return value
+
+
+def _missing_keys(names: list[str]) -> str:
+    items = [f"{{key_missing,{name}}}" for name in names]
+    text = f"[{','.join(items)}]"
+    return text if len(text) <= _LINE_MAX else f"[{f',{chr(10)} '.join(items)}]"
+
+
+# What answers a call: a value to send as JSON, or a whole response.
+Answer = Callable[[Call], object]

@@ -1,0 +1,236 @@
+"""The endpoints about the connections of clients and their channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.errors import ConnectionForced
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management import statistics
+from leveret.http.management.calls import DONE, Call, no_object, not_authorised
+from leveret.http.management.consumers import consumers_of
+from leveret.http.management.listing import Described, listed
+from leveret.http.management.queues import moment
+from leveret.http.management.values import described
+from leveret.observe.state import connections as clients
+from leveret.observe.state import unsettled
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.channel import Channel
+    from leveret.core.protocol.connection import Connection
+
+_CLOSED: Final = "Closed via management plugin"
+_NOT_YOURS: Final = "User not authorised to access object"
+
+
+def _visible(call: Call) -> Iterator[Connection]:
+    """Yield the connections that the user sees: monitors see all, others their own."""
+    sees_all = call.is_tagged("administrator", "monitoring")
+    for connection in clients(call.node):
+        if sees_all or connection.user == call.user.name:
+            yield connection
+
+
+def list_connections(call: Call) -> object:
+    """List the connections that the user sees."""
+    with call.looking():
+        found = [_described(call, one) for one in _visible(call)]
+    return listed(call, found)
+
+
+def list_of_vhost(call: Call) -> object:
+    """List the connections to a virtual host that the user sees."""
+    with call.looking():
+        name = call.vhost.name
+        found = [_described(call, one) for one in _visible(call) if one.vhost_name == name]
+    return listed(call, found, paged=False)
+
+
+def list_of_user(call: Call) -> object:
+    """List the connections of a user."""
+    with call.looking():
+        _refuse_other_user(call)
+        found = [_tracked(one) for one in clients(call.node) if one.user == call.values["user"]]
+    return listed(call, found, paged=False)
+
+
+def _refuse_other_user(call: Call) -> None:
+    if not call.is_administrator and call.values["user"] != call.user.name:
+        raise not_authorised(_NOT_YOURS)
+
+
+def get_connection(call: Call) -> object:
+    """Describe a connection."""
+    with call.looking():
+        return _described(call, _found(call), is_detailed=True)
+
+
+def _found(call: Call) -> Connection:
+    for connection in clients(call.node):
+        if connection.address_name == call.values["connection"]:
+            if not call.is_tagged("administrator", "monitoring") and connection.user != call.user.name:
+                raise not_authorised(_NOT_YOURS)
+            return connection
+    raise no_object()
+
+
+def delete_connection(call: Call) -> object:
+    """Close a connection, with the reason in the header X-Reason."""
+    with call.acting():
+        _close(call, _found(call))
+    return DONE
+
+
+def delete_of_user(call: Call) -> object:
+    """Close the connections of a user."""
+    with call.acting():
+        _refuse_other_user(call)
+        for connection in list(clients(call.node)):
+            if connection.user == call.values["user"]:
+                _close(call, connection)
+    return DONE
+
+
+def _close(call: Call, connection: Connection) -> None:
+    connection.refuse(0, ConnectionForced(call.request.headers.get("x-reason", _CLOSED)))
+
+
+def list_channels(call: Call) -> object:
+    """List the channels of all connections that the user sees."""
+    with call.looking():
+        found = [_channel(call, channel) for one in _visible(call) for channel in one.channels.values()]
+    return listed(call, found)
+
+
+def list_channels_of_vhost(call: Call) -> object:
+    """List the channels of the connections to a virtual host."""
+    with call.looking():
+        name = call.vhost.name
+        visible = [one for one in _visible(call) if one.vhost_name == name]
+        found = [_channel(call, channel) for one in visible for channel in one.channels.values()]
+    return listed(call, found, paged=False)
+
+
+def list_channels_of_connection(call: Call) -> object:
+    """List the channels of a connection."""
+    with call.looking():
+        found = [_channel(call, channel) for channel in _found(call).channels.values()]
+    return listed(call, found, paged=False)
+
+
+def get_channel(call: Call) -> object:
+    """Describe a channel, with its consumers."""
+    with call.looking():
+        for connection in clients(call.node):
+            for channel in connection.channels.values():
+                if _name(channel) == call.values["channel"]:
+                    if not call.is_tagged("administrator", "monitoring") and connection.user != call.user.name:
+                        raise not_authorised(_NOT_YOURS)
+                    return {**_channel(call, channel), **_in_detail(call, channel)}
+    raise no_object()
+
+
+def _name(channel: Channel) -> str:
+    return f"{channel.connection.address_name} ({channel.number})"
+
+
+def _described(call: Call, connection: Connection, *, is_detailed: bool = False) -> Described:
+    properties = described(connection.client_properties)
+    found: Described = {
+        "name": connection.address_name,
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": connection.vhost_name,
+        "protocol": "AMQP 0-9-1",
+        "type": "network",
+        "node": NODE_NAME,
+        "host": connection.local[0],
+        "port": connection.local[1],
+        "peer_host": connection.peer[0],
+        "peer_port": connection.peer[1],
+        "state": "blocked" if connection.is_blocked else "running",
+        "channels": connection.channel_count,
+        "channel_max": connection.channel_max,
+        "frame_max": connection.frame_max,
+        "timeout": connection.heartbeat_s,
+        "auth_mechanism": connection.mechanism,
+        "client_properties": properties,
+        "connected_at": (connection.opened_at or 0) // 1000,
+        "ssl": connection.is_secure,
+        **dict.fromkeys(call.dialect.tls_keys),
+        **_octets(),
+    }
+    if "connection_name" in properties:
+        found["user_provided_name"] = properties["connection_name"]
+    # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
+    return {**found, **dict.fromkeys(call.dialect.tls_keys, "")} if is_detailed else found
+
+
+def _octets() -> Described:
+    """Return the counts of bytes, which leveret does not keep."""
+    found: Described = {}
+    for name in ("recv_oct", "send_oct", "reductions"):
+        found[name], found[f"{name}_details"] = 0, {"rate": 0.0}
+    return {**found, "recv_cnt": 0, "send_cnt": 0, "send_pend": 0, "garbage_collection": {}}
+
+
+def _tracked(connection: Connection) -> Described:
+    return {
+        "name": connection.address_name,
+        "user": connection.user,
+        "vhost": connection.vhost_name,
+        "node": NODE_NAME,
+    }
+
+
+def _channel(call: Call, channel: Channel) -> Described:
+    connection, counts = channel.connection, call.state.statistics.of("channel", *channel.origin)
+    transaction = channel.transaction
+    return {
+        "name": _name(channel),
+        "number": channel.number,
+        "connection_details": {
+            "name": connection.address_name,
+            "peer_host": connection.peer[0],
+            "peer_port": connection.peer[1],
+        },
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": connection.vhost_name,
+        "node": NODE_NAME,
+        "state": "running",
+        "transactional": transaction is not None,
+        "confirm": channel.confirms is not None,
+        "prefetch_count": channel.prefetch_count,
+        "consumer_count": len(channel.consumers),
+        "messages_unacknowledged": len(unsettled(channel)),
+        "messages_unconfirmed": 0 if channel.confirms is None else len(channel.confirms.withheld),
+        "messages_uncommitted": 0 if transaction is None else len(transaction.publishes),
+        "acks_uncommitted": 0 if transaction is None else len(transaction.deliveries),
+        **call.dialect.channel,
+        **({"global_prefetch_count": channel.shared_prefetch_count} if call.dialect.shows_global_prefetch else {}),
+        "idle_since": moment(call.node.now),
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "garbage_collection": {},
+        **statistics.message_stats(counts, call.node.now, statistics.PUBLISHING, statistics.DELIVERING),
+    }
+
+
+def _in_detail(call: Call, channel: Channel) -> Described:
+    own = [
+        each
+        for queue in dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
+        for each in consumers_of(call, queue)
+    ]
+    return {
+        "consumer_details": [each for each in own if _is_of(each, channel)],
+        "publishes": [],
+        "deliveries": [],
+    }
+
+
+def _is_of(consumer: Described, channel: Channel) -> bool:
+    details = consumer["channel_details"]
+    return isinstance(details, dict) and details["name"] == _name(channel)

@@ -1,0 +1,79 @@
+"""The endpoints about consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management.calls import not_found
+from leveret.http.management.listing import Described, listed
+from leveret.http.management.values import described
+
+if TYPE_CHECKING:
+    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.ports import ConnectionPort
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.http.management.calls import Call
+    from leveret.http.management.dialects import Dialect
+
+
+def list_consumers(call: Call) -> object:
+    """List the consumers of a virtual host, or of all that the user sees."""
+    with call.looking():
+        name = call.values.get("vhost", "")
+        if name in call.node.vhosts and not (call.is_tagged("monitoring") or call.may_see(name)):
+            if call.dialect.hides_vhosts:
+                raise not_found()
+            return []
+        queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
+        found = [each for queue in queues for each in consumers_of(call, queue)]
+    return listed(call, found, ("channel_details.name", "consumer_tag"), paged=False)
+
+
+def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
+    """Return the consumers of a queue as JSON, leaving out those of the test itself."""
+    connections = call.node.connections
+    return [
+        _described(call, consumer, connections[consumer.connection_number])
+        for consumer in queue.consumers
+        if consumer.connection_number in connections and consumer.connection_number > 0
+    ]
+
+
+def channel_details(connection: ConnectionPort, number: int) -> Described:
+    """Return how other objects name a channel."""
+    return {
+        "name": f"{connection.address_name} ({number})",
+        "number": number,
+        "user": connection.user,
+        "connection_name": connection.address_name,
+        "peer_host": connection.peer[0],
+        "peer_port": connection.peer[1],
+        "node": NODE_NAME,
+    }
+
+
+def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> Described:
+    timeout_us = consumer.queue.settings.consumer_timeout_us
+    found: Described = {
+        "consumer_tag": consumer.tag,
+        "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
+        "channel_details": channel_details(connection, consumer.channel_number),
+        "ack_required": not consumer.no_ack,
+        "exclusive": consumer.is_exclusive,
+        "prefetch_count": getattr(consumer.subscriber, "prefetch_count", 0)
+        if consumer.no_ack
+        else consumer.prefetch_count,
+        "active": consumer.is_active,
+        "activity_status": _status(consumer, call.dialect),
+        "arguments": described(consumer.arguments),
+    }
+    if call.dialect.shows_consumer_timeout:
+        found["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
+    return found
+
+
+def _status(consumer: Consumer, dialect: Dialect) -> str:
+    if not consumer.queue.settings.is_single_active:
+        return "up" if consumer.has_own_room() or not dialect.names_blocked_consumers else "blocked"
+    return "single_active" if consumer.is_active else "waiting"

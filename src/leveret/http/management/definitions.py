@@ -1,0 +1,83 @@
+"""The endpoints about definitions: the whole broker or one virtual host, out and in."""
+
+from __future__ import annotations
+
+import json
+
+from leveret.admin.admin import Admin
+from leveret.admin.definitions_export import export_vhost
+from leveret.errors import BrokerError
+from leveret.http.management.calls import DONE, Call, bad_request, not_found
+from leveret.http.messages import Response
+
+
+def get_definitions(call: Call) -> object:
+    """Return the definitions of the broker."""
+    found = Admin(call.engine).export_definitions()
+    known = call.state.global_parameters
+    found["global_parameters"] = [{"name": name, "value": value} for name, value in known.items()]
+    hidden = call.dialect.hidden_definitions
+    return _named(call, {name: value for name, value in found.items() if name not in hidden})
+
+
+def get_of_vhost(call: Call) -> object:
+    """Return the definitions of a virtual host."""
+    with call.looking() as node:
+        vhost = node.vhosts.get(call.values["vhost"])
+        if vhost is None:
+            raise bad_request("vhost_not_found")
+        return _named(call, call.dialect.shown_definitions(export_vhost(vhost)))
+
+
+def _named(call: Call, found: object) -> object:
+    """Let a browser save the answer under the name that the query gives."""
+    name = call.parameters.get("download")
+    if name is None:
+        return found
+    return Response.of_json(found, 200, ("content-disposition", f"attachment; filename={name}"))
+
+
+def post_definitions(call: Call) -> object:
+    """Add what definitions describe to the broker."""
+    return _load(call, None)
+
+
+def post_of_vhost(call: Call) -> object:
+    """Add what definitions describe to a virtual host."""
+    with call.looking() as node:
+        if call.values["vhost"] not in node.vhosts:
+            raise not_found("vhost_not_found")
+    return _load(call, call.values["vhost"])
+
+
+def _load(call: Call, vhost: str | None) -> object:
+    octets = call.request.body
+    if call.request.headers.get("content-type", "").startswith("multipart/form-data"):
+        octets = _uploaded(call)
+    try:
+        definitions = json.loads(octets)
+    except (ValueError, RecursionError):
+        raise bad_request("failed_to_parse_json") from None
+    if not isinstance(definitions, dict):
+        raise bad_request("failed_to_parse_json")
+    try:
+        Admin(call.engine).import_definitions(definitions, vhost=vhost)
+    except BrokerError as error:
+        raise bad_request(str(error).removeprefix("definitions: ")) from None
+    for item in definitions.get("global_parameters") or ():
+        if isinstance(item, dict) and "name" in item:
+            call.state.global_parameters[str(item["name"])] = item.get("value")
+    return DONE
+
+
+def _uploaded(call: Call) -> bytes:
+    """Return the file of a form. Raises Refusal if it has none."""
+    from email import message_from_bytes
+
+    head = f"content-type: {call.request.headers['content-type']}\r\n\r\n".encode()
+    form = message_from_bytes(head + call.request.body)
+    for part in form.walk():
+        if part.get_param("name", header="content-disposition") == "file":
+            payload = part.get_payload(decode=True)
+            return payload if isinstance(payload, bytes) else b""
+    raise bad_request("no_file_uploaded")

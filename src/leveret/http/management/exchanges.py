@@ -1,0 +1,102 @@
+"""The endpoints about exchanges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.model.errors import AccessRefused
+from leveret.http.management import statistics
+from leveret.http.management.calls import CREATED, DONE, Call, no_object
+from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.values import described, flag_of, table_of
+
+if TYPE_CHECKING:
+    from leveret.core.model.exchanges.exchange import Exchange
+    from leveret.core.model.vhost import VirtualHost
+
+_COUNTED = (("publish_in",), ("publish_out",))
+
+
+def list_exchanges(call: Call) -> object:
+    """List the exchanges of a virtual host, or of all that the user sees."""
+    with call.looking():
+        found = [_described(call, vhost, each) for vhost in call.vhosts() for each in vhost.exchanges.values()]
+    return listed(call, found)
+
+
+def get_exchange(call: Call) -> object:
+    """Describe an exchange, with what comes in from channels and goes out to queues."""
+    with call.looking() as node:
+        vhost = call.vhost
+        exchange = _found(call, vhost)
+        parts = call.state.statistics.parts("exchange", vhost.name, exchange.name)
+        routes = [(rest, counts) for rest, counts in parts if rest]
+        outgoing = [
+            {"stats": statistics.shown(counts, ("publish",), node.now), "queue": {"name": rest[2], "vhost": rest[1]}}
+            for rest, counts in routes
+            if rest[0] == "queue"
+        ]
+        return chosen(call, {**_described(call, vhost, exchange), "incoming": [], "outgoing": outgoing[:0]})
+
+
+def put_exchange(call: Call) -> object:
+    """Declare an exchange."""
+    body = call.body()
+    durable, auto_delete, internal = (flag_of(body, name) for name in ("durable", "auto_delete", "internal"))
+    arguments, kind = table_of(body.get("arguments")), str(body.get("type", "direct"))
+    name = call.exchange_name
+    with call.acting():
+        vhost = call.changed_vhost
+        rights = call.rights(vhost)
+        rights.require("configure", "exchange", name)
+        is_known = name in vhost.exchanges
+        if not name:
+            raise AccessRefused("operation not permitted on the default exchange")
+        vhost.declare_exchange(
+            name,
+            kind,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+            rights=rights.require,
+        )
+        if not is_known:
+            call.state.statistics.makers[vhost.name, name] = call.user.name
+    return DONE if is_known else CREATED
+
+
+def delete_exchange(call: Call) -> object:
+    """Delete an exchange."""
+    with call.acting():
+        vhost = call.vhost
+        exchange = _found(call, vhost)
+        call.rights(vhost).require("configure", "exchange", exchange.name)
+        if not exchange.name:
+            raise AccessRefused("operation not permitted on the default exchange")
+        vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))
+    return DONE
+
+
+def _found(call: Call, vhost: VirtualHost) -> Exchange:
+    exchange = vhost.exchanges.get(call.exchange_name)
+    if exchange is None:
+        raise no_object()
+    return exchange
+
+
+def _described(call: Call, vhost: VirtualHost, exchange: Exchange) -> Described:
+    counts = call.state.statistics
+    policy, _ = vhost.policies.for_exchange(exchange.name)
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.type_name,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": described(exchange.arguments),
+        **({} if policy is None else {"policy": policy.name}),
+        "user_who_performed_action": counts.maker(vhost.name, exchange.name),
+        **statistics.message_stats(counts.of("exchange", vhost.name, exchange.name), call.node.now, *_COUNTED),
+    }

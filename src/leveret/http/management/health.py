@@ -1,0 +1,110 @@
+"""The health checks: 200 if all is well, 503 and a reason if not."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management.calls import Call, bad_request, no_object
+from leveret.http.messages import Response
+
+_OK: Final = {"status": "ok"}
+_UNITS: Final = ("days", "weeks", "months", "years")
+_SINGLE: Final = {"status": "ok", "reason": "single node cluster"}
+# What the names of protocols in paths stand for. Others stand for themselves.
+_PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp", "amqps": "amqp/ssl", "https": "https"}
+
+
+def _failed(reason: str, **details: object) -> Response:
+    return Response.of_json({"status": "failed", "reason": reason, **details}, 503)
+
+
+def fine(call: Call) -> object:
+    """Answer that all is well: nothing that the check looks for can fail in a single node."""
+    return _OK
+
+
+def single(call: Call) -> object:
+    """Answer that a single node is never critical for others."""
+    return _SINGLE
+
+
+def alarms(call: Call) -> object:
+    """Check that no alarm is on."""
+    return _alarms(call, "There are alarms in effect in the cluster")
+
+
+def local_alarms(call: Call) -> object:
+    """Check that no alarm is on at the node."""
+    return _alarms(call, "There are alarms in effect on the node")
+
+
+def _alarms(call: Call, reason: str) -> object:
+    with call.looking() as node:
+        found = [{"node": NODE_NAME, "resource": resource} for resource in node.alarms]
+    return _failed(reason, alarms=found) if found else _OK
+
+
+def port(call: Call) -> object:
+    """Check that the broker listens on a port."""
+    try:
+        wanted = int(call.values["port"])
+    except ValueError:
+        raise bad_request("Invalid port") from None
+    ports = [one for _, one in listeners(call)]
+    if wanted in ports:
+        return {**_OK, "port": wanted}
+    return _failed("No active listener", missing=wanted, ports=ports)
+
+
+def protocol(call: Call) -> object:
+    """Check that the broker listens for a protocol."""
+    wanted = call.values["protocol"]
+    known = [name for name, _ in listeners(call)]
+    named = _PROTOCOLS.get(wanted, wanted)
+    if named in known:
+        return call.dialect.listening(named, known)
+    return _failed("No active listener", missing=call.dialect.missing(wanted), protocols=known)
+
+
+def listeners(call: Call) -> list[tuple[str, int]]:
+    """Return the protocols and ports of the broker."""
+    engine = call.engine
+    ports = [address[1] for address in engine.addresses]
+    found = list(zip(("amqp", "amqp/ssl"), ports, strict=False)) if engine.loop.is_listening else []
+    management = engine.management_port
+    return found if management is None else [*found, ("http", management)]
+
+
+def certificates(call: Call) -> object:
+    """Check that no certificate expires within a time. A test's certificates are made when it starts."""
+    if not re.fullmatch(r"\d+", call.values["within"]):
+        raise bad_request("Invalid expiration value.")
+    if call.values["unit"] not in _UNITS:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    return _OK
+
+
+def serving(call: Call) -> object:
+    """Check that clients may connect: the ports are open, and the broker is not being drained."""
+    return _OK if call.engine.loop.is_listening else _failed("the rabbit node is not ready to serve clients")
+
+
+def in_service(call: Call) -> object:
+    """Check that the broker is not being drained for maintenance."""
+    return _OK if call.engine.loop.is_listening else _failed("the rabbit node is in maintenance mode")
+
+
+def aliveness(call: Call) -> object:
+    """Check that a virtual host exists, and that the user may open it."""
+    with call.looking():
+        call.rights(call.vhost)
+    return _OK
+
+
+def node(call: Call) -> object:
+    """Check a node."""
+    if call.values.get("node", NODE_NAME) != NODE_NAME:
+        raise no_object()
+    return _OK

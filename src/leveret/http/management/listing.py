@@ -1,0 +1,120 @@
+"""Lists and objects in answers: chosen columns, order and pages (rabbit_mgmt_util)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from leveret.http.management.calls import Refusal, bad_request
+
+if TYPE_CHECKING:
+    from leveret.http.management.calls import Call
+
+Described = dict[str, object]
+
+_PAGE_SIZE: Final = 100
+_PAGE_SIZE_MAX: Final = 500
+# Erlang's order of terms: numbers, atoms, objects, lists, texts.
+_NUMBER, _ATOM, _OBJECT, _LIST, _TEXT = range(5)
+
+
+def listed(
+    call: Call, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True
+) -> object:
+    """Return a list as the query asks for it. `by` names the keys it is sorted by without a query."""
+    found = sorted(items, key=lambda item: [_rank(_value(item, key)) for key in by])
+    wanted = call.parameters.get("sort")
+    if wanted:
+        found.sort(key=lambda item: _rank(_value(item, wanted)))
+    if call.flag("sort_reverse"):
+        found.reverse()
+    if not paged or "page" not in call.parameters:
+        return [chosen(call, item) for item in found]
+    return _page(call, found)
+
+
+def chosen(call: Call, item: Described) -> object:
+    """Return the columns of an object that the query asks for."""
+    columns = call.parameters.get("columns")
+    if columns is None:
+        return item
+    # RabbitMQ writes an object without any key as an empty list.
+    return _chosen(item, [column.split(".") for column in columns.split(",")]) or []
+
+
+def _chosen(item: Mapping[str, object], columns: list[list[str]]) -> Described:
+    kept: Described = {}
+    for name, value in item.items():
+        inner = [column[1:] for column in columns if column[0] == name]
+        if not inner:
+            continue
+        if isinstance(value, dict) and all(inner) and name not in _OPAQUE:
+            value = _chosen(value, inner)
+        elif isinstance(value, list) and all(inner):
+            value = [_chosen(each, inner) if isinstance(each, dict) else each for each in value]
+        kept[name] = value
+    return kept
+
+
+# Objects whose keys are the user's own; RabbitMQ shows them as a whole.
+_OPAQUE: Final = ("arguments", "metadata", "definition", "client_properties")
+
+
+def _page(call: Call, items: list[Described]) -> Described:
+    page, size = _number(call, "page", 1), _number(call, "page_size", _PAGE_SIZE)
+    if page < 1 or not 1 <= size <= _PAGE_SIZE_MAX:
+        reason = f"Invalid pagination parameters: page number {page}, page size {size}"
+        raise Refusal(400, "invalid_pagination_parameters", reason)
+    filtered = _filtered(call, items)
+    count = -(-len(filtered) // size)
+    if page > max(count, 1):
+        reason = f"Page out of range, page: {page} page size: {size}, len: {len(filtered)}"
+        raise Refusal(400, "page_out_of_range", reason)
+    shown = filtered[(page - 1) * size : page * size]
+    return {
+        "total_count": len(items),
+        "item_count": len(shown),
+        "filtered_count": len(filtered),
+        "page": page,
+        "page_size": size,
+        "page_count": count,
+        "items": [chosen(call, item) for item in shown],
+    }
+
+
+def _number(call: Call, name: str, default: int) -> int:
+    try:
+        return int(call.parameters.get(name, default))
+    except ValueError:
+        raise bad_request("Pagination parameters are invalid") from None
+
+
+def _filtered(call: Call, items: list[Described]) -> list[Described]:
+    name = call.parameters.get("name", "")
+    if not name:
+        return items
+    if not call.flag("use_regex"):
+        return [item for item in items if name.lower() in str(item.get("name", "")).lower()]
+    try:
+        pattern = re.compile(name, re.IGNORECASE)
+    except re.error:
+        return []
+    return [item for item in items if pattern.search(str(item.get("name", "")))]
+
+
+def _value(item: Mapping[str, object], path: str) -> object:
+    value: object = item
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _rank(value: object) -> tuple[int, object]:
+    if isinstance(value, bool) or value is None:
+        return _ATOM, str(value)
+    if isinstance(value, int | float):
+        return _NUMBER, value
+    if isinstance(value, str):
+        return _TEXT, value.encode("utf-8", "surrogateescape")
+    return (_LIST, str(value)) if isinstance(value, list) else (_OBJECT, str(value))

@@ -1,0 +1,146 @@
+"""The app below /api: it finds the endpoint, checks the user, and turns what the endpoint returns into a response.
+
+The order of the checks is that of RabbitMQ's server, cowboy_rest: the path, the method, the credentials, the tag, the
+virtual host, and only then the body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leveret.http.guard import known_user
+from leveret.http.management.calls import Call, Refusal, no_object, not_authorised, not_found
+from leveret.http.management.routes import Who, endpoints_of
+from leveret.http.management.state import State
+from leveret.http.messages import Request, Response
+from leveret.http.router import Router
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import User
+    from leveret.engine.engine import Engine
+
+_CHALLENGE: Final = Response(401, (("www-authenticate", 'Basic realm="RabbitMQ Management"'),))
+_TAGS: Final = ("administrator", "monitoring", "policymaker", "management")
+_NOT_YOURS: Final = "User not authorised to access object"
+# The order in which RabbitMQ names methods.
+_METHODS: Final = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
+# What an unknown path allows: RabbitMQ looks for a file there.
+_OF_FILES: Final = ("HEAD", "GET", "OPTIONS")
+_JSON_TYPES: Final = ("application/json", "multipart/form-data")
+
+
+class Management:
+    """The management API of one broker."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._state: Final = State(engine)
+        self._router: Final = Router(endpoints_of(engine.compat.version))
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request, as RabbitMQ's management plugin does."""
+        methods = self._allowed(request)
+        response = self._answered(request, methods)
+        if response is not _MALFORMED and (
+            self._state.dialect.names_methods or response.status == 405 or request.method == "OPTIONS"
+        ):
+            response = _with(response, ("allow", ", ".join(methods)))
+        return response
+
+    def _allowed(self, request: Request) -> tuple[str, ...]:
+        own = self._router.methods(request)
+        if not own:
+            return _OF_FILES
+        found = self._router.find(Request("GET", request.path))
+        heads = ["HEAD"] if found is not None and found.route.has_head else []
+        return tuple(sorted([*own, *heads, "OPTIONS"], key=_METHODS.index))
+
+    def _answered(self, request: Request, methods: tuple[str, ...]) -> Response:
+        if request.method not in methods:
+            return Response(405)
+        if request.method == "OPTIONS":
+            return Response(200)
+        found = self._router.find(request)
+        if found is None:
+            return no_object().response
+        endpoint = found.route
+        try:
+            user = None
+            if endpoint.who != "anyone":
+                user = self._user(request)
+            call = Call(self._state, request, user, found.values)
+            with self._state.engine.lock:
+                self._state.catch_up()
+                if user is not None:
+                    _refuse_unless_permitted(call, endpoint.who)
+            if request.method in ("GET", "HEAD") and not _accepts_json(request):
+                return Response(406)
+            if endpoint.needs_json and not _is_json(request):
+                return Response(415)
+            answer = endpoint.answer(call)
+        except Refusal as refusal:
+            return refusal.response
+        return answer if isinstance(answer, Response) else Response.of_json(answer)
+
+    def _user(self, request: Request) -> User:
+        header = request.headers.get("authorization")
+        if header is None:
+            raise _Answered(_CHALLENGE)
+        if header.partition(" ")[0].lower() != "bearer" and request.credentials is None:
+            raise _Answered(_MALFORMED)
+        user = known_user(request, self._state.engine)
+        if user is None:
+            if self._state.dialect.challenges_again:
+                described = {"error": "not_authorized", "reason": "Login failed"}
+                raise _Answered(Response.of_json(described, 401, *_CHALLENGE.headers))
+            raise Refusal(401, "not_authorized", "Not_Authorized")
+        if not any(tag in _TAGS for tag in user.tags):
+            raise not_authorised("Not management user")
+        return user
+
+
+_MALFORMED: Final = Response(400)
+
+
+class _Answered(Refusal):
+    """A refusal without a body."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status, "", "")
+        self.response = response
+
+
+def _refuse_unless_permitted(call: Call, who: Who) -> None:
+    """Refuse a user without the tag, or without the virtual host. The caller holds the broker's lock."""
+    if call.is_administrator or who == "management":
+        return
+    if who == "administrator":
+        raise not_authorised("Not administrator user")
+    if who == "monitoring":
+        if not call.is_tagged("monitoring"):
+            raise not_authorised("Not monitor user")
+        return
+    if who == "visible" and call.is_tagged("monitoring"):
+        return
+    if who == "policymaker" and not call.is_tagged("policymaker"):
+        raise not_authorised(_NOT_YOURS)
+    name = call.values.get("vhost")
+    if name is not None and name in call.node.vhosts and not call.may_see(name):
+        if call.dialect.hides_vhosts:
+            raise not_found()
+        raise not_authorised(_NOT_YOURS if who == "policymaker" else "User not authorised to access virtual host")
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in _JSON_TYPES
+
+
+def _accepts_json(request: Request) -> bool:
+    if request.path.startswith("/metrics"):
+        return True
+    wanted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "*/*").split(",")]
+    return any(each in ("*/*", "application/*", "application/json") for each in wanted)
+
+
+def _with(response: Response, header: tuple[str, str]) -> Response:
+    return Response(response.status, (*response.headers, header), response.body)

@@ -1,0 +1,198 @@
+"""The endpoints that publish and get messages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.errors import AmqpError
+from leveret.core.protocol import publishing
+from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.handlers import basic
+from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.http.management.calls import Call, bad_request, not_authorised, not_found
+from leveret.http.management.listing import Described
+from leveret.http.management.values import described_properties, table_of
+from leveret.scripted.actions import OwnPublisher
+from leveret.scripted.own_connection import OwnChannel, OwnConnection
+
+if TYPE_CHECKING:
+    from leveret.core.model.access import Kind, Right
+    from leveret.core.model.message import Message
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.protocol.rights import UserRights
+    from leveret.core.wire.frames import Encodable
+
+# What becomes of the messages that were got: whether they are acknowledged, and whether they return to the queue.
+_ACK_MODES: Final = {
+    "ack_requeue_true": (True, True),
+    "ack_requeue_false": (True, False),
+    "reject_requeue_true": (False, True),
+    "reject_requeue_false": (False, False),
+}
+_NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
+
+
+def publish(call: Call) -> object:
+    """Publish a message, and answer whether it reached a queue."""
+    body = call.body(*call.dialect.publish_keys)
+    octets = _payload(body)
+    properties = _properties(body.get("properties"))
+    with call.acting():
+        vhost = _vhost(call)
+        rights = call.rights(vhost)
+        if call.exchange_name not in vhost.exchanges and call.dialect.looks_for_exchange:
+            raise not_found("exchange_not_found")
+        publisher = OwnPublisher(vhost)
+        publisher.rights = rights  # type: ignore[assignment]
+        method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
+        with _named():
+            message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
+            published = publishing.publish(publisher, message, is_mandatory=True)
+    return {"routed": published is not None and published.is_routed}
+
+
+def _vhost(call: Call) -> VirtualHost:
+    if call.values["vhost"] not in call.node.vhosts and not call.dialect.looks_for_exchange:
+        raise not_authorised(call.dialect.access_refused)
+    return call.changed_vhost
+
+
+def _payload(body: Mapping[str, object]) -> bytes:
+    text, encoding = str(body["payload"]), body["payload_encoding"]
+    if encoding == "string":
+        return text.encode("utf-8", "surrogateescape")
+    if encoding != "base64":
+        raise bad_request(["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise bad_request(["not_base64", text]) from None
+
+
+def _properties(given: object) -> Properties:
+    """Return the properties of a body. Those that AMQP does not have are ignored."""
+    values = given if isinstance(given, Mapping) else {}
+    known: dict[str, object] = {}
+    for name in PROPERTY_NAMES:
+        value = values.get(name)
+        if value is None:
+            continue
+        if name == "headers":
+            known[name] = table_of(value)
+        elif name in _NUMBERS:
+            if not isinstance(value, int):
+                raise bad_request(f"{name} must be a number, not {value!r}")
+            known[name] = value
+        else:
+            known[name] = str(value)
+    return Properties(**known)  # type: ignore[arg-type]
+
+
+class _Fetching(OwnChannel):
+    """A channel of the API's own, which gets messages with the permissions of a user."""
+
+    __slots__ = ("_user_rights", "got")
+
+    def __init__(self, connection: OwnConnection, rights: UserRights) -> None:
+        super().__init__(connection, lambda tag, view: None)
+        self._user_rights = rights
+        self.is_limited = False
+        # The answers to basic.get, with the messages.
+        self.got: list[tuple[BasicGetOk, Message, bytes | None]] = []
+
+    def require(self, right: Right, kind: Kind, name: str) -> None:
+        """Refuse unless the user has the right."""
+        self._user_rights.require(right, kind, name)
+
+    def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
+        """Keep what a client would be sent."""
+        assert isinstance(method, BasicGetOk)
+        self.got.append((method, message, properties_octets))
+
+
+def get_messages(call: Call) -> object:
+    """Take messages from a queue, and settle them as the request wants."""
+    body = call.body("ackmode", "count", "encoding")
+    mode = str(body["ackmode"])
+    if mode not in _ACK_MODES:
+        raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(_ACK_MODES)}")
+    if body["encoding"] not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    count, name = _count(body), call.values["queue"]
+    is_acked, is_requeued = _ACK_MODES[mode]
+    with call.acting():
+        vhost = _vhost(call)
+        rights = call.rights(vhost)
+        if name not in vhost.queues:
+            text = f"NOT_FOUND - no queue '{name}' in vhost '{vhost.name}'"
+            raise not_found("queue_not_found" if call.dialect.looks_for_exchange else text)
+        channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
+        try:
+            with _named():
+                _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
+                for ok, _, _ in channel.got:
+                    if not is_acked or is_requeued:
+                        basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
+        finally:
+            assert isinstance(channel.connection, OwnConnection)
+            channel.connection.end(None)
+    return [_shown(ok, message, octets, body) for ok, message, octets in channel.got]
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Answer a refusal with its code and name, as RabbitMQ does where a channel of its own was refused."""
+    try:
+        yield
+    except AmqpError as error:
+        if error.code == 403:
+            raise not_authorised(error.reply_text) from None
+        raise bad_request(f"{error.code} {error.reply_text}") from None
+
+
+def _count(body: Mapping[str, object]) -> int:
+    count = body["count"]
+    try:
+        return int(str(count))
+    except ValueError:
+        raise bad_request(["not_integer", count]) from None
+
+
+def _fetch(channel: _Fetching, name: str, count: int, *, no_ack: bool) -> None:
+    for number in range(1, count + 1):
+        basic.get(channel, BasicGet(name, no_ack))
+        if len(channel.got) < number:
+            break
+
+
+def _shown(ok: BasicGetOk, message: Message, octets: bytes | None, body: Mapping[str, object]) -> Described:
+    properties = message.properties if octets is None else Properties.decode(octets)
+    payload = message.body
+    limit = body.get("truncate")
+    if isinstance(limit, int):
+        payload = payload[:limit]
+    text, encoding = _text(payload, body["encoding"])
+    return {
+        "payload_bytes": len(message.body),
+        "redelivered": ok.redelivered,
+        "exchange": ok.exchange,
+        "routing_key": ok.routing_key,
+        "message_count": ok.message_count,
+        "properties": described_properties(properties),
+        "payload": text,
+        "payload_encoding": encoding,
+    }
+
+
+def _text(octets: bytes, encoding: object) -> tuple[str, str]:
+    if encoding == "auto":
+        try:
+            return octets.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(octets).decode(), "base64"

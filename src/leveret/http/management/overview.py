@@ -1,0 +1,319 @@
+"""The endpoints about the broker as a whole: overview, nodes, names, feature flags."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.exchanges import EXCHANGE_TYPES
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management import statistics
+from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_authorised
+from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags
+from leveret.http.management.health import listeners
+from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.vhosts import lengths
+from leveret.observe.state import connections as clients
+
+if TYPE_CHECKING:
+    from leveret.core.model.vhost import VirtualHost
+
+_RETENTION: Final = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
+_DISK_FREE_LIMIT: Final = 50_000_000
+_COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
+# What RabbitMQ counts of its disk and its database. leveret has neither, so nothing ever happens there.
+_ON_DISK: Final = (
+    *("io_read_count", "io_read_bytes", "io_write_count", "io_write_bytes", "io_sync_count", "io_seek_count"),
+    *("io_reopen_count", "mnesia_ram_tx_count", "mnesia_disk_tx_count", "msg_store_read_count"),
+    *("msg_store_write_count", "queue_index_write_count", "queue_index_read_count"),
+    *("gc_num", "gc_bytes_reclaimed", "context_switches"),
+)
+_ON_DISK_TIMES: Final = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
+
+
+def get_overview(call: Call) -> object:
+    """Describe the broker: its version, what it holds, and what has happened."""
+    is_short = call.flag("disable_stats")
+    found: Described = {
+        **call.dialect.overview,
+        "management_version": call.engine.compat.product_version,
+        "rates_mode": "basic",
+        "sample_retention_policies": _RETENTION,
+        "exchange_types": exchange_types(call),
+        "product_version": call.engine.compat.product_version,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": call.engine.compat.product_version,
+        "cluster_name": call.state.cluster_name,
+        **_runtime(call),
+        "disable_stats": is_short,
+        "enable_queue_totals": is_short and call.flag("enable_queue_totals"),
+    }
+    is_monitor = call.is_tagged("administrator", "monitoring")
+    if is_monitor:
+        found["node"] = NODE_NAME
+    with call.looking():
+        vhosts = list(call.vhosts())
+        if not is_short:
+            found |= _totals(call, vhosts, is_monitor=is_monitor)
+    if is_monitor and not is_short:
+        found |= {"listeners": _listeners(call), "contexts": _contexts(call)}
+    return chosen(call, found)
+
+
+def _runtime(call: Call) -> Described:
+    """Return what runs the broker, under the names of what runs RabbitMQ."""
+    found: Described = {
+        "erlang_version": "",
+        "erlang_full_version": f"leveret on {platform.python_implementation()} {platform.python_version()}",
+    }
+    return {**found, "crypto_lib_version": ""} if call.dialect.names_crypto else found
+
+
+def exchange_types(call: Call) -> list[Described]:
+    """Return the exchange types of the version, sorted by name."""
+    missing = call.engine.compat.missing_exchange_types
+    return [
+        {"name": name, "description": EXCHANGE_TYPE_TEXTS[name], "enabled": True}
+        for name in sorted(EXCHANGE_TYPES)
+        if name not in missing and name in EXCHANGE_TYPE_TEXTS
+    ]
+
+
+def _totals(call: Call, vhosts: list[VirtualHost], *, is_monitor: bool) -> Described:
+    counts, now = call.state.statistics.of(*statistics.BROKER), call.node.now
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    connections = [it for it in clients(call.node) if is_monitor or it.user == call.user.name]
+    totals: Described = {
+        "connections": len(connections),
+        "channels": sum(it.channel_count for it in connections),
+        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+        "queues": len(queues),
+    }
+    found: Described = {
+        "churn_rates": statistics.shown(counts, statistics.CHURN, now),
+        "statistics_db_event_queue": 0,
+        "object_totals": totals,
+    }
+    if is_monitor:
+        messages = statistics.message_stats(counts, now, *_COUNTED).get("message_stats", {})
+        assert isinstance(messages, dict)
+        found["message_stats"] = {**messages, **statistics.shown({}, ("disk_reads", "disk_writes"), now)}
+        found["queue_totals"] = statistics.rates(counts, lengths(queues), now)
+        totals["consumers"] = sum(len(queue.consumers) for queue in queues)
+        return found
+    own = [call.state.statistics.of("vhost", vhost.name) for vhost in vhosts]
+    together = _together(own)
+    found["message_stats"] = statistics.message_stats(together, now, *_COUNTED).get("message_stats", {})
+    found["queue_totals"] = statistics.rates(together, lengths(queues), now) if queues else {}
+    if queues and any(queue.consumers for queue in queues):
+        totals["consumers"] = sum(len(queue.consumers) for queue in queues)
+    return found
+
+
+def _together(several: Iterable[statistics.Counts]) -> statistics.Counts:
+    found: statistics.Counts = {}
+    for counts in several:
+        for name, count in counts.items():
+            total = found.setdefault(name, statistics.Count())
+            total.total += count.total
+            total.recent.extend(count.recent)
+    return found
+
+
+def _listeners(call: Call) -> list[Described]:
+    host = call.engine.addresses[0][0] if call.engine.addresses else ""
+    return [
+        {
+            "node": NODE_NAME,
+            "protocol": protocol,
+            "ip_address": host,
+            "port": port,
+            "socket_opts": {"nodelay": True},
+            "tls": protocol.endswith("/ssl"),
+        }
+        for protocol, port in listeners(call)
+    ]
+
+
+def _contexts(call: Call) -> list[Described]:
+    port = call.engine.management_port
+    if port is None:
+        return []
+    host = call.engine.addresses[0][0] if call.engine.addresses else ""
+    described = {"node": NODE_NAME, "description": "RabbitMQ Management", "path": "/"}
+    return [{**described, "ip": host, "port": str(port)}]
+
+
+def list_nodes(call: Call) -> object:
+    """List the only node."""
+    with call.looking():
+        return listed(call, [_node(call)], ("name",), paged=False)
+
+
+def get_node(call: Call) -> object:
+    """Describe the node."""
+    if call.values["node"] != NODE_NAME:
+        raise no_object()
+    with call.looking():
+        return chosen(call, _node(call))
+
+
+def _node(call: Call) -> Described:
+    node = call.node
+    counts, now = call.state.statistics.of(*statistics.BROKER), node.now
+    gauges: Described = {
+        "mem_used": resident_bytes(),
+        "fd_used": open_files(),
+        "sockets_used": len(node.connections),
+        "proc_used": threading.active_count(),
+        "disk_free": disk_free(),
+        **dict.fromkeys(_ON_DISK, 0),
+        **dict.fromkeys(_ON_DISK_TIMES, 0.0),
+    }
+    return {
+        "name": NODE_NAME,
+        "type": "disc",
+        "running": True,
+        **({"being_drained": not call.engine.loop.is_listening} if call.dialect.names_drained else {}),
+        "partitions": [],
+        "os_pid": str(os.getpid()),
+        "mem_limit": memory_bytes(),
+        "mem_alarm": "memory" in node.alarms,
+        "disk_free_limit": _DISK_FREE_LIMIT,
+        "disk_free_alarm": "disk" in node.alarms,
+        "fd_total": files_max(),
+        "sockets_total": files_max(),
+        "proc_total": sys.maxsize,
+        "rates_mode": "basic",
+        "uptime": (node.wall_now - call.state.started_at) // 1000,
+        "run_queue": 0,
+        "processors": os.cpu_count() or 1,
+        "exchange_types": exchange_types(call),
+        "auth_mechanisms": [{"name": name, "description": "", "enabled": True} for name in node.mechanisms],
+        "applications": [],
+        "contexts": _contexts(call),
+        "log_files": [],
+        "db_dir": "",
+        "config_files": [],
+        "net_ticktime": 60,
+        "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
+        "mem_calculation_strategy": "rss",
+        "ra_open_file_metrics": {},
+        **(
+            {"rabbitmq_version": call.engine.compat.product_version, **_runtime(call)}
+            if call.dialect.names_crypto
+            else {}
+        ),
+        "cluster_links": [],
+        "metrics_gc_queue_length": {},
+        **statistics.rates({}, gauges, now),
+        **statistics.shown(counts, statistics.CHURN, now),
+    }
+
+
+def resident_bytes() -> int:
+    """Return the memory of the process, of which the broker is a part; 0 if the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def memory_bytes() -> int:
+    """Return the memory of the machine; 0 if the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def open_files() -> int:
+    """Return how many files the process has open; 0 if the system does not say."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def files_max() -> int:
+    """Return how many files the process may open; 0 if the system does not say."""
+    try:
+        from resource import RLIMIT_NOFILE, getrlimit
+    except ImportError:
+        return 0
+    return getrlimit(RLIMIT_NOFILE)[0]
+
+
+def disk_free() -> int:
+    """Return the free bytes of the disk that the process works on."""
+    from shutil import disk_usage
+
+    return disk_usage(os.curdir).free
+
+
+def get_version(call: Call) -> object:
+    """Return the version of RabbitMQ that the broker behaves as."""
+    return call.engine.compat.product_version
+
+
+def get_cluster_name(call: Call) -> object:
+    """Return the name of the cluster."""
+    return chosen(call, {"name": call.state.cluster_name})
+
+
+def put_cluster_name(call: Call) -> object:
+    """Rename the cluster."""
+    name = call.body("name")["name"]
+    if not isinstance(name, str):
+        raise bad_request(f"name must be text, not {name!r}")
+    call.state.cluster_name = name
+    return DONE
+
+
+def list_extensions(call: Call) -> object:
+    """List the extensions of the management page."""
+    return [chosen(call, {"javascript": "dispatcher.js"})]
+
+
+def list_feature_flags(call: Call) -> object:
+    """List the feature flags, all of which are enabled."""
+    if call.dialect.hides_feature_flags and not call.is_administrator:
+        raise not_authorised("Not administrator user")
+    return listed(call, feature_flags(call.dialect.features), (), paged=False)
+
+
+def enable_feature_flag(call: Call) -> object:
+    """Enable a feature flag. All are."""
+    if call.values["name"] not in [flag["name"] for flag in feature_flags(call.dialect.features)]:
+        raise bad_request("unsupported")
+    return DONE
+
+
+def list_deprecated_features(call: Call) -> object:
+    """List the deprecated features, and whether the broker permits them."""
+    return deprecated_features(call.dialect.features)
+
+
+def nothing(call: Call) -> object:
+    """List nothing: leveret has no part that this would list."""
+    return []
+
+
+def done(call: Call) -> object:
+    """Do nothing: in a single node there is nothing to do."""
+    return DONE
+
+
+def get_auth(call: Call) -> object:
+    """Describe how the management page logs in."""
+    return call.dialect.auth
+
+
+def get_nothing(call: Call) -> object:
+    """Answer that there is no such thing."""
+    raise no_object()

@@ -1,0 +1,37 @@
+"""What the management API keeps of a broker beside the broker's own state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.http.management.dialects import dialect_of
+from leveret.http.management.statistics import Statistics
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
+    from leveret.engine.engine import Engine
+
+
+class State:
+    """The state of one management API. A broker that is reset begins with a fresh one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect = dialect_of(engine.compat.version)
+        self._begin(engine.node)
+
+    def _begin(self, node: Node) -> None:
+        self._node = node
+        self.statistics = Statistics()
+        self.started_at = node.wall_now
+        self.cluster_name = NODE_NAME
+        self.global_parameters: dict[str, object] = {}
+        # The virtual hosts that the API refuses to delete, and those that were once so.
+        self.protected: dict[str, bool] = {}
+
+    def catch_up(self) -> None:
+        """Count what has happened. The caller holds the broker's lock."""
+        if self.engine.node is not self._node:
+            self._begin(self.engine.node)
+        self.statistics.catch_up(self.engine.recorder, self.engine.node)

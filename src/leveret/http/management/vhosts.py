@@ -1,0 +1,191 @@
+"""The endpoints about virtual hosts and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from leveret.admin.admin import Admin
+from leveret.admin.definitions_export import described_metadata
+from leveret.admin.vhosts_and_users import VHOST_LIMITS
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.policy_keys import printed
+from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.http.management import statistics
+from leveret.http.management.calls import CREATED, DONE, Call, Refusal, bad_request, no_object, not_found
+from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.queues import totals
+from leveret.http.management.values import flag_of
+
+if TYPE_CHECKING:
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
+
+_COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
+
+
+def list_vhosts(call: Call) -> object:
+    """List the virtual hosts that the user sees."""
+    with call.looking() as node:
+        sees_all = call.is_tagged("administrator", "monitoring")
+        found = [_described(call, it) for it in node.vhosts.values() if sees_all or call.may_see(it.name)]
+    found.sort(key=lambda it: str(it["name"]))
+    return [chosen(call, it) for it in found] if call.dialect.lists_vhosts_by_columns else found
+
+
+def get_vhost(call: Call) -> object:
+    """Describe a virtual host."""
+    with call.looking():
+        return chosen(call, _described(call, call.vhost))
+
+
+def put_vhost(call: Call) -> object:
+    """Add a virtual host, or change one: what the body leaves out returns to its default."""
+    body, name, admin = call.body(), call.values["vhost"], Admin(call.engine)
+    given = body.get("default_queue_type")
+    kind = None if given is None or not call.dialect.sets_queue_type else str(given)
+    if kind is not None and kind not in QUEUE_TYPES:
+        raise bad_request(f"{kind} is not a valid queue type")
+    if kind is None and call.dialect.resets_queue_type:
+        kind = "classic"
+    metadata = {"description": str(body.get("description", "")), "tags": tags_of(body.get("tags", ""))}
+    is_known = name in admin.list_vhosts()
+    if is_known:
+        admin.update_vhost_metadata(name, default_queue_type=kind, **metadata)  # type: ignore[arg-type]
+    else:
+        admin.add_vhost(name, default_queue_type=kind or "classic", **metadata)  # type: ignore[arg-type]
+        admin.set_permissions(call.user.name, name)
+    if "tracing" in body:
+        (admin.trace_on if flag_of(body, "tracing") else admin.trace_off)(name)
+    return DONE if is_known else CREATED
+
+
+def delete_vhost(call: Call) -> object:
+    """Delete a virtual host, unless it is protected."""
+    name, admin = call.values["vhost"], Admin(call.engine)
+    with call.looking():
+        name = call.vhost.name
+        if call.state.protected.get(name):
+            reason = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
+            raise Refusal(412, "precondition_failed", reason)
+    admin.delete_vhost(name)
+    call.state.protected.pop(name, None)
+    return DONE
+
+
+def protect(call: Call) -> object:
+    """Protect a virtual host from deletion."""
+    return _set_protection(call, True)
+
+
+def unprotect(call: Call) -> object:
+    """Allow the deletion of a virtual host again."""
+    return _set_protection(call, False)
+
+
+def _set_protection(call: Call, is_protected: bool) -> object:
+    name = call.values["vhost"]
+    with call.looking() as node:
+        if name not in node.vhosts:
+            verb = "enable" if is_protected else "disable"
+            reason = f"Cannot {verb} deletion protection of virtual host '{name}' because it does not exist"
+            raise not_found(reason)
+        call.state.protected[name] = is_protected
+    return DONE
+
+
+def start(call: Call) -> object:
+    """Do nothing: a virtual host always runs on its only node."""
+    with call.looking():
+        if call.values["node"] != NODE_NAME:
+            raise no_object()
+        _ = call.vhost
+    return DONE
+
+
+def _described(call: Call, vhost: VirtualHost) -> Described:
+    metadata = described_metadata(vhost)
+    found: Described = {
+        "name": vhost.name,
+        "description": metadata["description"],
+        "tags": metadata["tags"],
+        "default_queue_type": call.dialect.shown_queue_type(vhost.default_queue_type),
+        "metadata": call.dialect.shown_metadata(metadata),
+        "tracing": vhost.firehose is not None,
+        "cluster_state": {NODE_NAME: "running"},
+    }
+    if call.dialect.protects_vhosts:
+        found["protected_from_deletion"] = call.state.protected.get(vhost.name, False)
+        if vhost.name in call.state.protected:
+            found["metadata"] = {**metadata, "protected_from_deletion": call.state.protected[vhost.name]}
+    counts, now = call.state.statistics.of("vhost", vhost.name), call.node.now
+    if vhost.queues:
+        found |= statistics.rates(counts, lengths(vhost.queues.values()), now)
+    found |= statistics.message_stats(counts, now, *_COUNTED)
+    if call.node.connections_of(vhost_name=vhost.name):
+        for name in ("recv_oct", "send_oct"):
+            found[name], found[f"{name}_details"] = 0, {"rate": 0.0}
+    return found
+
+
+def lengths(queues: Iterable[StoredQueue]) -> Described:
+    """Return how many messages some queues hold together."""
+    found = dict.fromkeys(statistics.LENGTHS, 0)
+    for queue in queues:
+        for name, number in totals(queue).items():
+            found[name] += number
+    return {**found}
+
+
+def tags_of(value: object) -> tuple[str, ...]:
+    """Return tags, given as a list or as text with commas."""
+    if isinstance(value, str):
+        return tuple(filter(None, (each.strip() for each in value.split(","))))
+    return tuple(str(each) for each in value) if isinstance(value, list) else ()
+
+
+def list_limits(call: Call) -> object:
+    """List the limits of one virtual host, or of all that the user sees."""
+    with call.looking() as node:
+        if "vhost" in call.values:
+            vhosts: Iterator[VirtualHost] = iter([call.vhost])
+        else:
+            sees_all = call.is_tagged("administrator", "monitoring")
+            vhosts = (it for it in node.vhosts.values() if sees_all or call.may_see(it.name))
+        found: list[Described] = [{"vhost": it.name, "value": dict(it.limits)} for it in vhosts if it.limits]
+    return listed(call, found, ("vhost",), paged=False)
+
+
+def put_limit(call: Call) -> object:
+    """Set one limit of a virtual host."""
+    value, name = call.body("value")["value"], call.values["name"]
+    if call.values["vhost"] not in Admin(call.engine).list_vhosts():
+        raise not_found("vhost_not_found")
+    fault = limit_fault({name: value}, VHOST_LIMITS, "limits")
+    if fault:
+        raise invalid(fault)
+    Admin(call.engine).set_vhost_limits(call.values["vhost"], {name: value})  # type: ignore[dict-item]
+    return DONE
+
+
+def invalid(fault: str) -> Refusal:
+    """Return the refusal of a parameter or policy that RabbitMQ's validation refuses."""
+    return bad_request(f"Validation failed\n\n{fault}\n")
+
+
+def limit_fault(limits: Mapping[str, object], known: tuple[str, ...], what: str) -> str:
+    """Return RabbitMQ's text for invalid limits, "" if they are valid."""
+    unknown = [f"{{{printed(name)},{printed(value)}}}" for name, value in limits.items() if name not in known]
+    if unknown:
+        return f"Unrecognised terms [{','.join(unknown)}] in {what}"
+    for name, value in limits.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"{name} should be a number, actually was {printed(value)}"
+    return ""
+
+
+def delete_limit(call: Call) -> object:
+    """Remove one limit of a virtual host."""
+    with call.acting():
+        call.vhost.limits.pop(call.values["name"], None)
+    return DONE

@@ -1,0 +1,56 @@
+"""Retention: runs that began before a date expire. They vanish from all tables at once, and their files at a vacuum.
+
+A file of an expired run that is ingested later has no effect, because the log keeps the date.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from leveret.pipeline.log import EXPIRE, KEEP, State
+from leveret.pipeline.warehouse import Warehouse
+
+_PERIOD: Final = re.compile(r"([1-9][0-9]*)([dw])")
+_DAYS: Final = {"d": 1, "w": 7}
+
+
+def days_of(period: str) -> int:
+    """Return the days of a period such as 90d or 12w. Raises ValueError if it is none."""
+    found = _PERIOD.fullmatch(period)
+    if found is None:
+        raise ValueError(f"{period!r} is not a period; write a number of days or weeks, such as 90d or 12w")
+    return int(found[1]) * _DAYS[found[2]]
+
+
+def expire(warehouse: Warehouse, keep_days: int, *, state: State | None = None) -> list[str]:
+    """Let the runs expire that began more than so many days ago (UTC), and return their names.
+
+    A given state is brought up to date. Raises NoWarehouseError if the warehouse does not exist.
+    """
+    state = warehouse.existing() if state is None else state
+    before = (datetime.now(UTC).date() - timedelta(days=keep_days)).isoformat()
+    gone = _older(state, before)
+    if gone:
+        warehouse.commit({"kind": EXPIRE, "before": before}, state)
+    return gone
+
+
+def expire_if_due(warehouse: Warehouse, state: State) -> list[str]:
+    """Let runs expire as `set_keep` has said, and return their names."""
+    return [] if state.keep_days is None else expire(warehouse, state.keep_days, state=state)
+
+
+def set_keep(warehouse: Warehouse, days: int | None) -> None:
+    """Have each update let the runs expire that began more than so many days ago; with None, no longer.
+
+    Raises NoWarehouseError if the warehouse does not exist.
+    """
+    state = warehouse.existing()
+    if state.keep_days != days:
+        warehouse.commit({"kind": KEEP, "days": days}, state)
+
+
+def _older(state: State, before: str) -> list[str]:
+    return [name for name, run in state.runs.items() if run.day < before]

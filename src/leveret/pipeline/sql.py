@@ -1,0 +1,166 @@
+"""SQL over a warehouse: DuckDB reads the Parquet files, and sees the current rows only.
+
+Each table is a view. A file may also hold older rows of runs that were computed again, and rows of runs that have
+expired, so a view leaves these out. Only the tables whose names occur in a query are opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.log import State
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.tasks import SCHEMAS
+from leveret.pipeline.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+INSTALL: Final = "pip install 'leveret[sql]'"
+
+# The column that says from which part or folder a row comes.
+_PLACE: Final = "_place"
+_EVENT_KEY: Final = "run, worker, seq"
+
+
+class _Source(NamedTuple):
+    """A file of a table, the place it belongs to, and which rows there are current: those of all runs but `gone`, or,
+    if `live` is known instead, of these runs only."""
+
+    path: str
+    place: str
+    gone: Collection[str] = ()
+    live: Collection[str] | None = None
+
+
+def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.Table:
+    """Return the rows that a query finds in the tables of a warehouse.
+
+    The query can read no file, change nothing and load no extension. Raises ValueError if it is wrong or is not one
+    query, and NoWarehouseError if the warehouse does not exist.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise ValueError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
+    state = warehouse.existing() if state is None else state
+    settings: dict[str, Any] = {"enable_external_access": False, "python_enable_replacements": False}
+    try:
+        with duckdb.connect(config=settings) as connection:
+            _check_one_query(connection.extract_statements(text))
+            for name in _names(state):
+                is_named = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE) is not None
+                _open(connection, warehouse, state, name, is_named=is_named).create_view(name)
+            connection.execute("set lock_configuration = true")
+            return connection.sql(text).to_arrow_table()
+    except duckdb.Error as error:
+        raise ValueError(_one_line(str(error))) from None
+
+
+def _check_one_query(statements: list[Any]) -> None:
+    kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
+    if len(kinds) != 1 or kinds[0] not in ("SELECT", "EXPLAIN"):
+        raise ValueError(
+            f'expected one query, such as "select * from runs", but got {" and ".join(kinds) or "nothing"}; '
+            '"show tables" and "describe runs" list what you can read'
+        )
+
+
+def _one_line(text: str) -> str:
+    """Return a message of DuckDB without its drawing of the query."""
+    lines = text.split("\n\nLINE ", 1)[0].splitlines()
+    return " ".join(line.strip() for line in lines if line.strip())
+
+
+def _names(state: State) -> list[str]:
+    own = {name: None for answer in state.answers.values() for name in answer.added}
+    return list(dict.fromkeys(["events", *SCHEMAS, *ACROSS, *own]))
+
+
+def _open(
+    connection: DuckDBPyConnection, warehouse: Warehouse, state: State, name: str, *, is_named: bool
+) -> DuckDBPyRelation:
+    """Return the rows of a table. A table that the query does not name is empty, but has its columns."""
+    if name in ACROSS:
+        across = ACROSS[name]
+        rows = read_table(warehouse, name, state=state) if is_named else across.columns.empty_table()
+        return connection.from_arrow(rows)
+    if name == "events":
+        return _events(connection, warehouse, state, is_named)
+    sources = list(_sources(warehouse, state, name))
+    columns = SCHEMAS[name] if name in SCHEMAS else _columns_of(warehouse, sources)
+    return connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
+
+
+def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, is_named: bool) -> DuckDBPyRelation:
+    columns = schema.STORED_EVENTS
+    sources = [_Source(f"events/{part}.parquet", part, live=runs) for part, runs in state.event_parts().items()]
+    rows = connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
+    repeated = [name for name, run in state.runs.items() if run.is_repeated]
+    if not repeated:
+        return rows
+    names = ", ".join(_quoted(name) for name in repeated)
+    counted = rows.filter(f"run in ({names})").project(f"*, row_number() over (partition by {_EVENT_KEY}) as _copy")
+    once = counted.filter("_copy = 1").project(_list(columns))
+    return rows.filter(f"run not in ({names})").union(once)
+
+
+def _sources(warehouse: Warehouse, state: State, table: str) -> Iterator[_Source]:
+    """Yield the files of a stored table other than events."""
+    folders: dict[str, list[str]] = {}
+    for part, answer in state.answers.items():
+        if answer.tables.get(table):
+            gone = {*answer.runs}.difference(state.live_runs(part))
+            yield _Source(f"{table}/{part}.parquet", part, gone=gone)
+        if table in answer.added:
+            folders.setdefault(answer.added[table], []).extend(state.live_runs(part))
+    for folder, live in folders.items():
+        for stored in warehouse.storage.list(folder):
+            if stored.path.endswith(".parquet"):
+                yield _Source(stored.path, folder, live=live)
+
+
+def _columns_of(warehouse: Warehouse, sources: list[_Source]) -> pa.Schema:
+    """Return the columns of a table of the user's own, which its files know."""
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(warehouse.storage.source(sources[0].path)) if sources else pa.schema({"run": pa.string()})
+
+
+def _dataset(warehouse: Warehouse, columns: pa.Schema, sources: list[_Source]) -> ds.Dataset:
+    """Return these files, with their current rows only, as something that DuckDB reads in pieces."""
+    files = ds.ParquetFileFormat()
+    fragments = []
+    for source in sources:
+        file = warehouse.storage.source(source.path)
+        where = {"filesystem": LocalFileSystem()} if isinstance(file, str) else {}
+        fragments.append(files.make_fragment(file, partition_expression=ds.field(_PLACE) == source.place, **where))
+    dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_PLACE, pa.string())), files)
+    conditions = {source.place: _condition(source) for source in sources}
+    chosen = [condition for condition in conditions.values() if condition is not None]
+    return dataset.filter(reduce(and_, chosen)) if chosen else dataset
+
+
+def _condition(source: _Source) -> ds.Expression | None:
+    elsewhere = ds.field(_PLACE) != source.place
+    if source.live is not None:
+        return elsewhere | ds.field("run").isin(list(source.live))
+    return elsewhere | ~ds.field("run").isin(list(source.gone)) if source.gone else None
+
+
+def _list(columns: pa.Schema) -> str:
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns.names)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

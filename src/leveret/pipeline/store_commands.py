@@ -1,0 +1,142 @@
+"""The commands about a whole warehouse: `sql`, `export` and `expire`. Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class AddStep(Protocol):
+    """Adds a step to the commands, with the options that all of them have."""
+
+    def __call__(self, name: str, purpose: str, run: Any, *, computes: bool) -> argparse.ArgumentParser:
+        """Return the parser of the new step."""
+
+
+def add_to(add_step: AddStep) -> None:
+    """Add the commands."""
+    sql = add_step("sql", "query the tables with SQL, by DuckDB", _sql, computes=False)
+    sql.add_argument("query", metavar="QUERY", help='as in "select * from runs"; "show tables" lists the tables')
+    sql.add_argument(
+        "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
+    )
+    export = add_step("export", "bring Delta tables up to date, which other tools can read", _export, computes=False)
+    export.add_argument("place", metavar="TARGET", help="the folder of the Delta tables, or s3://BUCKET/PREFIX")
+    export.add_argument(
+        "--table", action="append", metavar="NAME", help="export this table, and no others than those you name"
+    )
+    expire = add_step("expire", "let old runs expire, so that they vanish from all tables", _expire, computes=False)
+    expire.add_argument("--keep", metavar="PERIOD", help="keep runs that began in this period, as in 90d or 12w")
+    often = expire.add_mutually_exclusive_group()
+    often.add_argument("--always", action="store_true", help="let each update do so from now on")
+    often.add_argument("--never", action="store_true", help="no longer let updates do so")
+
+
+def _sql(options: argparse.Namespace) -> int:
+    from leveret.pipeline.sql import query
+    from leveret.pipeline.warehouse import Warehouse
+
+    _FORMATS[options.format](query(Warehouse(options.warehouse), options.query), sys.stdout)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from leveret.errors import ConflictError
+    from leveret.pipeline.delta import TABLES, export
+    from leveret.pipeline.warehouse import Warehouse
+
+    try:
+        changed = export(Warehouse(options.warehouse), options.place, tables=options.table or TABLES)
+    except (ConflictError, KeyError) as error:
+        raise ValueError(error.args[0]) from None
+    for name, runs in changed.items():
+        print(f"{name}: {runs} runs changed" if runs else f"{name}: up to date")
+    return 0
+
+
+def _expire(options: argparse.Namespace) -> int:
+    from leveret.pipeline.retention import days_of, expire, set_keep
+    from leveret.pipeline.warehouse import Warehouse
+
+    warehouse = Warehouse(options.warehouse)
+    state = warehouse.existing()
+    if options.never:
+        if options.keep:
+            raise ValueError("--keep and --never contradict each other; leave one of them out")
+        set_keep(warehouse, None)
+        print("updates let no run expire")
+        return 0
+    days = days_of(options.keep) if options.keep else state.keep_days
+    if days is None:
+        raise ValueError(
+            "expire needs --keep PERIOD, because this warehouse has no period of its own (--always sets it)"
+        )
+    if options.always:
+        set_keep(warehouse, days)
+        print(f"each update keeps the runs of the last {days} days")
+    gone = expire(warehouse, days)
+    print(f"{len(gone)} runs have expired" + ("; `vacuum` removes their files a day later" if gone else ""))
+    return 0
+
+
+def _print_table(rows: pa.Table, out: TextIO) -> None:
+    import pyarrow as pa
+
+    is_number = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in rows.schema.types]
+    lines = [rows.column_names, *([_shown(value) for value in row] for row in _values(rows))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    for line in lines:
+        cells = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, is_number, strict=True)
+        )
+        print("  ".join(cells).rstrip(), file=out)
+    print(f"({len(rows)} rows)", file=out)
+
+
+def _print_csv(rows: pa.Table, out: TextIO) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows.column_names)
+    writer.writerows([_text(value) for value in row] for row in _values(rows))
+
+
+def _print_json(rows: pa.Table, out: TextIO) -> None:
+    """Print a list with an object on each line."""
+    names = rows.column_names
+    lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str) for row in _values(rows)]
+    print("[" + ",\n".join(lines) + "]", file=out)
+
+
+_FORMATS = {"table": _print_table, "csv": _print_csv, "json": _print_json}
+
+
+def _values(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict | tuple) else str(value)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as one line that does not control the terminal."""
+    text = _text(value)
+    return (
+        text
+        if text.isprintable()
+        else "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+        )
+    )

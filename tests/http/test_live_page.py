@@ -1,0 +1,261 @@
+"""The live page in Chromium: it shows the broker as it changes, and acts on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pika
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from leveret import Broker
+from tests.http.client import ask
+
+# A busy machine is no reason to fail.
+expect.set_options(timeout=30_000)
+
+GUEST = {"username": "guest", "password": "guest"}
+
+# A client that publishes 5,000 messages a second, which are 10,000 events.
+FLOOD = """
+import sys, pika
+
+connection = pika.BlockingConnection(pika.URLParameters(sys.argv[1]))
+channel = connection.channel()
+while True:
+    for _ in range(50):
+        channel.basic_publish("", "orders", b"x")
+    connection.process_data_events(0.01)
+"""
+
+HALTED = """
+from leveret import Broker
+
+with Broker(management=True) as broker:
+    broker.declare_queue("orders")
+    print(broker.management_url, flush=True)
+    breakpoint()
+"""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker(management=True, checks="all=off") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, shared: Broker) -> Iterator[Page]:
+    """Open the page once: a new one takes longer than most tests."""
+    noise: list[str] = []
+    context = browser.new_context(http_credentials=GUEST, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.on("console", lambda message: noise.append(message.text))
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.goto(shared.management_url)
+    yield page
+    context.close()
+    # A browser notes each refusal that it gets.
+    assert [line for line in noise if not line.startswith("Failed to load resource")] == []
+
+
+@pytest.fixture
+def live(shared: Broker) -> Broker:
+    shared.reset()
+    shared.declare_queue("orders")
+    return shared
+
+
+@pytest.fixture
+def page(opened: Page, live: Broker) -> Page:
+    opened.evaluate("for (const form of document.forms) form.reset()")
+    expect(cell(opened, "Queues", "orders", 2)).to_have_text("0")
+    return opened
+
+
+def cell(page: Page, section: str, name: str, index: int):
+    region = page.get_by_role("region", name=section, exact=True)
+    return region.locator("tbody tr").filter(has_text=name).locator("td").nth(index)
+
+
+def test_the_page_needs_a_user_of_the_broker(live: Broker) -> None:
+    answer = ask(live, "GET", "/", authorization=None)
+
+    assert answer.status == 401
+    # So that a browser asks for a user.
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+
+
+def test_a_queue_appears_changes_and_goes(page: Page, live: Broker) -> None:
+    live.declare_queue("invoices")
+    expect(cell(page, "Queues", "invoices", 2)).to_have_text("0")
+
+    live.publish("", "invoices", "x")
+    expect(cell(page, "Queues", "invoices", 2)).to_have_text("1")
+
+    live.delete_queue("invoices")
+    expect(page.get_by_role("button", name="invoices", exact=True)).to_have_count(0)
+
+
+def test_an_exchange_shows_its_bindings(page: Page, live: Broker) -> None:
+    live.declare_exchange("shop", "topic")
+    live.bind_queue("orders", "shop", "order.#")
+
+    expect(cell(page, "Exchanges", "shop", 2)).to_have_text("order.# → orders")
+
+
+def test_a_client_appears_with_what_it_holds_and_goes(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    with pika.BlockingConnection(pika.URLParameters(live.url)) as connection:
+        connection.channel().basic_get("orders")
+
+        expect(cell(page, "Connections", "guest", 4)).to_have_text("1")
+        expect(cell(page, "Queues", "orders", 3)).to_have_text("1")
+
+    expect(page.get_by_text("No connections.")).to_be_visible()
+
+
+def test_the_messages_of_a_queue_are_shown_and_followed(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "first", headers={"trace": "a"})
+    page.get_by_role("button", name="orders", exact=True).click()
+    messages = page.get_by_role("region", name="Messages", exact=True)
+    expect(messages).to_contain_text("first")
+    expect(messages).to_contain_text('{"trace":"a"}')
+
+    live.publish("", "orders", "second")
+
+    expect(messages).to_contain_text("second")
+
+
+def test_what_a_message_says_is_never_markup(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "<img src=x onerror=alert(1)><script>alert(2)</script>")
+    page.get_by_role("button", name="orders", exact=True).click()
+
+    expect(page.locator(".message pre")).to_have_text("<img src=x onerror=alert(1)><script>alert(2)</script>")
+    assert page.locator("img").count() == 0
+
+
+def test_a_message_is_published_by_the_form(page: Page, live: Broker) -> None:
+    page.get_by_label("routing key").fill("orders")
+    page.get_by_label("body").fill("from the page")
+    page.get_by_role("button", name="Publish").click()
+
+    expect(page.get_by_text("The message was routed.")).to_be_visible()
+    assert live.assert_published().text == "from the page"
+
+
+def test_a_queue_is_purged_by_its_button(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
+
+    page.get_by_role("button", name="Purge orders").click()
+
+    expect(cell(page, "Queues", "orders", 2)).to_have_text("0")
+    live.assert_empty("orders")
+
+
+def test_time_is_held_and_moved(page: Page, live: Broker) -> None:
+    live.declare_queue("short", arguments={"x-message-ttl": 60_000})
+    page.get_by_role("button", name="Hold time").click()
+    expect(page.get_by_text("time is held at")).to_be_visible()
+    live.publish("", "short", "x")
+    expect(cell(page, "Queues", "short", 2)).to_have_text("1")
+
+    page.get_by_label("seconds").fill("60")
+    page.get_by_role("button", name="Advance").click()
+
+    expect(cell(page, "Queues", "short", 2)).to_have_text("0")
+    live.assert_dropped("short", reason="expired")
+    page.get_by_role("button", name="Let time run").click()
+    expect(page.get_by_text("time runs")).to_be_visible()
+
+
+def test_a_fault_is_added_fires_and_is_shown(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(cell(page, "Faults", "reset_peer", 1)).to_have_text("0 times")
+
+    channel = pika.BlockingConnection(pika.URLParameters(live.url)).channel()
+    method, _, _ = channel.basic_get("orders")
+    channel.basic_ack(method.delivery_tag)
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        channel.queue_declare("orders", passive=True)
+
+    expect(cell(page, "Faults", "reset_peer", 1)).to_have_text("1 time")
+    assert live.faults.rules[0].fired == 1
+
+
+def test_a_refusal_is_shown_with_its_reason(page: Page) -> None:
+    page.get_by_label("exchange", exact=True).fill("missing")
+    page.get_by_role("button", name="Publish").click()
+
+    expect(page.get_by_text("NOT_FOUND - no exchange 'missing'")).to_be_visible()
+
+
+def test_a_stopped_broker_is_not_taken_for_a_live_one(browser: Browser) -> None:
+    with browser.new_context(http_credentials=GUEST) as context:
+        page = context.new_page()
+        with Broker(management=True) as broker:
+            page.goto(broker.management_url)
+            expect(page.get_by_text("; live; ")).to_be_visible()
+
+        expect(page.get_by_text("not connected: this is the last that was seen")).to_be_visible()
+
+
+def test_a_flood_of_events_reaches_the_page_in_few_pieces_and_buttons_still_work(page: Page, live: Broker) -> None:
+    page.evaluate(
+        """() => {
+            window.pieces = 0;
+            const stream = new EventSource("/live");
+            stream.onmessage = () => { window.pieces += 1; };
+            return new Promise((resolve) => { stream.onopen = resolve; });
+        }"""
+    )
+    with subprocess.Popen([sys.executable, "-c", FLOOD, live.url]) as flood:
+        try:
+            page.get_by_role("button", name="orders", exact=True).click()
+            expect(page.locator(".message").first).to_be_visible()
+            page.get_by_role("button", name="Purge orders").click()
+            page.get_by_label("routing key").fill("nowhere")
+            page.get_by_role("button", name="Publish").click()
+            expect(page.get_by_text("The message reached no queue.")).to_be_visible()
+        finally:
+            flood.kill()
+
+    # Two events for each message; a piece holds the events of a tenth of a second.
+    live.publish("", "orders", "last")
+    count = live.assert_published(body="last").source.id
+    pieces = page.evaluate("window.pieces")
+    assert pieces > 0
+    assert pieces < count / 20
+
+
+def test_a_test_at_a_breakpoint_is_shown_and_the_page_answers(browser: Browser, tmp_path) -> None:
+    script = tmp_path / "halting.py"
+    script.write_text(HALTED)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        with browser.new_context(http_credentials=GUEST) as context:
+            page = context.new_page()
+            page.goto(url)
+            expect(page.get_by_role("alert")).to_contain_text("A debugger holds the test at")
+            expect(page.get_by_role("alert")).to_contain_text("halting.py")
+            page.get_by_label("routing key").fill("orders")
+            page.get_by_role("button", name="Publish").click()
+            expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
+        process.stdin.write("c\n")
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_the_page_allows_nothing_but_its_own_script_and_style(live: Broker) -> None:
+    answer = ask(live, "GET", "/")
+
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    assert "connect-src 'self'" in policy

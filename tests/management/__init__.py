@@ -1,0 +1,1 @@
+"""Scenarios of RabbitMQ's management API: recorded on real servers, replayed on leveret."""

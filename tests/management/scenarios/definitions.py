@@ -1,0 +1,93 @@
+"""Definitions, out and in."""
+
+from __future__ import annotations
+
+from ..scenario import Run, scenario
+
+_SHARED = ("cluster_name", "original_cluster_name", "explanation")
+
+
+@scenario
+def of_a_virtual_host(s: Run) -> None:
+    s.get(f"/definitions/{s.v}", unordered=True)
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-max-length": 3}})
+    s.put(f"/queues/{s.v}/transient", {"durable": False})
+    s.put(f"/exchanges/{s.v}/x", {"durable": True, "type": "topic"})
+    s.post(f"/bindings/{s.v}/e/x/q/q", {"routing_key": "k", "arguments": {"a": 1}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "", "definition": {"max-length": 9}})
+    s.put(f"/operator-policies/{s.v}/o", {"pattern": "", "definition": {"max-length": 8}})
+    s.put(f"/vhost-limits/{s.v}/max-queues", {"value": 9})
+    s.get(f"/definitions/{s.v}", unordered=True)
+    s.get(f"/definitions/{s.v}?download=x.json", unordered=True)
+    s.get("/definitions/nothing")
+
+
+@scenario
+def into_a_virtual_host(s: Run) -> None:
+    definitions = {
+        "queues": [{"name": "q", "durable": True, "auto_delete": False, "arguments": {}}],
+        "exchanges": [
+            {"name": "x", "type": "fanout", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+        ],
+        "bindings": [
+            {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}
+        ],
+        "policies": [{"name": "p", "pattern": "", "definition": {"max-length": 3}, "priority": 0, "apply-to": "all"}],
+    }
+    s.post(f"/definitions/{s.v}", definitions)
+    s.get(f"/bindings/{s.v}/e/x/q/q")
+    s.get(f"/policies/{s.v}")
+    s.post(f"/definitions/{s.v}", definitions)
+    s.post(f"/definitions/{s.v}", {})
+    s.post("/definitions/nothing", definitions)
+
+
+@scenario
+def into_the_broker(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    made = s.further_vhost("made")
+    definitions = {
+        "users": [
+            {
+                "name": name,
+                "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR",
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": "management",
+            }
+        ],
+        "vhosts": [{"name": made}],
+        "permissions": [{"user": name, "vhost": made, "configure": ".*", "write": ".*", "read": ".*"}],
+        "topic_permissions": [{"user": name, "vhost": made, "exchange": "amq.topic", "write": "^a", "read": "^b"}],
+        "queues": [{"name": "q", "vhost": made, "durable": True, "auto_delete": False, "arguments": {}}],
+    }
+    s.post("/definitions", definitions)
+    s.get("/whoami", user="alice", password="test12")
+    s.get(f"/permissions/{made}/{name}")
+    s.get(f"/topic-permissions/{made}/{name}")
+    s.get(f"/queues/{made}?columns=name")
+
+
+@scenario
+def as_a_form(s: Run) -> None:
+    text = '{"queues": [{"name": "q", "durable": true, "auto_delete": false, "arguments": {}}]}'
+    head = 'Content-Disposition: form-data; name="file"; filename="d.json"\r\nContent-Type: application/json'
+    body = f"--b\r\n{head}\r\n\r\n{text}\r\n--b--\r\n"
+    s.post(f"/definitions/{s.v}", body, headers={"content-type": "multipart/form-data; boundary=b"})
+    s.get(f"/queues/{s.v}?columns=name")
+
+
+@scenario
+def wrong_definitions(s: Run) -> None:
+    s.post(f"/definitions/{s.v}", "nonsense")
+    s.post(
+        f"/definitions/{s.v}",
+        {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]},
+        without=("reason",),
+    )
+
+
+@scenario
+def the_keys_of_the_whole(s: Run) -> None:
+    found = s.get("/definitions", hidden=True)
+    assert isinstance(found, dict)
+    s.answers.append(sorted(found))

@@ -1,0 +1,97 @@
+"""Policies, operator policies and parameters."""
+
+from __future__ import annotations
+
+from ..scenario import Run, scenario
+
+
+@scenario
+def policies(s: Run) -> None:
+    s.get(f"/policies/{s.v}")
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 5}})
+    s.get(f"/policies/{s.v}/p")
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 6}, "priority": 3, "apply-to": "queues"})
+    s.put(f"/policies/{s.v}/o", {"pattern": "", "definition": {"message-ttl": 1000}})
+    s.get(f"/policies/{s.v}")
+    s.get("/policies", mine=True)
+    s.get(f"/policies/{s.v}/nothing")
+    s.delete(f"/policies/{s.v}/p")
+    s.delete(f"/policies/{s.v}/p")
+    s.get(f"/policies/{s.v}?columns=name")
+    s.get("/policies/nothing")
+    s.put("/policies/nothing/p", {"pattern": "^q", "definition": {"max-length": 5}})
+
+
+@scenario
+def wrong_policies(s: Run) -> None:
+    s.put(f"/policies/{s.v}/p", {})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q"})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"nonsense": 1}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": "x"}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "priority": "x"})
+    s.put(f"/policies/{s.v}/p", {"pattern": 5, "definition": {"max-length": 1}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "unknown": 1})
+    s.get(f"/policies/{s.v}?columns=name")
+
+
+@scenario
+def operator_policies(s: Run) -> None:
+    s.get(f"/operator-policies/{s.v}")
+    s.put(f"/operator-policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 5}})
+    s.get(f"/operator-policies/{s.v}/p")
+    s.get(f"/operator-policies/{s.v}")
+    s.get("/operator-policies", mine=True)
+    s.put(f"/operator-policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 6}, "priority": 2})
+    s.put(f"/operator-policies/{s.v}/x", {"pattern": "^q", "definition": {"dead-letter-exchange": "x"}})
+    s.get(f"/parameters/operator_policy/{s.v}")
+    s.delete(f"/operator-policies/{s.v}/p")
+    s.delete(f"/operator-policies/{s.v}/p")
+
+
+@scenario
+def a_queue_shows_its_policies(s: Run) -> None:
+    s.put(f"/policies/{s.v}/ours", {"pattern": "", "definition": {"max-length": 5, "message-ttl": 9}})
+    s.put(f"/operator-policies/{s.v}/theirs", {"pattern": "", "definition": {"max-length": 3}})
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    s.put(f"/exchanges/{s.v}/x", {"durable": True})
+    keys = "columns=name,policy,operator_policy,effective_policy_definition"
+    s.get(f"/queues/{s.v}/q?{keys}", until={"policy": "ours"})
+    s.get(f"/exchanges/{s.v}/x?{keys}")
+
+
+@scenario
+def parameters(s: Run) -> None:
+    s.get(f"/parameters/nothing/{s.v}")
+    s.get("/parameters/nothing")
+    s.get(f"/parameters/nothing/{s.v}/x")
+    s.put(f"/parameters/nothing/{s.v}/x", {"value": 1})
+    s.put(f"/parameters/vhost-limits/{s.v}/limits", {"value": {"max-queues": 3}})
+    s.put(f"/parameters/vhost-limits/{s.v}/limits", {"value": {"max-queues": 4}})
+    s.get(f"/parameters/vhost-limits/{s.v}/limits")
+    s.get("/parameters/vhost-limits", mine=True)
+    s.get("/parameters", mine=True)
+    s.put(f"/parameters/vhost-limits/{s.v}/limits", {})
+    s.put("/parameters/vhost-limits/nothing/limits", {"value": {"max-queues": 3}})
+    s.get("/parameters/vhost-limits/nothing/limits")
+    s.delete(f"/parameters/vhost-limits/{s.v}/limits")
+    s.delete(f"/parameters/vhost-limits/{s.v}/limits")
+    s.get(f"/parameters/vhost-limits/{s.v}/limits")
+
+
+@scenario
+def global_parameters(s: Run) -> None:
+    name = f"p.{s.vhost}"
+    s.put(f"/global-parameters/{name}", {"name": name, "value": {"a": 1}})
+    s.get(f"/global-parameters/{name}")
+    s.put(f"/global-parameters/{name}", {"name": name, "value": "text"})
+    s.get("/global-parameters", mine=True)
+    s.put(f"/global-parameters/{name}", {})
+    s.delete(f"/global-parameters/{name}")
+    s.delete(f"/global-parameters/{name}")
+    s.get(f"/global-parameters/{name}")
+
+
+@scenario(versions=("4.3", "4.0"))
+def a_wrong_target(s: Run) -> None:
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": "x"})

@@ -1,0 +1,75 @@
+"""Users, their tags, and what they may do."""
+
+from __future__ import annotations
+
+from ..scenario import Run, scenario
+
+
+@scenario
+def a_user(s: Run) -> None:
+    s.get("/users/guest", without=("hashing_algorithm",))
+    name = s.add_user("alice", "management,other")
+    s.get(f"/users/{name}")
+    s.get("/users", mine=True)
+    s.get("/users/nothing")
+    s.get("/users/without-permissions", mine=True)
+
+
+@scenario
+def making_one(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.delete(f"/users/{name}")
+    s.put(f"/users/{name}", {"password": "x", "tags": "administrator"})
+    s.get(f"/users/{name}")
+    s.put(f"/users/{name}", {"password": "y", "tags": ["management", "other"]})
+    s.get(f"/users/{name}")
+    s.put(f"/users/{name}", {"tags": ""})
+    s.get(f"/users/{name}")
+    s.put(f"/users/{name}", {"password": "", "tags": ""})
+    s.get(f"/users/{name}")
+    s.get("/users/without-permissions", mine=True)
+
+
+@scenario
+def wrong_values(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.put(f"/users/{name}", {})
+    s.put(f"/users/{name}", {"password": "x"})
+    s.put(f"/users/{name}", {"password_hash": "!!!", "tags": ""})
+    s.put(f"/users/{name}", {"password_hash": "x", "tags": "", "hashing_algorithm": "nonsense"})
+    s.put(f"/users/{name}", {"password": "x", "password_hash": "", "tags": ""})
+
+
+@scenario
+def a_password_hash(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.put(f"/users/{name}", {"password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "tags": "management"})
+    s.get("/whoami", user="alice", password="test12")
+    s.get("/whoami", user="alice", password="wrong")
+    s.put(f"/users/{name}", {"password_hash": "", "tags": "management"})
+    s.get(f"/users/{name}")
+    s.get("/whoami", user="alice", password="test12")
+
+
+@scenario
+def deleting_some(s: Run) -> None:
+    alice, bob = s.add_user("alice"), s.add_user("bob")
+    s.delete(f"/users/{alice}")
+    s.delete(f"/users/{alice}")
+    s.post("/users/bulk-delete", {"users": [bob]})
+    s.get(f"/users/{bob}")
+    s.post("/users/bulk-delete", {"users": []})
+    s.post("/users/bulk-delete", {})
+
+
+@scenario
+def deleting_the_last_permission(s: Run) -> None:
+    name = s.add_user("alice")
+    s.get("/users/without-permissions", mine=True)
+    s.delete(f"/permissions/{s.v}/{name}")
+    s.get("/users/without-permissions", mine=True)
+
+
+@scenario
+def deleting_one_that_does_not_exist(s: Run) -> None:
+    s.post("/users/bulk-delete", {"users": ["nothing"]})
