@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from leveret.pipeline import Warehouse, compact, incremental, ingest, read_table, update
+from leveret.pipeline import Warehouse, compact, ingest, read_table, update, work
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.tasks import TABLE_NAMES
 from tests.pipeline.random_traces import FAULTS, make
@@ -254,7 +254,7 @@ def ordered(value: Any) -> Any:
 
 def driver(folder: Path, kind: str) -> None:
     # Small work would be the work of one task.
-    incremental._FEW_EVENTS = 0
+    work._FEW_EVENTS = 0
     if kind in MASTERS:
         from leveret.pipeline.spark_session import session
         from tests.pipeline.small_tables import SMALL_TABLES
