@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from leveret import Broker
-from leveret.http.management import app
 from leveret.http.management.management import Management
 from leveret.http.messages import Request
+
+from .asking import management_of
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_metrics_count_messages_and_queues(broker: Broker) -> None:
     broker.publish("", "orders", "one")
     broker.publish("", "orders", "two")
 
-    found = metrics(app(broker._engine))
+    found = metrics(management_of(broker))
 
     assert found["rabbitmq_queues"] == 1
     assert found["rabbitmq_queue_messages_ready"] == 2
@@ -42,13 +43,13 @@ def test_metrics_per_object_name_the_queue(broker: Broker) -> None:
     broker.declare_queue('a "quoted" name')
     broker.publish("", 'a "quoted" name', "one")
 
-    found = metrics(app(broker._engine), "/metrics/per-object")
+    found = metrics(management_of(broker), "/metrics/per-object")
 
     assert found['rabbitmq_queue_messages{vhost="/",queue="a \\"quoted\\" name"}'] == 1
 
 
 def test_every_metric_has_a_type_and_a_description(broker: Broker) -> None:
-    body = app(broker._engine).handle(Request("GET", "/metrics")).body
+    body = management_of(broker).handle(Request("GET", "/metrics")).body
     assert isinstance(body, bytes)
 
     lines = body.decode().splitlines()
@@ -62,7 +63,7 @@ def test_every_metric_has_a_type_and_a_description(broker: Broker) -> None:
 def test_an_alarm_is_a_metric(broker: Broker) -> None:
     broker.admin.set_alarm("memory")
 
-    found = metrics(app(broker._engine))
+    found = metrics(management_of(broker))
 
     assert found["rabbitmq_alarms_memory_used_watermark"] == 1
     assert found["rabbitmq_alarms_free_disk_space_watermark"] == 0

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from leveret import Broker
-from leveret.http.management import app
 from leveret.http.management.management import Management
-from leveret.http.messages import Request
 
-GUEST = {"authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
+from .asking import ask, management_of
 
 
-def ask(management: Management, path: str) -> Any:
-    response = management.handle(Request("GET", f"/api{path}", "", GUEST))
-    assert response.status == 200
-    assert isinstance(response.body, bytes)
-    return json.loads(response.body)
+def got(management: Management, path: str) -> Any:
+    status, value = ask(management, "GET", path)
+    assert status == 200
+    return value
 
 
 def test_a_rate_is_what_happened_in_the_last_five_seconds() -> None:
@@ -26,11 +22,11 @@ def test_a_rate_is_what_happened_in_the_last_five_seconds() -> None:
         broker.declare_queue("q")
         for _ in range(10):
             broker.publish("", "q", "x")
-        management = app(broker._engine)
+        management = management_of(broker)
 
-        queue = ask(management, "/queues/%2F/q")
+        queue = got(management, "/queues/%2F/q")
         broker.clock.advance(seconds=6)
-        later = ask(management, "/queues/%2F/q")
+        later = got(management, "/queues/%2F/q")
 
     assert queue["message_stats"]["publish_details"]["rate"] == 2.0
     assert queue["messages_details"]["rate"] == 2.0
@@ -42,12 +38,12 @@ def test_a_reset_begins_to_count_again() -> None:
     with Broker() as broker:
         broker.declare_queue("q")
         broker.publish("", "q", "x")
-        management = app(broker._engine)
-        assert ask(management, "/overview")["message_stats"]["publish"] == 1
+        management = management_of(broker)
+        assert got(management, "/overview")["message_stats"]["publish"] == 1
 
         broker.reset()
 
-        assert "publish" not in ask(management, "/overview")["message_stats"]
+        assert "publish" not in got(management, "/overview")["message_stats"]
 
 
 def test_without_recorded_events_lengths_are_known_and_nothing_is_counted() -> None:
@@ -55,7 +51,7 @@ def test_without_recorded_events_lengths_are_known_and_nothing_is_counted() -> N
         broker.declare_queue("q")
         broker.publish("", "q", "x")
 
-        queue = ask(app(broker._engine), "/queues/%2F/q")
+        queue = got(management_of(broker), "/queues/%2F/q")
 
     assert queue["messages"] == 1
     assert "message_stats" not in queue
@@ -65,10 +61,10 @@ def test_a_deleted_queue_leaves_no_counts_to_its_namesake() -> None:
     with Broker() as broker:
         broker.declare_queue("q")
         broker.publish("", "q", "x")
-        management = app(broker._engine)
-        ask(management, "/queues/%2F/q")
+        management = management_of(broker)
+        got(management, "/queues/%2F/q")
 
         broker.delete_queue("q")
         broker.declare_queue("q")
 
-        assert "message_stats" not in ask(management, "/queues/%2F/q")
+        assert "message_stats" not in got(management, "/queues/%2F/q")

@@ -9,7 +9,8 @@ import pytest
 
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.rules import RULES
-from leveret.pipeline.kernel.schema import TABLES
+from leveret.pipeline.kernel.schema import EVENTS, TABLES
+from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.report import words
 from tests.pipeline import random_traces
 
@@ -24,6 +25,12 @@ def test_every_table_is_documented_and_computed_plainly(name: str) -> None:
         f"docs/pipeline-tables.md has no section {name!r}"
     )
     assert f'"{name}"' in PLAIN, f"tests/pipeline/plain.py does not compute {name!r}"
+
+
+def test_every_table_of_a_run_is_computed() -> None:
+    computed = tables_of(EVENTS.empty_table())
+
+    assert list(computed) == list(TABLES), "tables_of in src/leveret/pipeline/kernel/tables.py computes other tables"
 
 
 def test_no_table_is_computed_plainly_that_the_pipeline_does_not_have() -> None:

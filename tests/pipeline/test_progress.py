@@ -16,9 +16,9 @@ class _Terminal(StringIO):
 
 
 def _work() -> None:
-    with progress(4, "files") as bar:
+    with progress(4000, "files") as bar:
         bar.say("reading a.jsonl")
-        bar.advance(3)
+        bar.advance(3000)
 
 
 def test_terminal_shows_a_bar_with_the_work_and_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_terminal_shows_a_bar_with_the_work_and_its_times(monkeypatch: pytest.Mo
 
     drawn = terminal.getvalue()
     assert "leveret: reading a.jsonl  75 % |" in drawn
-    assert "3 of 4 files" in drawn
+    assert "3,000 of 4,000 files" in drawn
     assert "elapsed" in drawn
     assert "remaining" in drawn
     assert drawn.rstrip(" ").endswith("\r")

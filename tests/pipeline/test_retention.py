@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from leveret.pipeline.incremental import ingest, update
@@ -68,12 +69,12 @@ def test_an_expired_trace_that_comes_again_is_reported_and_changes_nothing(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
     expire(warehouse, 90)
-    copy = trace(tmp_path / "copies", "old", days=100)
-    late = trace(tmp_path / "copies", "old", days=100, worker="gw1")
+    trace(tmp_path / "copies", "old", days=100)
+    trace(tmp_path / "copies", "old", days=100, worker="gw1")
 
     done = ingest(warehouse, [tmp_path / "copies"])
 
-    assert (list(done.expired), done.files) == ([str(late), str(copy)], {})
+    assert done.expired == {"old": days_ago(100)[:10]}
     assert update(warehouse) == []
     assert runs_in(warehouse, "events") == {"new"}
     assert ingest(warehouse, [tmp_path / "copies"]).unchanged == 2
@@ -83,9 +84,29 @@ def test_a_late_file_that_cannot_be_used_does_not_bring_its_run_back(warehouse: 
     expire(warehouse, 90)
     write(tmp_path / "old.gw2.jsonl", [header("old", "gw2", started=days_ago(100), v=99)])
 
-    ingest(warehouse, [tmp_path / "old.gw2.jsonl"])
+    done = ingest(warehouse, [tmp_path / "old.gw2.jsonl"])
 
+    assert (list(done.refused), list(done.expired)) == ([str(tmp_path / "old.gw2.jsonl")], ["old"])
     assert "old" not in warehouse.state().runs
+
+
+def test_of_a_file_with_many_runs_those_that_have_expired_are_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
+    pq.write_table(read_table(warehouse, "events"), tmp_path / "both.parquet")
+    expire(warehouse, 90)
+
+    done = ingest(warehouse, [tmp_path / "both.parquet"])
+
+    assert list(done.expired) == ["old"]
+    assert runs_in(warehouse, "events") == {"new"}
+
+
+def test_a_late_piece_of_a_run_that_is_still_there_counts(warehouse: Warehouse, tmp_path: Path) -> None:
+    expire(warehouse, 90)
+
+    done = ingest(warehouse, [trace(tmp_path / "late", "new", days=100, worker="gw1")])
+
+    assert done.expired == {}
+    assert set(read_table(warehouse, "events")["worker"].to_pylist()) == {"main", "gw1"}
 
 
 def test_an_update_lets_runs_expire_once_the_warehouse_keeps_them_for_a_time(warehouse: Warehouse) -> None:

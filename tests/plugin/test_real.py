@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from leveret import Broker
-from tests.plugin.management_double import management_of
 
 Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
 def server() -> Iterator[Broker]:
-    with Broker() as broker:
+    with Broker(management=True) as broker:
         yield broker
 
 
@@ -27,12 +26,10 @@ ORACLE = dict(pair.split("=", 1) for pair in os.environ.get("LEVERET_ORACLES", "
 
 
 @pytest.fixture
-def arguments(server: Broker) -> Iterator[list[str]]:
+def arguments(server: Broker) -> list[str]:
     if ORACLE is not None:
-        yield [f"--leveret-real={ORACLE}"]
-        return
-    with management_of(server) as url:
-        yield [f"--leveret-real={server.url}", f"--leveret-real-management={url}"]
+        return [f"--leveret-real={ORACLE}"]
+    return [f"--leveret-real={server.url}", f"--leveret-real-management={server.management_url}"]
 
 
 @pytest.fixture

@@ -423,12 +423,11 @@ def _print_problems(files: Mapping[str, File]) -> None:
 
 def _print_ingested(done: Ingested, refused_before: int) -> None:
     _print_problems(done.files)
-    for path, file in sorted(done.expired.items()):
-        print(f"expired {path}: run {file.run} began on {file.day}, and such runs are no longer in the warehouse")
+    for run, day in sorted(done.expired.items()):
+        print(f"expired {run}: it began on {day}, and the warehouse has let such runs expire; its events are left out")
     used = len(done.files) - len(done.refused)
     before = f", of which {refused_before} were refused before" if refused_before else ""
-    expired = f"{len(done.expired)} expired, " if done.expired else ""
-    print(f"{used} files ingested, {len(done.refused)} refused, {expired}{done.unchanged} unchanged{before}")
+    print(f"{used} files ingested, {len(done.refused)} refused, {done.unchanged} unchanged{before}")
 
 
 @contextmanager

@@ -37,12 +37,13 @@ _MOST_ATTEMPTS: Final = 10
 class Ingested:
     """The result of `ingest`: the new and changed files, by their paths, and the number of unchanged ones.
 
-    Files of runs that have expired are in `expired` instead; they change nothing.
+    `expired` names the runs in these files that have expired, with the date on which each began. What the files hold of
+    them has no effect.
     """
 
     files: dict[str, FileState]
     unchanged: int
-    expired: dict[str, FileState] = field(default_factory=dict)
+    expired: dict[str, str] = field(default_factory=dict)
 
     @property
     def refused(self) -> dict[str, FileState]:
@@ -97,8 +98,9 @@ def ingest(
 
 def _ingested(state: State, commit: Mapping[str, Any], unchanged: int) -> Ingested:
     files = {path: FileState(**file) for path, file in commit["files"].items()}
-    expired = {path: file for path, file in files.items() if state.has_expired(file)}
-    return Ingested({path: file for path, file in files.items() if path not in expired}, unchanged, expired)
+    days = {name: run["day"] for name, run in commit["runs"].items()}
+    days |= {file.run: file.day for file in files.values() if file.problem is not None and file.run not in days}
+    return Ingested(files, unchanged, {run: day for run, day in days.items() if state.has_expired(run, day)})
 
 
 def update(

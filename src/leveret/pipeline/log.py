@@ -112,9 +112,9 @@ class State:
         self.number = number
         changes[kind](commit)
 
-    def has_expired(self, file: FileState) -> bool:
-        """Return whether a trace file was ingested, or would be, without effect because its run has expired."""
-        return file.day is not None and file.day < self.expired_before
+    def has_expired(self, run: str, day: str | None) -> bool:
+        """Return whether what is ingested of this run, which began on this date, has no effect."""
+        return day is not None and day < self.expired_before and run not in self.runs
 
     def stale(self, tables: Collection[str]) -> list[str]:
         """Return the runs whose answer is missing, out of date, or lacks one of these tables."""
@@ -149,13 +149,12 @@ class State:
         today = commit["at"][:10]
         for path, entry in commit["files"].items():
             self._change_refusals(self.files.get(path))
-            self.files[path] = FileState(**entry)
-            if self.files[path].problem is not None and not self.has_expired(self.files[path]):
-                run = self._run(self.files[path].run, self.files[path].day or today)
-                run.revision = self.number
+            file = self.files[path] = FileState(**entry)
+            if file.problem is not None and not self.has_expired(file.run, file.day):
+                self._run(file.run, file.day or today).revision = self.number
         for name, added in commit["runs"].items():
             day = added["day"] or today
-            if day < self.expired_before and name not in self.runs:
+            if self.has_expired(name, day):
                 continue
             run = self._run(name, day)
             run.segments += [Segment(*segment) for segment in added["segments"]]

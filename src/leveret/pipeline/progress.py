@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _FORMAT: Final = (
-    "leveret: {desc}{percentage:3.0f} % |{bar}| {n_fmt} of {total_fmt}{unit}, {elapsed} elapsed, {remaining} remaining"
+    "leveret: {desc}{percentage:3.0f} % |{bar}| {n:,} of {total:,}{unit}, {elapsed} elapsed, {remaining} remaining"
 )
 
 

@@ -128,8 +128,6 @@ class Dialect(NamedTuple):
     protects_vhosts: bool = True
     # The list of queues with totals only names who is online.
     totals_show_online: bool = True
-    # A queue shows which exchanges its messages come from.
-    shows_routes: bool = False
     # A topic permission is refused for an exchange that does not exist.
     topic_permissions_need_exchange: bool = True
     # The default queue type of a virtual host that was given none.

@@ -1,4 +1,7 @@
-"""The health checks: 200 if all is well, 503 and a reason if not."""
+"""The health checks: 200 if all is well, 503 and a reason if not.
+
+The answers of checks that fail follow RabbitMQ's modules rabbit_mgmt_wm_health_check_*.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from leveret.http.messages import Response
 
 _OK: Final = {"status": "ok"}
 _UNITS: Final = ("days", "weeks", "months", "years")
+_LIMIT_REACHED: Final = "node connection limit is reached"
 _SINGLE: Final = {"status": "ok", "reason": "single node cluster"}
 # What the names of protocols in paths stand for. Others stand for themselves.
 _PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp", "amqps": "amqp/ssl", "https": "https"}
@@ -86,14 +90,31 @@ def certificates(call: Call) -> object:
     return _OK
 
 
-def serving(call: Call) -> object:
-    """Check that clients may connect: the ports are open, and the broker is not being drained."""
-    return _OK if call.engine.loop.is_listening else _failed("the rabbit node is not ready to serve clients")
-
-
 def in_service(call: Call) -> object:
-    """Check that the broker is not being drained for maintenance."""
-    return _OK if call.engine.loop.is_listening else _failed("the rabbit node is in maintenance mode")
+    """Check that the broker is not in maintenance mode."""
+    if call.engine.loop.is_listening:
+        return _OK
+    return _failed("this rabbit node is not currently available to serve")
+
+
+def below_limit(call: Call) -> object:
+    """Check that the node takes another connection."""
+    with call.looking() as node:
+        count, limit = len(node.connections), node.settings.connection_max
+    if limit is None or count < limit:
+        return _OK
+    return _failed(_LIMIT_REACHED, limit=limit, connections=count)
+
+
+def serving(call: Call) -> object:
+    """Check that clients may connect: both of the checks above, and that a port is open for them."""
+    if not call.engine.loop.is_listening:
+        return _failed("the rabbit node is not currently available to serve")
+    with call.looking() as node:
+        count, limit = len(node.connections), node.settings.connection_max
+    if limit is None or count < limit:
+        return _OK
+    return _failed(_LIMIT_REACHED, connections=count)
 
 
 def aliveness(call: Call) -> object:

@@ -68,15 +68,16 @@ class Management:
             if endpoint.who != "anyone":
                 user = self._user(request)
             call = Call(self._state, request, user, found.values)
-            with self._state.engine.lock:
-                self._state.catch_up()
-                if user is not None:
+            if user is not None:
+                with self._state.engine.lock:
                     _refuse_unless_permitted(call, endpoint.who)
             if request.method in ("GET", "HEAD") and not _accepts_json(request):
                 return Response(406)
             if endpoint.needs_json and not _is_json(request):
                 return Response(415)
-            answer = endpoint.answer(call)
+            with self._state.lock:
+                self._state.catch_up()
+                answer = endpoint.answer(call)
         except Refusal as refusal:
             return refusal.response
         return answer if isinstance(answer, Response) else Response.of_json(answer)

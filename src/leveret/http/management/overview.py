@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.exchanges import EXCHANGE_TYPES
@@ -106,21 +105,11 @@ def _totals(call: Call, vhosts: list[VirtualHost], *, is_monitor: bool) -> Descr
         totals["consumers"] = sum(len(queue.consumers) for queue in queues)
         return found
     own = [call.state.statistics.of("vhost", vhost.name) for vhost in vhosts]
-    together = _together(own)
+    together = statistics.together(own)
     found["message_stats"] = statistics.message_stats(together, now, *_COUNTED).get("message_stats", {})
     found["queue_totals"] = statistics.rates(together, lengths(queues), now) if queues else {}
     if queues and any(queue.consumers for queue in queues):
         totals["consumers"] = sum(len(queue.consumers) for queue in queues)
-    return found
-
-
-def _together(several: Iterable[statistics.Counts]) -> statistics.Counts:
-    found: statistics.Counts = {}
-    for counts in several:
-        for name, count in counts.items():
-            total = found.setdefault(name, statistics.Count())
-            total.total += count.total
-            total.recent.extend(count.recent)
     return found
 
 

@@ -34,6 +34,8 @@ _GARBAGE: Final[Described] = {
 }
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
 _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
+# The flag, in the first byte of encoded properties, of those that name a delivery mode.
+_HAS_DELIVERY_MODE: Final = 0x10
 _DELIVERY_LIMIT_OFF: Final = -1
 
 
@@ -59,7 +61,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
 
 
 def get_queue(call: Call) -> object:
-    """Describe a queue, with its consumers and where its messages come from and go."""
+    """Describe a queue, with its consumers."""
     with call.looking():
         vhost = call.vhost
         queue = call.found(vhost.queues, "queue")
@@ -218,10 +220,20 @@ def _retries(call: Call, queue: StoredQueue) -> Described:
 def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
     """Return the bytes of bodies, and of those that are persistent, and how many are."""
     total = persistent = count = 0
+    # Messages of one publisher often share their head, which says whether they are persistent.
+    known: dict[int, bool] = {}
     for entry in entries:
-        size = len(entry.message.body)
+        message = entry.message
+        size = len(message.body)
         total += size
-        if entry.message.is_persistent:
+        head = message.head
+        octets = head[2]
+        if isinstance(octets, bytes) and not octets[0] & _HAS_DELIVERY_MODE:
+            continue
+        is_persistent = known.get(id(head))
+        if is_persistent is None:
+            is_persistent = known[id(head)] = message.is_persistent
+        if is_persistent:
             persistent += size
             count += 1
     return total, persistent, count
@@ -267,16 +279,10 @@ def _quorum(queue: StoredQueue) -> Described:
 
 
 def _in_detail(call: Call, queue: StoredQueue) -> Described:
-    state, now = call.state.statistics, call.node.now
-    parts = state.parts("queue", queue.vhost.name, queue.name)
-    incoming = [
-        {"stats": statistics.shown(counts, ("publish",), now), "exchange": {"name": rest[2], "vhost": rest[1]}}
-        for rest, counts in parts
-        if rest and rest[0] == "exchange" and call.dialect.shows_routes
-    ]
     found: Described = {
         "consumer_details": consumers_of(call, queue),
-        "incoming": incoming,
+        # By exchange and channel; empty in the rates mode "basic".
+        "incoming": [],
         "deliveries": [],
         "garbage_collection": _GARBAGE,
     }

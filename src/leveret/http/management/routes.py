@@ -184,7 +184,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", f"{_CHECKS}/certificate-expiration/{{within}}/{{unit}}", "management", health.certificates),
     Endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", health.serving, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", health.in_service, SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", health.below_limit, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "anyone", health.fine, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "anyone", health.fine, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "management", health.fine, SINCE_4_3),

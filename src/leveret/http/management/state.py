@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.http.management.dialects import dialect_of
 from leveret.http.management.statistics import Statistics
+from leveret.server import native
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -18,6 +19,8 @@ class State:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        # Held while a request is answered. It is taken before the broker's lock, which is held for parts of that only.
+        self.lock = native.reentrant_lock()
         self.dialect = dialect_of(engine.compat.version)
         self._begin(engine.node)
 
@@ -31,7 +34,9 @@ class State:
         self.protected: dict[str, bool] = {}
 
     def catch_up(self) -> None:
-        """Count what has happened. The caller holds the broker's lock."""
-        if self.engine.node is not self._node:
-            self._begin(self.engine.node)
-        self.statistics.catch_up(self.engine.recorder, self.engine.node)
+        """Count what has happened. The caller holds this state's lock, and not the broker's."""
+        with self.engine.lock:
+            if self.engine.node is not self._node:
+                self._begin(self.engine.node)
+            new = self.statistics.unread(self.engine.recorder)
+        self.statistics.read(new)

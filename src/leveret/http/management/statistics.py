@@ -7,21 +7,17 @@ were dropped before a request read them are not counted.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from leveret.trace import events
-from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.core.model.node import Node
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
 Described = dict[str, object]
-# What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name),
-# and pairs of them, such as ("queue", vhost, name, "channel", connection, channel).
+# What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name).
 Subject = tuple[object, ...]
 
 BROKER: Final[Subject] = ("broker",)
@@ -43,25 +39,28 @@ _INTERNAL_USER: Final = "rmq-internal"
 class Count:
     """How often something happened, and how often in each of the last seconds."""
 
-    __slots__ = ("recent", "total")
+    __slots__ = ("by_second", "total")
 
     def __init__(self) -> None:
         self.total = 0
-        # Pairs of a second and how often it happened then, oldest first.
-        self.recent: deque[tuple[int, int]] = deque(maxlen=_SAMPLED_S + 1)
+        # Only of the seconds that a rate can still need.
+        self.by_second: dict[int, int] = {}
 
-    def add(self, number: int, at: int) -> None:
-        """Count something that happened at an instant in microseconds."""
+    def add(self, number: int, second: int) -> None:
+        """Count something that happened in a second of the broker's clock. Hot: several times for each event."""
         self.total += number
-        second = at // _SECOND_US
-        if self.recent and self.recent[-1][0] == second:
-            number += self.recent.pop()[1]
-        self.recent.append((second, number))
+        recent = self.by_second
+        if second in recent:
+            recent[second] += number
+        else:
+            for past in [past for past in recent if past <= second - _SAMPLED_S]:
+                del recent[past]
+            recent[second] = number
 
     def rate(self, now: int) -> float:
-        """Return how often it happened in a second, over the sampled time."""
+        """Return how often it happened in a second, over the sampled time; `now` is in microseconds."""
         begin = now // _SECOND_US - _SAMPLED_S
-        return sum(number for second, number in self.recent if second > begin) / _SAMPLED_S
+        return sum(number for second, number in self.by_second.items() if second > begin) / _SAMPLED_S
 
 
 Counts = dict[str, Count]
@@ -69,210 +68,242 @@ _NONE: Final[Counts] = {}
 
 
 class Statistics:
-    """The counts of one broker. All methods need the broker's lock."""
+    """The counts of one broker."""
 
     def __init__(self) -> None:
         self._last_seen: RawEvent | None = None
         self._counts: dict[Subject, Counts] = {}
-        # Which consumers need no acknowledgement, by connection, channel and tag.
-        self._automatic: dict[tuple[object, ...], bool] = {}
+        # The counts that events with the same names change, so that they are looked up once.
+        self._known: dict[Subject, list[Count]] = {}
+        # The consumers that need no acknowledgement, by connection, channel and tag.
+        self._automatic: dict[Subject, bool] = {}
         self._users: dict[object, str] = {}
         # Who declared an exchange, by vhost and name.
-        self.makers: dict[tuple[object, object], str] = {}
-        # The channel and the number of the last published message, and the copy of the last basic.get.
+        self.makers: dict[Subject, str] = {}
+        # The number, channel and exchange of the last published message, and the copy of the last basic.get.
         self._published: tuple[int, Subject, Subject] | None = None
         self._got: object = None
         # Copies that a consumer refused, until their fate is known.
         self._refused: set[object] = set()
 
-    def catch_up(self, recorder: Recorder, node: Node) -> None:
-        """Count what happened since the last call."""
-        for raw in recorder.raw_after(self._last_seen):
-            self._last_seen = raw
-            handler = _HANDLERS.get(str(raw[0]))
+    def unread(self, recorder: Recorder) -> list[RawEvent]:
+        """Return the events since the last call. The caller holds the broker's lock."""
+        new = recorder.raw_after(self._last_seen)
+        if new:
+            self._last_seen = new[-1]
+        return new
+
+    def read(self, new: Iterable[RawEvent]) -> None:
+        """Count events."""
+        for raw in new:
+            handler = _HANDLERS.get(raw[0])
             if handler is not None:
-                handler(self, Event(raw), node)
+                handler(self, *raw[1:])
 
     def of(self, *subject: object) -> Counts:
         """Return the counts of a subject."""
         return self._counts.get(subject, _NONE)
 
-    def parts(self, *subject: object) -> list[tuple[Subject, Counts]]:
-        """Return the rest of each subject that begins so, with its counts: the channels of a queue and the like."""
-        length = len(subject)
-        return [
-            (known[length:], counts)
-            for known, counts in self._counts.items()
-            if len(known) > length and known[:length] == subject
-        ]
-
-    def _add(self, name: str, event: Event, subjects: Iterable[Subject], number: int = 1) -> None:
-        for subject in subjects:
-            self._counts.setdefault(subject, {}).setdefault(name, Count()).add(number, event.at)
-
-    def _forget(self, *subject: object) -> None:
-        for known in [known for known in self._counts if _contains(known, subject)]:
-            del self._counts[known]
-
-    def _published_one(self, event: Event, node: Node) -> None:
-        channel: Subject = ("channel", event.conn, event.chan)
-        exchange: Subject = ("exchange", event.vhost, event.message.exchange)
-        self._published = (event.message.id, channel, exchange)
-        self._add("publish", event, (BROKER, ("vhost", event.vhost), channel, (*channel, *exchange)))
-        self._add("publish_in", event, (exchange,))
-        self._add("publish", event, ((*exchange, *channel),))
-
-    def _confirmed(self, event: Event, node: Node) -> None:
-        self._add("confirm", event, (BROKER, ("vhost", event.vhost), ("channel", event.conn, event.chan)))
-
-    def _returned(self, event: Event, node: Node) -> None:
-        self._add("return_unroutable", event, (BROKER, ("vhost", event.vhost), ("channel", event.conn, event.chan)))
-
-    def _enqueued(self, event: Event, node: Node) -> None:
-        queue: Subject = ("queue", event.vhost, event.queue)
-        self._length(event, ready=1)
-        if event.src_copy is None:
-            exchange: Subject = ("exchange", event.vhost, event.message.exchange)
-            self._add("publish", event, (queue, (*queue, *exchange), (*exchange, *queue)))
-            self._add("publish_out", event, (exchange,))
-
-    def _delivered(self, event: Event, node: Node) -> None:
-        is_automatic = self._automatic.get((event.conn, event.chan, event.consumer), False)
-        self._handed_out("deliver_no_ack" if is_automatic else "deliver", event)
-
-    def _fetched(self, event: Event, node: Node) -> None:
-        self._got = event.copy
-        self._handed_out("get", event)
-
-    def _handed_out(self, name: str, event: Event) -> None:
-        subjects = _delivery_subjects(event)
-        self._add(name, event, subjects)
-        self._add("deliver_get", event, subjects)
-        if event.redelivered:
-            self._add("redeliver", event, subjects)
-        self._length(event, ready=-1, unacked=1)
-
-    def _acked(self, event: Event, node: Node) -> None:
-        self._length(event, unacked=-1)
-        if event.reason != "no_ack":
-            self._add("ack", event, _delivery_subjects(event))
-        elif event.copy == self._got:
-            # It was a basic.get without acknowledgement.
-            self._add("get", event, _delivery_subjects(event), -1)
-            self._add("get_no_ack", event, _delivery_subjects(event))
-
-    def _gave_back(self, event: Event, node: Node) -> None:
-        self._refused.add(event.copy)
-        self._length(event, unacked=-1)
-
-    def _requeued(self, event: Event, node: Node) -> None:
-        is_counted = event.copy in self._refused
-        self._refused.discard(event.copy)
-        self._length(event, ready=1, unacked=0 if is_counted else -1)
-
-    def _ended(self, event: Event, node: Node) -> None:
-        if event.copy is not None:
-            if event.copy not in self._refused:
-                self._length(event, ready=-1)
-            self._refused.discard(event.copy)
-        elif event.reason == events.NO_ROUTE and self._published is not None:
-            number, channel, exchange = self._published
-            if number == event.message.id:
-                self._add("drop_unroutable", event, (BROKER, ("vhost", event.vhost), channel, exchange))
-
-    def _length(self, event: Event, *, ready: int = 0, unacked: int = 0) -> None:
-        subjects: tuple[Subject, ...] = (BROKER, ("vhost", event.vhost), ("queue", event.vhost, event.queue))
-        for name, number in zip(LENGTHS, (ready + unacked, ready, unacked), strict=True):
-            if number:
-                self._add(name, event, subjects, number)
-
-    def _connection_opened(self, event: Event, node: Node) -> None:
-        self._users[event.conn] = event.user
-        self._add("connection_created", event, (BROKER,))
-
-    def _connection_closed(self, event: Event, node: Node) -> None:
-        self._add("connection_closed", event, (BROKER,))
-
-    def _channel_opened(self, event: Event, node: Node) -> None:
-        self._add("channel_created", event, (BROKER,))
-
-    def _channel_closed(self, event: Event, node: Node) -> None:
-        self._forget("channel", event.conn, event.chan)
-        self._add("channel_closed", event, (BROKER,))
-
-    def _queue_declared(self, event: Event, node: Node) -> None:
-        self._add("queue_declared", event, (BROKER,))
-        known: Subject = ("known", event.vhost, event.queue)
-        if not self.of(*known):
-            self._add("queue_created", event, (BROKER, known))
-
-    def _queue_deleted(self, event: Event, node: Node) -> None:
-        self._forget("queue", event.vhost, event.queue)
-        self._forget("known", event.vhost, event.queue)
-        self._add("queue_deleted", event, (BROKER,))
-
-    def _exchange_declared(self, event: Event, node: Node) -> None:
-        user = self._users.get(event.conn, _INTERNAL_USER)
-        self.makers.setdefault((event.vhost, event.exchange), user)
-
-    def _exchange_deleted(self, event: Event, node: Node) -> None:
-        self.makers.pop((event.vhost, event.exchange), None)
-        self._forget("exchange", event.vhost, event.exchange)
-
-    def _consumed(self, event: Event, node: Node) -> None:
-        self._automatic[event.conn, event.chan, event.consumer] = event.no_ack
-
     def maker(self, vhost_name: str, exchange_name: str) -> str:
         """Return the user who declared an exchange."""
         return self.makers.get((vhost_name, exchange_name), _INTERNAL_USER)
 
+    def _count(self, at: int, key: Subject, subjects: Callable[[], Iterable[tuple[str, Subject]]]) -> None:
+        """Add 1 to each of some counts. `key` identifies them, and `subjects` names them."""
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = [self._counted(name, subject) for name, subject in subjects()]
+        second = at // _SECOND_US
+        for count in known:
+            count.add(1, second)
 
-_HANDLERS: Final = {
-    events.PUBLISHED: Statistics._published_one,
-    events.CONFIRMED: Statistics._confirmed,
-    events.RETURNED: Statistics._returned,
-    events.ENQUEUED: Statistics._enqueued,
-    events.DELIVERED: Statistics._delivered,
-    events.GOT: Statistics._fetched,
-    events.ACKED: Statistics._acked,
-    events.NACKED: Statistics._gave_back,
-    events.REJECTED: Statistics._gave_back,
-    events.REQUEUED: Statistics._requeued,
-    events.EXPIRED: Statistics._ended,
-    events.DROPPED: Statistics._ended,
-    events.DEAD_LETTERED: Statistics._ended,
-    events.PURGED: Statistics._ended,
-    events.CONN_OPEN: Statistics._connection_opened,
-    events.CONN_CLOSE: Statistics._connection_closed,
-    events.CHAN_OPEN: Statistics._channel_opened,
-    events.CHAN_CLOSE: Statistics._channel_closed,
-    events.QUEUE_DECLARE: Statistics._queue_declared,
-    events.QUEUE_DELETE: Statistics._queue_deleted,
-    events.EXCHANGE_DECLARE: Statistics._exchange_declared,
-    events.EXCHANGE_DELETE: Statistics._exchange_deleted,
-    events.CONSUME: Statistics._consumed,
+    def _counted(self, name: str, subject: Subject) -> Count:
+        return self._counts.setdefault(subject, {}).setdefault(name, Count())
+
+    def _forget(self, *subject: object) -> None:
+        if self._counts.pop(subject, None) is not None:
+            self._known.clear()
+
+    def _add_length(self, at: int, vhost: str, queue: str | None, *, ready: int = 0, unacked: int = 0) -> None:
+        key: Subject = ("length", vhost, queue)
+        known = self._known.get(key)
+        if known is None:
+            subjects: tuple[Subject, ...] = (BROKER, ("vhost", vhost), ("queue", vhost, queue))
+            known = self._known[key] = [self._counted(name, subject) for name in LENGTHS for subject in subjects]
+        second = at // _SECOND_US
+        for index, number in enumerate((ready + unacked, ready, unacked)):
+            if number:
+                for count in known[3 * index : 3 * index + 3]:
+                    count.add(number, second)
+
+    def _on_published(self, at: int, vhost: str, conn: object, chan: object, message: Any, tag: object) -> None:
+        exchange: Subject = ("exchange", vhost, message.exchange)
+        channel: Subject = ("channel", conn, chan)
+        self._published = (message.id, channel, exchange)
+        own = (BROKER, ("vhost", vhost), channel)
+        self._count(
+            at, ("publish", *exchange, *channel), lambda: [("publish_in", exchange), *(("publish", it) for it in own)]
+        )
+
+    def _on_confirmed(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
+        self._count_on_channel(at, "confirm", vhost, conn, chan)
+
+    def _on_returned(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
+        self._count_on_channel(at, "return_unroutable", vhost, conn, chan)
+
+    def _count_on_channel(self, at: int, name: str, vhost: str, conn: object, chan: object) -> None:
+        own = (BROKER, ("vhost", vhost), ("channel", conn, chan))
+        self._count(at, (name, vhost, conn, chan), lambda: [(name, it) for it in own])
+
+    def _on_enqueued(
+        self, at: int, vhost: str, name: str | None, message: Any, copy: object, src_copy: object, *rest: object
+    ) -> None:
+        self._add_length(at, vhost, name, ready=1)
+        if src_copy is None:
+            queue: Subject = ("queue", vhost, name)
+            exchange: Subject = ("exchange", vhost, message.exchange)
+            self._count(at, ("route", *exchange, *queue), lambda: [("publish_out", exchange), ("publish", queue)])
+
+    def _on_delivered(
+        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object,
+        consumer: object, tag: object, redelivered: bool, count: object,
+    ) -> None:  # fmt: skip
+        name = "deliver_no_ack" if self._automatic.get((conn, chan, consumer)) else "deliver"
+        self._handed_out(at, name, vhost, conn, chan, queue, redelivered=redelivered)
+
+    def _on_got(
+        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, tag: object,
+        redelivered: bool, count: object,
+    ) -> None:  # fmt: skip
+        self._got = copy
+        self._handed_out(at, "get", vhost, conn, chan, queue, redelivered=redelivered)
+
+    def _handed_out(
+        self, at: int, name: str, vhost: str, conn: object, chan: object, queue: str, *, redelivered: bool
+    ) -> None:
+        self._on_queue(at, name, vhost, conn, chan, queue)
+        self._on_queue(at, "deliver_get", vhost, conn, chan, queue)
+        if redelivered:
+            self._on_queue(at, "redeliver", vhost, conn, chan, queue)
+        self._add_length(at, vhost, queue, ready=-1, unacked=1)
+
+    def _on_queue(self, at: int, name: str, vhost: str, conn: object, chan: object, queue_name: str) -> None:
+        queue: Subject = ("queue", vhost, queue_name)
+        channel: Subject = ("channel", conn, chan)
+        own = (BROKER, ("vhost", vhost), queue, channel)
+        self._count(at, (name, *queue, *channel), lambda: [(name, it) for it in own])
+
+    def _on_acked(
+        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, tag: object,
+        multiple: object, reason: object,
+    ) -> None:  # fmt: skip
+        self._add_length(at, vhost, queue, unacked=-1)
+        if reason != "no_ack":
+            self._on_queue(at, "ack", vhost, conn, chan, queue)
+        elif copy == self._got:
+            # It was a basic.get without acknowledgement.
+            for count in self._known.get(("get", "queue", vhost, queue, "channel", conn, chan), ()):
+                count.add(-1, at // _SECOND_US)
+            self._on_queue(at, "get_no_ack", vhost, conn, chan, queue)
+
+    def _on_refused(
+        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, *rest: object
+    ) -> None:
+        self._refused.add(copy)
+        self._add_length(at, vhost, queue, unacked=-1)
+
+    def _on_requeued(self, at: int, vhost: str, queue: str, message: object, copy: object, reason: object) -> None:
+        is_counted = copy in self._refused
+        self._refused.discard(copy)
+        self._add_length(at, vhost, queue, ready=1, unacked=0 if is_counted else -1)
+
+    def _on_ended(
+        self, at: int, vhost: str, queue: str | None, message: Any, copy: object, reason: object = None, *rest: object
+    ) -> None:
+        if copy is not None:
+            if copy not in self._refused:
+                self._add_length(at, vhost, queue, ready=-1)
+            self._refused.discard(copy)
+        elif reason == events.NO_ROUTE and self._published is not None and self._published[0] == message.id:
+            own = (BROKER, ("vhost", vhost), *self._published[1:])
+            self._count(at, ("drop", vhost, *self._published[1:]), lambda: [("drop_unroutable", it) for it in own])
+
+    def _on_connection(
+        self, at: int, vhost: str, conn: object, chan: object, peer: object, user: str, *rest: object
+    ) -> None:
+        self._users[conn] = user
+        self._count_churn(at, "connection_created")
+
+    def _on_connection_closed(self, at: int, *rest: object) -> None:
+        self._count_churn(at, "connection_closed")
+
+    def _on_channel(self, at: int, *rest: object) -> None:
+        self._count_churn(at, "channel_created")
+
+    def _on_channel_closed(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
+        self._forget("channel", conn, chan)
+        self._count_churn(at, "channel_closed")
+
+    def _on_queue_declared(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
+        self._count_churn(at, "queue_declared")
+        known: Subject = ("known", vhost, queue)
+        if known not in self._counts:
+            self._counts[known] = {}
+            self._count_churn(at, "queue_created")
+
+    def _on_queue_deleted(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
+        self._forget("queue", vhost, queue)
+        self._forget("known", vhost, queue)
+        self._count_churn(at, "queue_deleted")
+
+    def _count_churn(self, at: int, name: str) -> None:
+        self._count(at, (name,), lambda: [(name, BROKER)])
+
+    def _on_exchange_declared(self, at: int, vhost: str, conn: object, chan: object, name: str, *rest: object) -> None:
+        self.makers.setdefault((vhost, name), self._users.get(conn, _INTERNAL_USER))
+
+    def _on_exchange_deleted(self, at: int, vhost: str, conn: object, chan: object, name: str) -> None:
+        self.makers.pop((vhost, name), None)
+        self._forget("exchange", vhost, name)
+
+    def _on_consume(
+        self, at: int, vhost: str, conn: object, chan: object, queue: object, consumer: object, no_ack: bool,
+        *rest: object,
+    ) -> None:  # fmt: skip
+        self._automatic[conn, chan, consumer] = no_ack
+
+
+# Each takes the fields of its kind of event, in the order of `events.TABLE`.
+_HANDLERS: Final[dict[object, Callable[..., None]]] = {
+    events.PUBLISHED: Statistics._on_published,
+    events.CONFIRMED: Statistics._on_confirmed,
+    events.RETURNED: Statistics._on_returned,
+    events.ENQUEUED: Statistics._on_enqueued,
+    events.DELIVERED: Statistics._on_delivered,
+    events.GOT: Statistics._on_got,
+    events.ACKED: Statistics._on_acked,
+    events.NACKED: Statistics._on_refused,
+    events.REJECTED: Statistics._on_refused,
+    events.REQUEUED: Statistics._on_requeued,
+    events.EXPIRED: Statistics._on_ended,
+    events.DROPPED: Statistics._on_ended,
+    events.DEAD_LETTERED: Statistics._on_ended,
+    events.PURGED: Statistics._on_ended,
+    events.CONN_OPEN: Statistics._on_connection,
+    events.CONN_CLOSE: Statistics._on_connection_closed,
+    events.CHAN_OPEN: Statistics._on_channel,
+    events.CHAN_CLOSE: Statistics._on_channel_closed,
+    events.QUEUE_DECLARE: Statistics._on_queue_declared,
+    events.QUEUE_DELETE: Statistics._on_queue_deleted,
+    events.EXCHANGE_DECLARE: Statistics._on_exchange_declared,
+    events.EXCHANGE_DELETE: Statistics._on_exchange_deleted,
+    events.CONSUME: Statistics._on_consume,
 }
-
-
-def _contains(subject: Subject, part: Subject) -> bool:
-    length = len(part)
-    return any(subject[at : at + length] == part for at in range(0, len(subject), 3))
-
-
-def _delivery_subjects(event: Event) -> tuple[Subject, ...]:
-    queue: Subject = ("queue", event.vhost, event.queue)
-    channel: Subject = ("channel", event.conn, event.chan)
-    return BROKER, ("vhost", event.vhost), queue, channel, (*queue, *channel), (*channel, *queue)
 
 
 def shown(counts: Counts, names: Iterable[str], now: int) -> Described:
     """Return counts with their rates."""
-    found: Described = {}
-    for name in names:
-        count = counts.get(name)
-        found[name] = 0 if count is None else count.total
-        found[f"{name}_details"] = {"rate": 0.0 if count is None else count.rate(now)}
-    return found
+    return rates(counts, {name: counts[name].total if name in counts else 0 for name in names}, now)
 
 
 def rates(counts: Counts, values: Mapping[str, object], now: int) -> Described:
@@ -292,3 +323,15 @@ def message_stats(counts: Counts, now: int, *groups: tuple[str, ...]) -> Describ
         if any(name in counts for name in group):
             found |= shown(counts, group, now)
     return {"message_stats": found} if found else {}
+
+
+def together(several: Iterable[Counts]) -> Counts:
+    """Return the sums of counts."""
+    found: Counts = {}
+    for counts in several:
+        for name, count in counts.items():
+            total = found.setdefault(name, Count())
+            total.total += count.total
+            for second, number in count.by_second.items():
+                total.by_second[second] = total.by_second.get(second, 0) + number
+    return found
