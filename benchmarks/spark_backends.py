@@ -2,12 +2,12 @@
 
     python -m benchmarks.spark_backends [--runs 40] [--only standalone ...]
 
-It ingests random traces into a new warehouse in two updates and reads all tables (some as DataFrames, and of those
-across runs all), on each of these: processes of this machine; a JVM that leveret starts; `local-cluster[2,1,1024]`, whose executors are separate processes; a standalone
-cluster of a master and two workers; Spark Connect. Each of the clusters is used in two ways. As `--master`, the driver
-has leveret and sends it. With `spark-submit`, leveret comes from `--py-files` only. In both, Python on the executors
-and on the server has the installed packages except leveret. The program needs a Java on PATH with the module
-jdk.incubator.vector, and for Connect `pip install 'pyspark[connect]'`.
+It ingests random traces into a new warehouse in two updates and reads all tables (events, copies and the tables across
+runs as DataFrames), on each of these: processes of this machine; a JVM that leveret starts; `local-cluster[2,1,1024]`,
+whose executors are separate processes; a standalone cluster of a master and two workers; Spark Connect. Each of the
+clusters is used in two ways. As `--master`, the driver has leveret and sends it. With `spark-submit`, leveret comes
+from `--py-files` only. In both, Python on the executors and on the server has the installed packages except leveret.
+The program needs a Java on PATH with the module jdk.incubator.vector, and for Connect `pip install 'pyspark[connect]'`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-import leveret
 from leveret.spark.jvm import is_here
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def supply(spark: SparkSession) -> None:
 def _bundle() -> Path:
     """Return leveret's zip file, which exists until this process ends: executors that come later fetch it then."""
     # A driver that has leveret from --py-files passes on that file.
-    archive = getattr(leveret.__loader__, "archive", None)
+    archive = getattr(__spec__.loader, "archive", None)
     if archive is not None:
         return Path(archive)
     _folders.append(tempfile.TemporaryDirectory(prefix="leveret-bundle-"))
