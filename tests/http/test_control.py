@@ -354,6 +354,18 @@ def test_a_virtual_host_is_made_with_a_url_and_dropped_with_its_connections(brok
     assert control.inside("GET", "/queues").status == 404
 
 
+def test_what_the_strict_checks_find_is_listed_for_its_own_virtual_host(broker: Broker, control: Control) -> None:
+    control.post("/publish", routing_key="lost")
+
+    (found,) = control.inside("GET", "/findings").json
+    every = control.ask("GET", "/findings").json
+
+    assert found["check"] == "unroutable"
+    assert "1 message lost" in found["text"]
+    assert len(every) >= 1
+    assert Control(broker).inside("GET", "/findings").json == []
+
+
 def test_connections_are_closed_as_by_an_operator(control: Control) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(control.broker.url_for(control.vhost)))
 

@@ -132,6 +132,27 @@ def test_a_broker_without_http_imports_nothing_of_it() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+def test_management_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(BrokerError, match=r"management=True needs h11; install leveret\[http\]"):
+        Broker(management=True)
+
+
+def test_serve_ends_quietly_whatever_happened_to_messages() -> None:
+    command = [sys.executable, "-m", "leveret", "serve", "--port", "0", "--management-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        url = process.stdout.readline().strip()
+        path = f"{url}/leveret/v1/vhosts/%2F/publish"
+        with urlopen(Request(path, b"{}", headers={"authorization": GUEST}), timeout=10) as response:
+            assert response.read() == b'{"routed":false}'
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(10) == 0
+        assert process.stderr.read() == ""
+
+
 def test_serve_prints_the_url_of_the_management_port_last() -> None:
     command = [sys.executable, "-m", "leveret", "serve", "--port", "0", "--management-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
