@@ -281,7 +281,7 @@ def test_a_wrong_fault_is_refused_with_what_is_valid(control: Control, body: dic
         ("/queues", {"nam": "a"}, 400, "unknown name 'nam'; did you mean 'name'?"),
         ("/queues", {"name": "a", "durable": "yes"}, 400, 'durable="yes" must be true or false'),
         ("/queues", {"name": "a", "arguments": {"x-max-length": -1}}, 409, "PRECONDITION_FAILED"),
-        ("/publish", {"properties": {"expiraton": "1"}}, 400, "properties: unknown name 'expiraton'"),
+        ("/publish", {"properties": {"expiraton": "1"}}, 400, "must be an object with 'content_type'"),
         ("/publish", {"exchange": "missing"}, 409, "NOT_FOUND - no exchange 'missing'"),
         ("/publish", {"body_base64": "!"}, 400, "body_base64 is not base64"),
         ("/assert/acked", {}, 400, "'queue' is missing; it must be a text"),
