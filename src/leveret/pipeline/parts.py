@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from leveret.pipeline.log import Segment
+from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
@@ -97,12 +98,24 @@ def read_part(
     *,
     columns: Collection[str] | None = None,
     runs: Collection[str] | None = None,
+    where: Where | None = None,
 ) -> pa.Table:
-    """Return rows of a part of a table: these columns (in the schema's order), and only the rows of these runs."""
-    chosen = pa.schema([field for field in schema if columns is None or field.name in columns])
-    with _open(storage, f"{table}/{part}.parquet", chosen) as file:
+    """Return rows of a part of a table: these columns (in the schema's order), and only the rows of these runs.
+
+    With `where`, whose columns are among `columns`, only the rows that it chooses are ever in memory together.
+    """
+    wanted = pa.schema([field for field in schema if columns is None or field.name in columns])
+    with _open(storage, f"{table}/{part}.parquet", wanted) as file:
         groups = range(file.num_row_groups) if runs is None else _groups_with(file, runs)
-        return _read_groups(file, groups, chosen, runs)
+        if not where:
+            return _read_groups(file, groups, wanted, runs)
+        of_where = pa.schema([field for field in schema if field.name in where])
+        found = [
+            chosen(_read_groups(file, [group], wanted, runs), where)
+            for group in groups
+            if len(chosen(_read_groups(file, [group], of_where, None), where))
+        ]
+        return pa.concat_tables(found) if found else wanted.empty_table()
 
 
 def read_groups(storage: Storage, table: str, part: str, schema: pa.Schema) -> Iterator[pa.Table]:
