@@ -5,8 +5,9 @@ A part has one file for each table with rows. Small tables share a row group, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from leveret.pipeline.storage import Storage
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000
-_WRITES_AT_ONCE: Final = 8
+# A disk and an object store take longer to answer than to read or write.
+_FILES_AT_ONCE: Final = 8
 
 
 class TableWriter:
@@ -78,8 +80,7 @@ class PartWriter:
 
     def close(self) -> dict[str, int]:
         """Write the files, and return the number of rows of each table. A table without rows gets no file."""
-        # A disk and an object store take longer to confirm a file than to write it.
-        with ThreadPoolExecutor(_WRITES_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
             writes = [
                 pool.submit(self._storage.write, f"{name}/{self.part}.parquet", writer.close())
                 for name, writer in self._writers.items()
@@ -123,6 +124,22 @@ def read_groups(storage: Storage, table: str, part: str, schema: pa.Schema) -> I
     with _open(storage, f"{table}/{part}.parquet", schema) as file:
         for number in range(file.num_row_groups):
             yield _read_groups(file, [number], schema, None)
+
+
+def read_parts(
+    storage: Storage,
+    table: str,
+    runs: Mapping[str, Collection[str] | None],
+    schema: pa.Schema,
+    *,
+    columns: Collection[str] | None = None,
+    where: Where | None = None,
+) -> list[pa.Table]:
+    """Return rows of parts of a table, as `read_part` does: of each part in `runs`, those of these runs or all."""
+    # From a folder, one after the other is as fast, and takes less memory.
+    with ThreadPoolExecutor(_FILES_AT_ONCE if "://" in storage.url else 1) as pool:
+        read = partial(read_part, storage, table, schema=schema, columns=columns, where=where)
+        return list(pool.map(lambda part: read(part, runs=runs[part]), runs))
 
 
 def read_events(

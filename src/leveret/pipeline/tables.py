@@ -13,7 +13,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.events import each_once
 from leveret.pipeline.log import State, parts_of
-from leveret.pipeline.parts import read_part
+from leveret.pipeline.parts import read_parts
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -96,18 +96,8 @@ def _rows(
         part = state.runs[run].answer
         if part is not None and state.answers[part].tables.get(name):
             live.setdefault(part, []).append(run)
-    found = [
-        read_part(
-            warehouse.storage,
-            name,
-            part,
-            SCHEMAS[name],
-            columns=columns,
-            runs=None if len(names) == len(state.answers[part].runs) else names,
-            where=where,
-        )
-        for part, names in live.items()
-    ]
+    chosen_runs = {part: None if len(names) == len(state.answers[part].runs) else names for part, names in live.items()}
+    found = read_parts(warehouse.storage, name, chosen_runs, SCHEMAS[name], columns=columns, where=where)
     answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
     added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
     found += [chosen(_added(warehouse, state, name, place, runs, columns), where) for place in added]
@@ -122,10 +112,7 @@ def _events(
         for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
             live.setdefault(part, []).append(run)
     needed = None if columns is None else {*columns, "run", "worker", "seq"}
-    found = [
-        read_part(warehouse.storage, "events", part, schema.STORED_EVENTS, columns=needed, runs=names, where=where)
-        for part, names in live.items()
-    ]
+    found = read_parts(warehouse.storage, "events", live, schema.STORED_EVENTS, columns=needed, where=where)
     rows = pa.concat_tables(found) if found else _of(schema.STORED_EVENTS, needed).empty_table()
     repeated = [run for run in runs if state.runs[run].is_repeated]
     if repeated:
