@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pika
 import pytest
@@ -280,7 +281,7 @@ def test_a_wrong_fault_is_refused_with_what_is_valid(control: Control, body: dic
         ("/queues", {"nam": "a"}, 400, "unknown name 'nam'; did you mean 'name'?"),
         ("/queues", {"name": "a", "durable": "yes"}, 400, 'durable="yes" must be true or false'),
         ("/queues", {"name": "a", "arguments": {"x-max-length": -1}}, 409, "PRECONDITION_FAILED"),
-        ("/publish", {"properties": {"expiraton": "1"}}, 400, "properties: unknown name 'expiraton'"),
+        ("/publish", {"properties": {"expiraton": "1"}}, 400, "must be an object with 'content_type'"),
         ("/publish", {"exchange": "missing"}, 409, "NOT_FOUND - no exchange 'missing'"),
         ("/publish", {"body_base64": "!"}, 400, "body_base64 is not base64"),
         ("/assert/acked", {}, 400, "'queue' is missing; it must be a text"),
@@ -338,6 +339,24 @@ def test_one_virtual_host_does_not_see_another(broker: Broker, control: Control)
     assert "theirs" not in answer.json["reason"].partition("\n")[2]
     assert other.vhost not in answer.json["report"]
     other.ask("DELETE", f"/vhosts/{other.vhost}")
+
+
+def test_tests_that_run_at_the_same_time_do_not_meet(broker: Broker) -> None:
+    def one_test(number: int) -> list[str]:
+        control = Control(broker, Control(broker).ask("POST", "/vhosts", {}).json["name"])
+        declare_with_dead_letters(control)
+        for _ in range(number + 1):
+            control.post("/publish", routing_key="orders", json={"test": number})
+            consume_and_reject(control, "orders")
+        control.post("/wait-idle")
+        found = control.post("/assert/dead-lettered", queue="orders", to="dead", times=number + 1, timeout=5)
+        control.ask("DELETE", f"/vhosts/{control.vhost}")
+        return [message["body"] for message in found["messages"]]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(one_test, range(8)))
+
+    assert found == [[f'{{"test": {number}}}'] * (number + 1) for number in range(8)]
 
 
 def test_a_virtual_host_is_made_with_a_url_and_dropped_with_its_connections(broker: Broker) -> None:

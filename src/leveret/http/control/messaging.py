@@ -128,9 +128,6 @@ def _publish(call: Call) -> object:
     body = dict(call.body)
     octets = _octets(body.pop(_BINARY)) if _BINARY in body else body.pop("body", "")
     properties = body.pop("properties", {})
-    for name in properties:
-        if name not in _PROPERTIES:
-            raise WrongBody(f"properties: unknown name {name!r}; expected one of {', '.join(_PROPERTIES)}")
     is_routed = call.scope.publish(
         body.pop("exchange", ""), body.pop("routing_key", ""), octets, vhost=call.scope.vhost, **body, **properties
     )
