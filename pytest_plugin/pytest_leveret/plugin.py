@@ -5,7 +5,7 @@ Neither this module nor the modules it imports import `leveret`, so a run withou
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 import pytest
 
@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(recording.Recording(config), "leveret-recording")
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
+    brokers.refuse_shared_port(config)
     pages.prepare(config)
     real.prepare(config)
     if versions := rehearsal.versions(config):
@@ -62,7 +63,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _shown(value: object) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else repr(value)
+    # The header names users without their passwords.
+    return ", ".join(value) if isinstance(value, tuple | Mapping) else repr(value)
 
 
 @pytest.hookimpl(trylast=True)

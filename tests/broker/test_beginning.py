@@ -73,5 +73,5 @@ def test_a_file_of_definitions_that_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", [{"vhosts": 7}, {"vhosts": [7]}, {"definitions": 7}])
 def test_a_value_of_the_wrong_kind_is_refused(mistake) -> None:
     (word,) = mistake
-    with pytest.raises((TypeError, ValueError), match=rf"Broker\(\): {word}="):
+    with pytest.raises((TypeError, ValueError), match=rf"Broker\(\): {word}(=7)? must be "):
         Broker(**mistake)

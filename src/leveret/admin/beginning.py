@@ -49,6 +49,10 @@ def _read(definitions: Mapping[str, object] | str | PathLike[str]) -> Mapping[st
     from leveret.admin import definitions_import
     from leveret.errors import BrokerError
 
+    if not isinstance(definitions, Mapping | str | PathLike):
+        raise TypeError(
+            f"Broker(): definitions={definitions!r} must be the path of a definitions.json, or what json.load returns"
+        )
     source = definitions if isinstance(definitions, Mapping) else Path(fspath(definitions))
     try:
         return definitions_import.read(source)
