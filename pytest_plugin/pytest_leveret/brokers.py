@@ -15,7 +15,7 @@ import pytest
 
 from pytest_leveret import recording
 from pytest_leveret.markers import checked_names
-from pytest_leveret.options import Setting, Settings, general_settings, read_general_settings, read_levels
+from pytest_leveret.options import Setting, Settings, are_read, general_settings, read_general_settings, read_levels
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -54,7 +54,12 @@ def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
 
 
 def refuse_unusable(config: pytest.Config) -> None:
-    """Raise UsageError for options of the whole run that cannot be read or that a broker refuses."""
+    """Raise UsageError for options of the whole run that cannot be read or that a broker refuses.
+
+    A second call does nothing.
+    """
+    if are_read(config):
+        return
     settings = read_general_settings(config)
     if not settings:
         return

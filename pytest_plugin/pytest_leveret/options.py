@@ -170,6 +170,11 @@ def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> N
         parser.addini(option.ini, help=option.help, default=None)
 
 
+def are_read(config: pytest.Config) -> bool:
+    """Return whether the settings of this run have been read and checked."""
+    return _GENERAL in config.stash
+
+
 def general_settings(config: pytest.Config) -> dict[str, Setting]:
     """Return the settings of command line, environment and ini file, as they were when the run began."""
     return config.stash[_GENERAL]
@@ -191,8 +196,17 @@ def read_settings(config: pytest.Config, options: Iterable[Option]) -> dict[str,
     return settings
 
 
+def given(config: pytest.Config, name: str) -> Any:
+    """Return what the command line gives for an option; None if it does not.
+
+    Before pytest has loaded the conftests, it has read only the options of the plugins known by then.
+    """
+    value = config.getoption(name, None)
+    return getattr(config.known_args_namespace, name, None) if value is None else value
+
+
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
-    text = config.getoption(option.ini)
+    text = given(config, option.ini)
     if text is not None:
         # An empty path on the command line is none, even if environment or ini file set one.
         return (str(text), option.flag) if text or not option.is_path else None
@@ -200,6 +214,8 @@ def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     if text:
         return text, option.variable
     text = config.getini(option.ini)
+    if isinstance(text, list):
+        text = "\n".join(text)
     if text and option.is_path:
         text = config.rootpath / text
     return (str(text), f"ini option {option.ini}") if text else None
