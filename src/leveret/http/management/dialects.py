@@ -9,8 +9,6 @@ from __future__ import annotations
 from html import escape
 from typing import Final, NamedTuple
 
-from leveret.core.model.node_settings import NODE_NAME
-
 Described = dict[str, object]
 
 # The versions of leveret's profiles, for endpoints that not all of them have.
@@ -67,9 +65,11 @@ class Dialect(NamedTuple):
     queue: Described = _EXTERNAL
     classic_queue: Described = {"storage_version": 2}  # noqa: RUF012
     quorum_queue: Described = {**_QUORUM, "messages_by_priority": {}, "messages_active_priorities": 0}  # noqa: RUF012
-    stream: Described = {"leader": NODE_NAME, "segments": 1, "first_timestamp": 0}  # noqa: RUF012
+    stream: Described = {"segments": 1, "first_timestamp": 0}  # noqa: RUF012
     # A quorum queue shows its delivery limit and its single active consumer.
     shows_limit: bool = True
+    # A stream shows where it is even without statistics.
+    places_streams: bool = True
     # The list of queues shows nearly all that the description of one does.
     lists_queues_in_detail: bool = False
     # The state of a queue that is shown without statistics.
@@ -196,7 +196,7 @@ _4_0: Final = _4_3._replace(
     queue={},
     classic_queue={"storage_version": 2, "messages_paged_out": 0, "message_bytes_paged_out": 0},
     quorum_queue={**_QUORUM, "messages_ready_high": 0, "messages_ready_normal": 0},
-    stream={"leader": NODE_NAME, "segments": 1},
+    stream={"segments": 1},
     shows_delays=False,
     shows_policies_without_statistics=False,
     names_blocked_consumers=False,
@@ -220,6 +220,7 @@ _3_10: Final = _4_0._replace(
     quorum_queue={},
     stream={},
     shows_limit=False,
+    places_streams=False,
     lists_queues_in_detail=True,
     idle_state="live",
     mirrors_queues=True,
