@@ -165,7 +165,7 @@ def _policies(vhost: VirtualHost, queue: StoredQueue) -> Described:
 def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return the policies of a queue, in versions that show them without statistics."""
     if not call.dialect.shows_policies_without_statistics:
-        return {}
+        return {name: value for name, value in _policies(vhost, queue).items() if value is not None}
     return {**_policies(vhost, queue), **_effective(call, vhost, queue), **_limit(call, queue)}
 
 
