@@ -155,7 +155,9 @@ def _relative(call: Call, row: _Row) -> str:
     binding = quote_plus(row.properties_key, safe="")
     # The path begins with "", "api", "bindings", the virtual host and "e".
     target = [*asked[:5], source, call.values["kind"], destination, binding]
-    common = next((at for at, (ours, theirs) in enumerate(zip(asked, target, strict=False)) if ours != theirs), len(asked))
+    common = next(
+        (at for at, (ours, theirs) in enumerate(zip(asked, target, strict=False)) if ours != theirs), len(asked)
+    )
     return "/".join([".."] * (len(asked) - common) + target[common:])
 
 
