@@ -25,6 +25,7 @@ OWN_FOR_SOME = (
     *("engine.harness", "exploration", "faults", "scripted.consumer"),
     *("engine.broker_options", "engine.elsewhere", "trace.version", "observe.keywords", "time.aio"),
     *("time.autojump", "time.clock", "time.stillness", "server.tls", "trace.writer"),
+    *("engine.urls", "http", "http.server"),
     *("core.model.event_exchange", "core.model.firehose", "core.model.passwords", "core.model.policy_keys"),
     *("core.model.quorum", "core.model.stream", "core.wire.ordinary"),
     *(f"core.model.exchanges.{name}" for name in ("x_consistent_hash", "x_delayed_message", "x_random")),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from leveret import Broker
-from tests.page.browser.conftest import browser
+from tests.chromium import browser
 
 __all__ = ["broker", "browser"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pika
 import pytest
@@ -12,9 +13,7 @@ from openapi_spec_validator import validate
 from leveret import Broker
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
-from leveret.http.control import messaging, whole
 from leveret.http.control.table import ENDPOINTS
-from leveret.observe.searching import HAPPENINGS
 from tests.house.repository import members_of
 from tests.http.client import ask
 from tests.http.control import Control
@@ -64,19 +63,17 @@ def test_every_assertion_of_a_broker_has_an_endpoint() -> None:
     assert paths == {word.replace("_", "-") for word in words}
 
 
-def test_an_assertion_is_about_the_place_that_its_twin_in_python_is_about() -> None:
-    places = {row.name: row.place for row in HAPPENINGS.values()}
-    ours = {one.name: one.place for one in messaging.ASSERTIONS if one.name in places}
+def test_every_fault_of_a_broker_can_be_added_with_its_own_parameters(broker: Broker) -> None:
+    paths = Control(broker).ask("GET", "/openapi.json").json["paths"]
+    schema = paths["/leveret/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    known = schema["properties"]
+    methods = {name: act for name, act in vars(NamedFaults).items() if not name.startswith("_") and name != "add"}
+    own = {name for act in methods.values() for name in act.__annotations__} - {"return", "options"}
 
-    assert ours == {name: "queue_or_exchange" if place == "either" else place for name, place in places.items()}
-
-
-def test_every_parameter_of_a_fault_is_known() -> None:
-    methods = [getattr(NamedFaults, name) for name in whole.FAULTS]
-    own = {name for method in methods for name in method.__annotations__} - {"return", "options"}
-
-    assert own - {"on"} == set(whole.PARAMETERS)
-    assert set(whole.WHEN) == set(OPTIONS) - {"do"}
+    assert known["fault"]["enum"] == list(methods)
+    assert own | set(OPTIONS) - {"do"} <= set(known)
+    # Each has a type, so that a client that is made from the document does too.
+    assert [name for name in own if not known[name]] == []
 
 
 def test_a_published_message_waits_in_its_queue(control: Control) -> None:
@@ -280,7 +277,7 @@ def test_a_wrong_fault_is_refused_with_what_is_valid(control: Control, body: dic
         ("/queues", {"nam": "a"}, 400, "unknown name 'nam'; did you mean 'name'?"),
         ("/queues", {"name": "a", "durable": "yes"}, 400, 'durable="yes" must be true or false'),
         ("/queues", {"name": "a", "arguments": {"x-max-length": -1}}, 409, "PRECONDITION_FAILED"),
-        ("/publish", {"properties": {"expiraton": "1"}}, 400, "properties: unknown name 'expiraton'"),
+        ("/publish", {"properties": {"expiraton": "1"}}, 400, "must be an object with 'content_type'"),
         ("/publish", {"exchange": "missing"}, 409, "NOT_FOUND - no exchange 'missing'"),
         ("/publish", {"body_base64": "!"}, 400, "body_base64 is not base64"),
         ("/assert/acked", {}, 400, "'queue' is missing; it must be a text"),
@@ -340,6 +337,24 @@ def test_one_virtual_host_does_not_see_another(broker: Broker, control: Control)
     other.ask("DELETE", f"/vhosts/{other.vhost}")
 
 
+def test_tests_that_run_at_the_same_time_do_not_meet(broker: Broker) -> None:
+    def one_test(number: int) -> list[str]:
+        control = Control(broker, Control(broker).ask("POST", "/vhosts", {}).json["name"])
+        declare_with_dead_letters(control)
+        for _ in range(number + 1):
+            control.post("/publish", routing_key="orders", json={"test": number})
+            consume_and_reject(control, "orders")
+        control.post("/wait-idle")
+        found = control.post("/assert/dead-lettered", queue="orders", to="dead", times=number + 1, timeout=5)
+        control.ask("DELETE", f"/vhosts/{control.vhost}")
+        return [message["body"] for message in found["messages"]]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(one_test, range(8)))
+
+    assert found == [[f'{{"test": {number}}}'] * (number + 1) for number in range(8)]
+
+
 def test_a_virtual_host_is_made_with_a_url_and_dropped_with_its_connections(broker: Broker) -> None:
     made = Control(broker).ask("POST", "/vhosts", {"name": "shop/1", "default_queue_type": "quorum"}).json
     control = Control(broker, "shop/1")
@@ -352,6 +367,18 @@ def test_a_virtual_host_is_made_with_a_url_and_dropped_with_its_connections(brok
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
         connection.process_data_events(5)
     assert control.inside("GET", "/queues").status == 404
+
+
+def test_what_the_strict_checks_find_is_listed_for_its_own_virtual_host(broker: Broker, control: Control) -> None:
+    control.post("/publish", routing_key="lost")
+
+    (found,) = control.inside("GET", "/findings").json
+    every = control.ask("GET", "/findings").json
+
+    assert found["check"] == "unroutable"
+    assert "1 message lost" in found["text"]
+    assert len(every) >= 1
+    assert Control(broker).inside("GET", "/findings").json == []
 
 
 def test_connections_are_closed_as_by_an_operator(control: Control) -> None:

@@ -81,6 +81,13 @@ def test_a_stream_of_one_virtual_host_holds_nothing_of_another(control: Control)
     assert next(stream)["vhost"] == control.vhost
 
 
+def test_a_head_request_opens_no_stream(control: Control) -> None:
+    answer = ask(control.broker, "HEAD", "/leveret/v1/events/stream")
+
+    assert answer.status == 200
+    assert answer.body == b""
+
+
 def test_a_stream_ends_with_the_broker() -> None:
     broker = Broker(management=True).start()
     stream = open_stream(Control(broker), "/events/stream")

@@ -10,8 +10,18 @@ from pathlib import Path
 import pytest
 
 from leveret import Broker
+from leveret.http.control.table import ENDPOINTS
 
 PAGE = Path(__file__).parents[2] / "docs/http.md"
+
+
+def test_every_endpoint_is_in_the_overview() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    # An assertion has the name that it has in Python, and docs/broker.md has them all.
+    templates = [endpoint.template for endpoint in ENDPOINTS if "/assert/" not in endpoint.template]
+    words = {part for template in templates for part in template.split("/")[3:] if "{" not in part}
+
+    assert [word for word in sorted(words) if not re.search(rf"[/`]{re.escape(word)}\b", page)] == []
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

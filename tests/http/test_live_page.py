@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from leveret import Broker
+from tests.chromium import axe_violations
 from tests.http.client import ask
 
 # A busy machine is no reason to fail.
@@ -250,6 +251,25 @@ def test_a_test_at_a_breakpoint_is_shown_and_the_page_answers(browser: Browser, 
         process.stdin.write("c\n")
         process.stdin.close()
         assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_page(page: Page, live: Broker, scheme: str) -> None:
+    live.publish("", "orders", "x")
+    live.faults.reset_peer(on="basic.ack", optional=True)
+    page.emulate_media(color_scheme=scheme)
+    page.get_by_role("button", name="orders", exact=True).click()
+    expect(page.locator(".message").first).to_be_visible()
+    expect(cell(page, "Faults", "reset_peer", 1)).to_have_text("0 times")
+
+    assert axe_violations(page) == []
+
+
+def test_the_page_fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_the_page_allows_nothing_but_its_own_script_and_style(live: Broker) -> None:

@@ -57,6 +57,26 @@ def test_a_client_of_http_1_0_gets_an_answer_and_the_end(broker: Broker) -> None
         assert b" 401 " in read_to_end(client)
 
 
+@pytest.mark.parametrize(("host", "status"), [("localhost", b" 401 "), ("example.com", b" 403 ")])
+def test_a_whole_url_may_stand_for_a_path_and_its_host_counts(broker: Broker, host: str, status: bytes) -> None:
+    with raw(broker) as client:
+        head = f"GET http://{host}/api/whoami HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        client.sendall(head.encode())
+
+        assert status in read_to_end(client).partition(b"\r\n")[0]
+
+
+def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(broker: Broker) -> None:
+    with raw(broker) as client:
+        head = "POST /leveret/v1/vhosts HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 2\r\n"
+        client.sendall(f"{head}authorization: {GUEST}\r\n\r\n".encode())
+        assert client.recv(65536).startswith(b"HTTP/1.1 100")
+
+        client.sendall(b"{}")
+
+        assert client.recv(65536).startswith(b"HTTP/1.1 201")
+
+
 def test_what_is_no_http_gets_400_and_a_reason(broker: Broker) -> None:
     with raw(broker) as client:
         client.sendall(b"AMQP\0\0\x09\x01\r\n\r\n")
@@ -130,6 +150,27 @@ def test_a_broker_without_http_imports_nothing_of_it() -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
 
     assert ran.stdout.strip() == "[]"
+
+
+def test_management_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(BrokerError, match=r"management=True needs h11; install leveret\[http\]"):
+        Broker(management=True)
+
+
+def test_serve_ends_quietly_whatever_happened_to_messages() -> None:
+    command = [sys.executable, "-m", "leveret", "serve", "--port", "0", "--management-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        url = process.stdout.readline().strip()
+        path = f"{url}/leveret/v1/vhosts/%2F/publish"
+        with urlopen(Request(path, b"{}", headers={"authorization": GUEST}), timeout=10) as response:
+            assert response.read() == b'{"routed":false}'
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(10) == 0
+        assert process.stderr.read() == ""
 
 
 def test_serve_prints_the_url_of_the_management_port_last() -> None:

@@ -6,6 +6,9 @@ For thousands of traces, run `python -m tests.pipeline.kernel_campaign`.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +94,45 @@ def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
 
     assert {row.run for row in found.collect()} == set(runs)
     assert found.columns == ["run", "copy"]
+
+
+def test_a_task_of_spark_that_is_killed_twice_counts_once(tmp_path: Path) -> None:
+    trace = random_traces.make(SEED).trace
+    (tmp_path / "traces").mkdir()
+    write(tmp_path / "traces" / "a.jsonl", trace)
+    warehouse = Warehouse(tmp_path / "warehouse")
+    marks = [str(tmp_path / "first"), str(tmp_path / "second")]
+    # Two of Spark's Python processes die once they have written the events of their part.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "def kill(event, arguments):\n"
+        f"    if event == 'open' and str(arguments[0]).startswith({str(tmp_path / 'warehouse' / 'files')!r}):\n"
+        f"        for mark in {marks}:\n"
+        "            if not os.path.exists(mark):\n"
+        "                os.mkdir(mark)\n"
+        "                os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if 'pyspark.daemon' in sys.orig_argv:\n"
+        "    sys.addaudithook(kill)\n"
+    )
+    program = (
+        "import sys\n"
+        "from leveret.pipeline import Warehouse, ingest\n"
+        "from leveret.pipeline.spark_session import session\n"
+        "with session('small') as spark:\n"
+        "    ingest(Warehouse(sys.argv[1]), [sys.argv[2]], spark=spark)\n"
+    )
+    places = os.pathsep.join([str(tmp_path), *sys.path])
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, warehouse.url, str(tmp_path / "traces")],
+        env={**os.environ, "PYTHONPATH": places},
+        timeout=300,
+    )
+    update(warehouse)
+
+    assert ran.returncode == 0
+    assert len(list((tmp_path / "warehouse" / "events").iterdir())) == 3
+    assert texts(read_table(warehouse, "copies").to_pylist()) == texts(plain.tables([trace])["copies"])
 
 
 def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:

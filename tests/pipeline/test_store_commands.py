@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -135,3 +136,35 @@ def test_a_place_without_a_warehouse_is_named(
 def test_a_warehouse_at_an_unknown_kind_of_place_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "sql", "select 1", "-w", "s3a://bucket/warehouse"]) == 2
     assert "write s3:// instead" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("modules", "arguments", "advice"),
+    [
+        (
+            ["duckdb"],
+            ["sql", "select 1", "-w", "{}"],
+            "SQL needs DuckDB, which is not installed: pip install 'leveret[sql]'",
+        ),
+        (["deltalake"], ["export", "{}-delta", "-w", "{}"], "pip install 'leveret[delta]'"),
+        (
+            ["obstore", "obstore.store", "obstore.exceptions"],
+            ["sql", "select 1", "-w", "s3://bucket"],
+            "s3://bucket needs obstore, which is not installed: pip install 'leveret[s3]'",
+        ),
+    ],
+)
+def test_a_missing_extra_is_named(
+    warehouse: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    modules: list[str],
+    arguments: list[str],
+    advice: str,
+) -> None:
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, None)
+
+    assert main(["pipeline", *(each.format(warehouse) for each in arguments)]) == 2
+
+    assert advice in capsys.readouterr().err

@@ -157,11 +157,14 @@ class HttpConversation:
         assert self._head is not None
         self._is_answering = True
         self._unlimit()
-        path, _, query = self._head.target.decode("latin-1").partition("?")
+        target, authority = _divided(self._head.target.decode("latin-1"))
+        path, _, query = target.partition("?")
         headers: dict[str, str] = {}
         for name, value in self._head.headers:
             word, text = name.decode("latin-1"), value.decode("latin-1")
             headers[word] = f"{headers[word]}, {text}" if word in headers else text
+        if authority is not None:
+            headers["host"] = authority
         method = self._head.method.decode("latin-1")
         body, self._body = b"".join(self._body), []
         self._office.take(self, Request(method, path, query, headers, body, self._peer, self._local))
@@ -276,6 +279,14 @@ class HttpConversation:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _divided(target: str) -> tuple[str, str | None]:
+    """Return the path and query of a request's target, and the host if it is a whole URL (RFC 9112, 3.2.2)."""
+    if not target.startswith("http://"):
+        return target, None
+    authority, slash, rest = target.removeprefix("http://").partition("/")
+    return f"{slash or '/'}{rest}", authority
 
 
 def _head_of(response: Response, length: int | None) -> h11.Response:

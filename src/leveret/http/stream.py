@@ -81,6 +81,7 @@ class Pump:
                     subscriber.end()
         except Exception as error:
             self._engine.node.internal_errors.append(error)
+            self._is_running = False
         finally:
             threads.unregister_thread()
 

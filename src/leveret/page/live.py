@@ -65,7 +65,7 @@ def reading_of(
         clock="held" if moves else "real",
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
-        checks=_checks(judge, raw_events),
+        checks=checks_of(judge, raw_events),
         dropped_count=int(recorder.has_dropped),
         cut_count=cut_count,
         redaction=redaction,
@@ -82,7 +82,8 @@ def test_of(raw_events: Sequence[RawEvent]) -> Test:
     return Test()
 
 
-def _checks(judge: Judge, raw_events: Sequence[RawEvent]) -> list[Check]:
+def checks_of(judge: Judge, raw_events: Sequence[RawEvent]) -> list[Check]:
+    """Return what strict checks have found so far. It stays to be reported."""
     groups = judge.found_so_far()
     publishers = Publishers(raw_events if groups else ())
     return [

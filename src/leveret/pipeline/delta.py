@@ -56,7 +56,7 @@ def _check_installed() -> None:
     try:
         import deltalake  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ValueError(f"Delta tables need deltalake, which is not installed: {INSTALL}") from error
+        raise ModuleNotFoundError(f"Delta tables need deltalake, which is not installed: {INSTALL}") from error
 
 
 def _export(warehouse: Warehouse, state: State, target: Storage, name: str) -> int:

@@ -13,22 +13,22 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.pipeline.carrying_out import carry_out
-from leveret.pipeline.worker import Worker
+from leveret.pipeline.worker import ATTEMPTS, Worker
+from leveret.spark.bundle import supply
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# How often a piece may be lost with its process before the work fails; Spark's default for a task, too.
-_ATTEMPTS: Final = 4
+# More numbers than any Spark runs tasks at a time.
+_MANY: Final = 100_000
 
 
 class Engine(Protocol):
     """A way to carry out tasks."""
 
-    @property
     def width(self) -> int:
-        """The number of tasks that run at the same time."""
+        """Return how many tasks run at the same time."""
 
     def carry_out(self, task: str, pieces: Sequence[str]) -> Iterator[str]:
         """Yield the result of each piece."""
@@ -38,7 +38,11 @@ class ProcessEngine:
     """Processes on this machine. A single piece is carried out in this one."""
 
     def __init__(self, processes: int | None = None) -> None:
-        self.width: Final = processes or _cpus()
+        self._processes: Final = processes or _cpus()
+
+    def width(self) -> int:
+        """Return the number of processes."""
+        return self._processes
 
     def carry_out(self, task: str, pieces: Sequence[str]) -> Iterator[str]:
         """Yield the result of each piece.
@@ -46,11 +50,11 @@ class ProcessEngine:
         Raises RuntimeError if the process that works on a piece is killed again and again, and TaskError if a task
         fails.
         """
-        if len(pieces) <= 1 or self.width == 1:
+        if len(pieces) <= 1 or self._processes == 1:
             yield from (carry_out(task, piece) for piece in pieces)
             return
         idle: SimpleQueue[Worker] = SimpleQueue()
-        workers = [Worker(task) for _ in range(min(self.width, len(pieces)))]
+        workers = [Worker(task) for _ in range(min(self._processes, len(pieces)))]
         for worker in workers:
             idle.put(worker)
         pool = ThreadPoolExecutor(len(workers), thread_name_prefix="leveret-pipeline")
@@ -67,7 +71,7 @@ def _carry_out(piece: str, idle: SimpleQueue[Worker]) -> str:
     """Return the result of a piece from an idle worker. A worker whose process dies starts another one."""
     worker = idle.get()
     try:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             result = worker.carry_out(piece)
             if result is not None:
                 return result
@@ -75,7 +79,7 @@ def _carry_out(piece: str, idle: SimpleQueue[Worker]) -> str:
     finally:
         idle.put(worker)
     raise RuntimeError(
-        f"a process of the pipeline was killed in each of {_ATTEMPTS} attempts, perhaps because memory ran out; use "
+        f"a process of the pipeline was killed in each of {ATTEMPTS} attempts, perhaps because memory ran out; use "
         "fewer processes (--processes 1), or a machine with more memory"
     )
 
@@ -86,17 +90,20 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    @property
     def width(self) -> int:
-        """The number of tasks that run at the same time, as far as the session says."""
-        from pyspark.sql.utils import is_remote
+        """Return how many tasks run at the same time, as far as Spark says."""
+        if (context := getattr(self._spark, "sparkContext", None)) is not None:
+            return int(context.defaultParallelism)
+        from pyspark.sql import functions as F
 
-        return _cpus() if is_remote() else self._spark.sparkContext.defaultParallelism
+        # Spark Connect does not say, but it cuts a range into as many partitions.
+        return self._spark.range(_MANY).select(F.spark_partition_id()).distinct().count()
 
     def carry_out(self, task: str, pieces: Sequence[str]) -> Iterator[str]:
         """Yield the result of each piece; of several attempts, the one that Spark counts."""
         if not pieces:
             return
+        supply(self._spark)
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow

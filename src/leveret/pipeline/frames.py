@@ -30,6 +30,7 @@ from leveret.pipeline.log import Answer, State, parts_of
 from leveret.pipeline.sources import find
 from leveret.pipeline.tasks import SCHEMAS
 from leveret.pipeline.warehouse import Warehouse
+from leveret.spark.bundle import supply
 
 _TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.int64(): LongType(),
@@ -79,6 +80,7 @@ def read_events(spark: SparkSession, places: Iterable[str | Path]) -> DataFrame:
                 for rows in TraceReader(Path(paths[number])).tables():
                     yield from plain(rows).to_batches()
 
+    supply(spark)
     numbers = spark.range(0, len(paths), 1, len(paths))
     return numbers.mapInArrow(read, spark_schema(schema.EVENTS)).dropDuplicates(_EVENT_KEY)
 
@@ -142,6 +144,7 @@ def across(table: Across, rows: DataFrame) -> DataFrame:
         if found:
             yield from plain(table.build(pa.Table.from_batches(found))).to_batches()
 
+    supply(rows.sparkSession)
     return rows.repartition(*table.key).mapInArrow(build, spark_schema(table.columns))
 
 
@@ -180,6 +183,7 @@ def _of_parts(
                 part, names = wanted[number]
                 yield from plain(read_part(storage, table, part, arrow, runs=names)).to_batches()
 
+    supply(spark)
     return spark.range(0, len(wanted), 1, len(wanted)).mapInArrow(read, kinds)
 
 

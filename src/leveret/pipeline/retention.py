@@ -42,12 +42,12 @@ def expire_if_due(warehouse: Warehouse, state: State) -> list[str]:
     return [] if state.keep_days is None else expire(warehouse, state.keep_days, state=state)
 
 
-def set_keep(warehouse: Warehouse, days: int | None) -> None:
+def set_keep(warehouse: Warehouse, days: int | None, *, state: State | None = None) -> None:
     """Have each update let the runs expire that began more than so many days ago; with None, no longer.
 
-    Raises NoWarehouseError if the warehouse does not exist.
+    A given state is brought up to date. Raises NoWarehouseError if the warehouse does not exist.
     """
-    state = warehouse.existing()
+    state = warehouse.existing() if state is None else state
     if state.keep_days != days:
         warehouse.commit({"kind": KEEP, "days": days}, state)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
+from leveret.pipeline.worker import ATTEMPTS
 from leveret.spark import jvm
 from leveret.spark.jvm import Profile
 
@@ -65,7 +66,8 @@ def local_session(
     """Return the existing session, or else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
 
     `profile` configures a new JVM. "test" and "small" start fast (one shuffle partition, one compiler, the cache of
-    `leveret spark warm`), and "test" also runs queries without compiling them. "big" is for millions of events.
+    `leveret spark warm`), and "test" also runs queries without compiling them and tries a task only once. "big" is for
+    millions of events.
     `memory` is the JVM's, in Java's notation ("4g").
 
     Raises ValueError if the profile does not exist, NoJavaError if a JVM is needed and no Java is usable, and
@@ -127,7 +129,8 @@ def session(
 
 
 def _of(profile: Profile, master: str | None) -> dict[str, str]:
-    chosen = {**_ALWAYS, "spark.master": master or ("local[2]" if profile == "test" else "local[*]")}
+    # On one machine, Spark tries a task once unless the master says how often. In a test, an error should show at once.
+    chosen = {**_ALWAYS, "spark.master": master or ("local[2]" if profile == "test" else f"local[*,{ATTEMPTS}]")}
     chosen["spark.sql.warehouse.dir"] = os.path.join(tempfile.gettempdir(), "leveret-spark-warehouse")
     if chosen["spark.master"].startswith("local"):
         chosen |= _LOCAL

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,6 +31,8 @@ INSTALL: Final = "pip install 'leveret[sql]'"
 
 # The column that says from which part or folder a row comes.
 _PLACE: Final = "_place"
+# An object store takes longer to answer than to read.
+_FILES_AT_ONCE: Final = 16
 _EVENT_KEY: Final = "run, worker, seq"
 
 
@@ -52,7 +55,7 @@ def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise ValueError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
+        raise ModuleNotFoundError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
     state = warehouse.existing() if state is None else state
     settings: dict[str, Any] = {"enable_external_access": False, "python_enable_replacements": False}
     try:
@@ -141,8 +144,9 @@ def _dataset(warehouse: Warehouse, columns: pa.Schema, sources: list[_Source]) -
     """Return these files, with their current rows only, as something that DuckDB reads in pieces."""
     files = ds.ParquetFileFormat()
     fragments = []
-    for source in sources:
-        file = warehouse.storage.source(source.path)
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+        opened = list(pool.map(warehouse.storage.source, [source.path for source in sources]))
+    for source, file in zip(sources, opened, strict=True):
         where = {"filesystem": LocalFileSystem()} if isinstance(file, str) else {}
         fragments.append(files.make_fragment(file, partition_expression=ds.field(_PLACE) == source.place, **where))
     dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_PLACE, pa.string())), files)

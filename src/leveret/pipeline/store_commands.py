@@ -70,7 +70,7 @@ def _expire(options: argparse.Namespace) -> int:
     if options.never:
         if options.keep:
             raise ValueError("--keep and --never contradict each other; leave one of them out")
-        set_keep(warehouse, None)
+        set_keep(warehouse, None, state=state)
         print("updates let no run expire")
         return 0
     days = days_of(options.keep) if options.keep else state.keep_days
@@ -79,9 +79,9 @@ def _expire(options: argparse.Namespace) -> int:
             "expire needs --keep PERIOD, because this warehouse has no period of its own (--always sets it)"
         )
     if options.always:
-        set_keep(warehouse, days)
+        set_keep(warehouse, days, state=state)
         print(f"each update keeps the runs of the last {days} days")
-    gone = expire(warehouse, days)
+    gone = expire(warehouse, days, state=state)
     print(f"{len(gone)} runs have expired" + ("; `vacuum` removes their files a day later" if gone else ""))
     return 0
 

@@ -13,7 +13,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.events import each_once
 from leveret.pipeline.log import State, parts_of
-from leveret.pipeline.parts import read_part
+from leveret.pipeline.parts import read_parts
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
@@ -75,8 +75,7 @@ def read_table(
     if spark is not None:
         frame = _frame(spark, warehouse, state, name, names, tables or {})
         return frame if columns is None else frame.select(*columns)
-    rows = _rows(warehouse, state, name, names, _needed(name, columns, where))
-    rows = chosen(rows, where or {})
+    rows = _rows(warehouse, state, name, names, _needed(name, columns, where), where or {})
     return rows if columns is None else rows.select(list(columns))
 
 
@@ -84,44 +83,36 @@ def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> li
     return None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
 
 
-def _rows(warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None) -> pa.Table:
+def _rows(
+    warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None, where: Where
+) -> pa.Table:
     if name in ACROSS:
         across = ACROSS[name]
-        return across.build(_rows(warehouse, state, across.reads, runs, across.needs))
+        return chosen(across.build(_rows(warehouse, state, across.reads, runs, across.needs, {})), where)
     if name == "events":
-        return _events(warehouse, state, runs, columns)
+        return _events(warehouse, state, runs, columns, where)
     live: dict[str, list[str]] = {}
     for run in runs:
         part = state.runs[run].answer
         if part is not None and state.answers[part].tables.get(name):
             live.setdefault(part, []).append(run)
-    found = [
-        read_part(
-            warehouse.storage,
-            name,
-            part,
-            SCHEMAS[name],
-            columns=columns,
-            runs=None if len(names) == len(state.answers[part].runs) else names,
-        )
-        for part, names in live.items()
-    ]
+    chosen_runs = {part: None if len(names) == len(state.answers[part].runs) else names for part, names in live.items()}
+    found = read_parts(warehouse.storage, name, chosen_runs, SCHEMAS[name], columns=columns, where=where)
     answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
     added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
-    found += [_added(warehouse, state, name, place, runs, columns) for place in added]
+    found += [chosen(_added(warehouse, state, name, place, runs, columns), where) for place in added]
     return pa.concat_tables(found) if found else _of(SCHEMAS[name], columns).empty_table()
 
 
-def _events(warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None) -> pa.Table:
+def _events(
+    warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None, where: Where
+) -> pa.Table:
     live: dict[str, list[str]] = {}
     for run in runs:
         for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
             live.setdefault(part, []).append(run)
     needed = None if columns is None else {*columns, "run", "worker", "seq"}
-    found = [
-        read_part(warehouse.storage, "events", part, schema.STORED_EVENTS, columns=needed, runs=names)
-        for part, names in live.items()
-    ]
+    found = read_parts(warehouse.storage, "events", live, schema.STORED_EVENTS, columns=needed, where=where)
     rows = pa.concat_tables(found) if found else _of(schema.STORED_EVENTS, needed).empty_table()
     repeated = [run for run in runs if state.runs[run].is_repeated]
     if repeated:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +36,8 @@ _SAID: Final = {
 }
 # A piece of work as JSON, and its events.
 _Piece = tuple[str, int]
+# Returns how many tasks run at the same time. With Spark Connect that takes a query, so only large work needs it.
+_Width = Callable[[], int]
 # What a task returns.
 Result = dict[str, Any]
 
@@ -80,13 +82,13 @@ class Work:
 
     def merge_events(self, names: Iterable[str], parts: Container[str]) -> list[Result]:
         """Merge the events of these runs that are in these parts."""
-        return self._carry_out("compact_events", self._pieces_of(names, 1, parts))
+        return self._carry_out("compact_events", self._pieces_of(names, _one, parts))
 
     def merge_tables(self, parts: Mapping[str, float]) -> list[Result]:
         """Merge these parts of computed tables; each is about so many events."""
         answers = self.state.answers
         pieces = []
-        for group in _shares(parts, 1):
+        for group in _shares(parts, _one):
             live = {part: {"tables": answers[part].tables, "live": self.state.live_runs(part)} for part in group}
             pieces.append((self._piece(parts=live), int(sum(parts[part] for part in group))))
         return self._carry_out("compact_tables", pieces)
@@ -117,7 +119,7 @@ class Work:
                 bar.advance(total // len(pieces))
         return found
 
-    def _pieces_of(self, names: Iterable[str], width: int, only_parts: Container[str] | None = None) -> list[_Piece]:
+    def _pieces_of(self, names: Iterable[str], width: _Width, only_parts: Container[str] | None = None) -> list[_Piece]:
         """Return the work on these runs. Runs whose events are in the same files come together."""
         runs, refused = self.state.runs, self.state.refused()
         ordered = sorted(names, key=lambda name: (runs[name].segments[:1], name))
@@ -157,12 +159,16 @@ def _is_large(run: RunState) -> bool:
     return run.events > _EVENTS_OF_A_LARGE_RUN and not run.is_repeated
 
 
-def _share(total: float, width: int) -> float:
+def _one() -> int:
+    return 1
+
+
+def _share(total: float, width: _Width) -> float:
     """Return how many events a piece should have."""
-    return total if total <= _FEW_EVENTS else min(EVENTS_A_TASK, total / width)
+    return total if total <= _FEW_EVENTS else min(EVENTS_A_TASK, total / width())
 
 
-def _shares(sizes: Mapping[str, float], width: int) -> Iterator[list[str]]:
+def _shares(sizes: Mapping[str, float], width: _Width) -> Iterator[list[str]]:
     """Yield neighbours in groups of about equal size, none of which is much larger than a task should be."""
     share = _share(sum(sizes.values()), width)
     group: list[str] = []

@@ -15,6 +15,10 @@ import sys
 import traceback
 from contextlib import suppress
 from threading import Lock
+from typing import Final
+
+# How often a piece may be lost with its process before the work fails; Spark's default for a task on a cluster, too.
+ATTEMPTS: Final = 4
 
 
 class TaskError(RuntimeError):

@@ -16,8 +16,11 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Register `format("amqp")` with a session, for `read`, `readStream`, `write` and `writeStream`.
 
-    This needs pika, and PySpark 4.0 or newer; `readStream` needs PySpark 4.2.
+    Executors and servers in other places get leveret from here. They need pika, and PySpark 4.0 or newer; `readStream`
+    needs PySpark 4.2.
     """
     from leveret.spark.amqp.source import AmqpDataSource
+    from leveret.spark.bundle import supply
 
+    supply(spark)
     spark.dataSource.register(AmqpDataSource)

@@ -7,7 +7,6 @@ import platform
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
@@ -90,6 +89,9 @@ def _javas() -> Iterator[Finding]:
 
 
 def _version_of(package: str) -> str | None:
+    # Every command imports this module, and few ask for a version.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -235,6 +235,11 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
+def is_here(master: str) -> bool:
+    """Return whether tasks run in the driver's JVM: for "local" or "local[...]", but not for "local-cluster[...]"."""
+    return master == "local" or master.startswith("local[")
+
+
 def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
     environment = {
         "PYSPARK_PYTHON": sys.executable,
@@ -244,6 +249,8 @@ def _environment(answer: Path, settings: Mapping[str, str]) -> dict[str, str]:
     }
     if not _workers_have_pyspark(environment, settings):
         environment.setdefault("SPARK_HOME", str(spark_home()))
+        # With "local-cluster[...]", the driver starts the executors, and Spark asks for this; see load-spark-env.sh.
+        environment.setdefault("SPARK_SCALA_VERSION", "2.13")
     return environment
 
 
@@ -253,10 +260,10 @@ def _workers_have_pyspark(environment: Mapping[str, str], settings: Mapping[str,
     If Spark knows its home, its workers import PySpark from a zip there, and each compiles it again. That takes half a
     CPU second per worker, and Spark starts one for every stream and every step of planning.
     """
-    master = settings.get("spark.master", "")
-    is_here = master == "local" or master.startswith("local[")
     is_installed = spark_home().parent == Path(sysconfig.get_path("purelib"))
-    return is_here and is_installed and environment["PYSPARK_PYTHON"] == sys.executable
+    return (
+        is_here(settings.get("spark.master", "")) and is_installed and environment["PYSPARK_PYTHON"] == sys.executable
+    )
 
 
 def _wait_for(process: subprocess.Popen[bytes], answer: Path, said: str) -> None:

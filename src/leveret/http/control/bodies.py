@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final
 
 from leveret.errors import expected
@@ -31,7 +32,10 @@ class WrongBody(ValueError):
 def parsed(octets: bytes, schema: Schema | None) -> Json:
     """Return the body of a request. An empty one is an empty object. Raises WrongBody if it does not fit the schema."""
     try:
-        value = json.loads(octets) if octets.strip() else {}
+        value = json.loads(octets, parse_constant=_refuse_constant) if octets.strip() else {}
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise WrongBody("the body has a lone surrogate, which UTF-8 cannot encode; leave it out") from None
     except (ValueError, RecursionError) as error:
         raise WrongBody(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -42,6 +46,10 @@ def parsed(octets: bytes, schema: Schema | None) -> Json:
         return value
     _check_record(value, schema)
     return value
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _check_record(value: Json, schema: Schema) -> None:
@@ -67,7 +75,19 @@ def _fits(value: Any, schema: Schema) -> bool:
     kinds, _ = _KINDS[schema["type"]]
     # In Python a truth value is a number.
     is_kind = isinstance(value, kinds) and not (isinstance(value, bool) and schema["type"] != "boolean")
-    return is_kind and not (isinstance(value, int | float) and value < schema.get("minimum", value))
+    if is_kind and isinstance(value, dict):
+        return _fits_record(value, schema)
+    if not is_kind or not isinstance(value, int | float):
+        return is_kind
+    return isfinite(value) and value >= schema.get("minimum", value)
+
+
+def _fits_record(value: Json, schema: Schema) -> bool:
+    known: Mapping[str, Schema] | None = schema.get("properties")
+    if known is None:
+        return True
+    has_all = all(name in value for name in schema["required"])
+    return has_all and all(name in known and _fits(one, known[name]) for name, one in value.items())
 
 
 def _described(schema: Schema) -> str:

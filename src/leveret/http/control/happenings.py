@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import Call, Endpoint
 from leveret.http.control.scope import is_of
-from leveret.http.control.shapes import FLAG, TABLE, Schema, listed, record
+from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.control.topology import ROOT, VHOST
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream
+from leveret.page.live import checks_of
 from leveret.time.sources import SystemClock
 from leveret.trace import events
 from leveret.trace.jsonl import header_line
@@ -138,6 +139,18 @@ def _trace(call: Call) -> object:
     return Response(200, (("content-type", _NDJSON), name), text.encode("ascii"))
 
 
+def _list_findings(call: Call) -> object:
+    _require_recording(call)
+    engine = call.engine
+    engine.sync()
+    if "vhost" in call.values:
+        found = call.scope.findings()
+    else:
+        with engine.lock:
+            found = checks_of(engine.judge, engine.recorder.raw())
+    return [{"check": one.name, "level": one.level, "text": one.text, "messages": one.messages} for one in found]
+
+
 def _page(call: Call) -> object:
     from leveret.page.html import page_of
     from leveret.page.live import test_of
@@ -158,6 +171,13 @@ def _both(name: str, path: str, what: str, **more: object) -> list[Endpoint]:
 
 
 ENDPOINTS: Final = (
+    *_both(
+        "listFindings",
+        "/findings",
+        "List what the strict checks have found so far",
+        handler=_list_findings,
+        answer=listed(record({"check": TEXT, "level": TEXT, "text": TEXT, "messages": listed(COUNT)})),
+    ),
     *_both("listEvents", "/events", "List the recorded events", handler=_list_events, answer=_EVENTS, query=_FILTERS),
     *_both(
         "streamEvents",

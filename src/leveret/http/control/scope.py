@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leveret.faults.rule import Rule
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
-    from leveret.page.reading import Reading
+    from leveret.page.reading import Check, Reading
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
@@ -109,6 +109,17 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         """Return the rules for faults that were added for this virtual host."""
         return [rule for rule in self._engine.fault_rules() if rule.places.get("vhost") == self.vhost]
 
+    def findings(self) -> list[Check]:
+        """Return what the strict checks have found in the virtual host."""
+        from leveret.page.live import checks_of
+
+        with self.lock:
+            return checks_of(self._findings, self.recorder.raw())
+
+    @property
+    def _findings(self) -> Judge:
+        return cast("Judge", OneVhostsFindings(self._engine.judge, self.vhost))
+
     def reading(self) -> Reading:
         """Return what happened in the virtual host, for a page."""
         from leveret.page.live import reading_of
@@ -124,7 +135,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
                 moves=engine.clock.moves,
                 redact=engine.redact,
                 rules=self.rules(),
-                judge=cast("Judge", OneVhostsFindings(engine.judge, self.vhost)),
+                judge=self._findings,
             )
 
 

@@ -99,6 +99,7 @@ class Feed:
                 viewer.end()
         except Exception as error:
             self._engine.node.internal_errors.append(error)
+            self._is_running = False
         finally:
             threads.unregister_thread()
 

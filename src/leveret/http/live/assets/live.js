@@ -37,7 +37,7 @@
     title: el("h1", {}, "leveret"),
     line: el("p", { class: "line", role: "status" }),
     halted: el("p", { class: "halted", role: "alert", hidden: true }),
-    events: el("ol", { class: "events", role: "log", "aria-label": "Last events", "aria-live": "off" }),
+    events: el("ol", {}),
     messages: div("", div("note", "Choose a queue to look into it.")),
     answer: el("p", { class: "answer", role: "status", "aria-label": "Answer" }),
   };
@@ -189,7 +189,7 @@
   const tables = {
     queues: liveTable(
       "Queues",
-      ["queue", "type", "ready", "unacked", "consumers", ""],
+      ["queue", "type", "ready", "unacked", "consumers", "action"],
       (queue) => [
         button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
         ...["", "", "", ""],
@@ -211,7 +211,7 @@
     ),
     faults: liveTable(
       "Faults",
-      ["fault", "fired", ""],
+      ["fault", "fired", "action"],
       (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`))],
       (fault) => [fault.text, counted(fault.fired, "time"), null],
     ),
@@ -413,7 +413,7 @@
         section("Queues", tables.queues.element),
         section("Exchanges", tables.exchanges.element),
         section("Connections", tables.connections.element),
-        section("Events", parts.events),
+        section("Events", region("Last events", "events", parts.events)),
       ),
       div(
         "",
