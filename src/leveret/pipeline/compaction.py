@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.log import State
 from leveret.pipeline.progress import Progress, silence
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 from leveret.pipeline.work import EVENTS_A_TASK, Work
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _MANY_SMALL_PARTS: Final = 50
 
 
 def compact(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
@@ -36,8 +37,9 @@ def compact(
     Parts with tables of your own stay as they are. An update does this if there are many. Raises ConflictError if
     another process changed the warehouse meanwhile; nothing is lost, and you can run it again.
     """
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
-    events, answers = (parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events))
+    events, answers = _to_merge(state, small_events)
     if not events and not answers:
         return 0
     work = Work.on(warehouse, state, spark, processes, progress)
@@ -55,6 +57,11 @@ def compact(
     return len({*events, *answers})
 
 
+def events_to_merge(state: State) -> float:
+    """Return about how many events `compact` would have to read, as events or as tables computed from them."""
+    return sum(sum(parts.values()) for parts in _to_merge(state, _SMALL_PART_EVENTS))
+
+
 def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
     """Merge small parts if there are many, and remove files that no longer count."""
     if max(map(len, _small_parts(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
@@ -63,6 +70,11 @@ def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, process
     with suppress(ConflictError):
         compact(warehouse, spark=spark, processes=processes, state=state)
         warehouse.vacuum()
+
+
+def _to_merge(state: State, small_events: int) -> list[dict[str, float]]:
+    """Return the small parts of events and of tables; none of a kind if it has only one, and so nothing to merge."""
+    return [parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events)]
 
 
 def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dict[str, float]]:
