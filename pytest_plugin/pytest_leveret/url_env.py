@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret import brokers, real, rehearsal
-from pytest_leveret.options import Option, Setting, Settings, read_settings
+from pytest_leveret.options import Option, Setting, Settings, given, read_settings
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -99,6 +99,9 @@ def prepare(config: pytest.Config) -> None:
     brokers.refuse_unusable(config)
     real.prepare(config)
     settings = rehearsal.settings_for(config, None)
+    if given(config, "numprocesses") and "PYTEST_XDIST_WORKER" not in os.environ:
+        # The controller of pytest-xdist runs no tests, so its broker is none of the brokers that the trace shows.
+        settings.pop("trace_dir", None)
     server = real.server_of(config)
     try:
         if server is None:
@@ -128,7 +131,7 @@ def _url(broker: Broker, variable: Variable, *, is_real: bool) -> str:
     if (variable.vhost, variable.user) == ("/", "guest"):
         return broker.url
     try:
-        return broker.url_for(variable.vhost, variable.user)
+        return broker.url_for(variable.vhost, user=variable.user)
     except BrokerError as error:
         text = f"{variable.name}: {error}; to create it, set leveret_users = {variable.user}=PASSWORD"
         raise ValueError(text) from None
