@@ -208,3 +208,22 @@ def an_exclusive_consumer_and_a_single_active_one(s: Run) -> None:
 @scenario(versions=("4.3", "4.0"))
 def an_action_on_a_missing_queue(s: Run) -> None:
     s.post(f"/queues/{s.v}/nothing/actions", {"action": "sync"})
+
+
+@scenario
+def messages_in_a_quorum_queue(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    for priority in (1, 4, 5, 9, 40):
+        message = {
+            "properties": {"priority": priority},
+            "routing_key": "q",
+            "payload": "ab",
+            "payload_encoding": "string",
+        }
+        s.post(f"/exchanges/{s.v}/amq.default/publish", message)
+    s.post(f"/queues/{s.v}/q/get", {"count": 2, "ackmode": "reject_requeue_true", "encoding": "auto"})
+    s.get(
+        f"/queues/{s.v}/q",
+        until={"messages": 5, "message_bytes": lambda it: bool(it)},
+        without=(*_IDLE, "message_stats"),
+    )
