@@ -62,7 +62,12 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     elif isinstance(queue, Queue):
         found |= {**_quorum(call, queue), **_retries(call, queue)}
     else:
-        found |= {"members": [NODE_NAME], "online": [NODE_NAME], "readers": {NODE_NAME: 0}, **call.dialect.stream}
+        found |= {
+            "members": [NODE_NAME],
+            "online": [NODE_NAME],
+            "readers": {NODE_NAME: len(queue.consumers)},
+            **call.dialect.stream,
+        }
     return found
 
 
