@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from leveret.pipeline.log import State
 from leveret.pipeline.storage import Storage, open_storage
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 
 INSTALL: Final = "pip install 'leveret[delta]'"
 # The tables that an export writes by default.
@@ -38,7 +39,7 @@ _MOST_NAMED_RUNS: Final = 5000
 _Exported = dict[str, int]
 
 
-def export(warehouse: Warehouse, place: str | Path, *, tables: Collection[str] = TABLES) -> dict[str, int]:
+def export(warehouse: Warehouse | str | Path, place: str | Path, *, tables: Collection[str] = TABLES) -> dict[str, int]:
     """Bring the Delta tables `<place>/<table>` up to date, and return the number of runs that changed in each.
 
     A table across runs is written anew. Raises KeyError if a table does not exist, NoWarehouseError if the warehouse
@@ -48,6 +49,7 @@ def export(warehouse: Warehouse, place: str | Path, *, tables: Collection[str] =
     for name in tables:
         if name not in TABLES:
             raise KeyError(unknown("table", name, TABLES))
+    warehouse = opened(warehouse)
     state, target = warehouse.existing(), open_storage(place)
     return {name: _export(warehouse, state, target, name) for name in tables}
 
@@ -129,9 +131,11 @@ def _write(target: Storage, name: str, tables: Iterable[pa.Table], only: Collect
     else:
         options = {"predicate": f"run in ({', '.join(map(_quoted, only))})"}
     place = f"{target.url}/{name}"
+    # deltalake takes a URL as such: other characters than those of a URL are escaped.
+    uri = quote(place, safe="/:") if "://" in place else place
     try:
         write_deltalake(
-            place,
+            uri,
             pa.RecordBatchReader.from_batches(columns, batches),
             mode="overwrite",
             storage_options=_storage_options(place),
