@@ -34,6 +34,8 @@ from tests.spark.crashes import kill
 
 NAMES: Final = ("events", *TABLE_NAMES, *ACROSS)
 RUNS: Final = 10
+# After so many, a history may end.
+KILLS_A_HISTORY: Final = 12
 # Every process of a history inherits this variable, with the history's folder.
 VARIABLE: Final = "LEVERET_KILLS"
 # The processes of each kind, by what their command lines contain. The driver is the process that was started.
@@ -65,7 +67,7 @@ def main() -> int:
     histories, differing = 0, 0
     while kills.total() < options.kills:
         kind, seed = options.on[histories % len(options.on)], options.seed + histories
-        history = History(kind, random.Random(seed), options.kills - kills.total())
+        history = History(kind, random.Random(seed), min(options.kills - kills.total(), KILLS_A_HISTORY))
         began = time.monotonic()
         different = history.play()
         histories, differing = histories + 1, differing + bool(different)
