@@ -32,7 +32,7 @@ _PEEKED: Final = 100_000
 _IGNORED: Final = frozenset(
     {
         *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "max_redeliveries"),
-        *("permit", "plugins", "host", "port"),
+        *("permit", "plugins", "host", "port", "management", "management_port"),
     }
 )
 
@@ -181,6 +181,11 @@ class RealBroker:
     def url(self) -> str:
         """The URL of this test's virtual host."""
         return self._server.url_for(self._vhost)
+
+    @property
+    def management_url(self) -> str:
+        """The URL of the server's management API, without user and password."""
+        return self._server.management.url
 
     def url_for(self, vhost: str = "/", **options: Any) -> str:
         """Return the URL of this test's virtual host, which stands for "/". Skip the test for any other."""

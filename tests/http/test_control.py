@@ -13,9 +13,7 @@ from openapi_spec_validator import validate
 from leveret import Broker
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
-from leveret.http.control import messaging, whole
 from leveret.http.control.table import ENDPOINTS
-from leveret.observe.searching import HAPPENINGS
 from tests.house.repository import members_of
 from tests.http.client import ask
 from tests.http.control import Control
@@ -65,19 +63,17 @@ def test_every_assertion_of_a_broker_has_an_endpoint() -> None:
     assert paths == {word.replace("_", "-") for word in words}
 
 
-def test_an_assertion_is_about_the_place_that_its_twin_in_python_is_about() -> None:
-    places = {row.name: row.place for row in HAPPENINGS.values()}
-    ours = {one.name: one.place for one in messaging.ASSERTIONS if one.name in places}
+def test_every_fault_of_a_broker_can_be_added_with_its_own_parameters(broker: Broker) -> None:
+    paths = Control(broker).ask("GET", "/openapi.json").json["paths"]
+    schema = paths["/leveret/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    known = schema["properties"]
+    methods = {name: act for name, act in vars(NamedFaults).items() if not name.startswith("_") and name != "add"}
+    own = {name for act in methods.values() for name in act.__annotations__} - {"return", "options"}
 
-    assert ours == {name: "queue_or_exchange" if place == "either" else place for name, place in places.items()}
-
-
-def test_every_parameter_of_a_fault_is_known() -> None:
-    methods = [getattr(NamedFaults, name) for name in whole.FAULTS]
-    own = {name for method in methods for name in method.__annotations__} - {"return", "options"}
-
-    assert own - {"on"} == set(whole.PARAMETERS)
-    assert set(whole.WHEN) == set(OPTIONS) - {"do"}
+    assert known["fault"]["enum"] == list(methods)
+    assert own | set(OPTIONS) - {"do"} <= set(known)
+    # Each has a type, so that a client that is made from the document does too.
+    assert [name for name in own if not known[name]] == []
 
 
 def test_a_published_message_waits_in_its_queue(control: Control) -> None:

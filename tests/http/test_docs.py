@@ -17,7 +17,9 @@ PAGE = Path(__file__).parents[2] / "docs/http.md"
 
 def test_every_endpoint_is_in_the_overview() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    words = {part for endpoint in ENDPOINTS for part in endpoint.template.split("/")[3:] if "{" not in part}
+    # An assertion has the name that it has in Python, and docs/broker.md has them all.
+    templates = [endpoint.template for endpoint in ENDPOINTS if "/assert/" not in endpoint.template]
+    words = {part for template in templates for part in template.split("/")[3:] if "{" not in part}
 
     assert [word for word in sorted(words) if not re.search(rf"[/`]{re.escape(word)}\b", page)] == []
 

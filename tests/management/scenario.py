@@ -163,8 +163,9 @@ class Run:
         status, answered, text = self._await(method, f"/api{path}", sent, octets, until)
         parsed = _parsed(text)
         if not hidden:
-            shown = _sorted(parsed) if unordered else parsed
-            self._record(method, path, body, user, status, answered, shown, mine=mine, without=without)
+            shown = _left(parsed, without)
+            shown = _sorted(shown) if unordered else shown
+            self._record(method, path, body, user, status, answered, shown, mine=mine)
         return parsed
 
     def _await(
@@ -199,7 +200,6 @@ class Run:
         parsed: object,
         *,
         mine: bool,
-        without: tuple[str, ...],
     ) -> None:
         asked = f"{method} {path}" + ("" if user == "guest" else f" as {user or 'no one'}")
         if body is not None:
@@ -207,8 +207,6 @@ class Run:
         shown = {name: headers[name] for name in _HEADERS if name in headers}
         if mine and isinstance(parsed, list):
             parsed = [each for each in parsed if self._endpoint.token in json.dumps(each)]
-        if without:
-            parsed = _left(parsed, without)
         entry = [asked, status, shown, masking.mask(parsed)]
         port = f"port-listener/{self._endpoint.address[1]}"
         text = json.dumps(entry, ensure_ascii=False).replace(port, "port-listener/<port>")

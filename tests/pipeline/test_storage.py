@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,27 +14,13 @@ import pytest
 
 from leveret.pipeline.storage import Storage, open_storage
 from tests.pipeline.races import create_side_by_side, refuse_links
-from tests.pipeline.s3_server import s3_server
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[dict[str, str]]:
-    with s3_server() as environment:
-        yield environment
-
-
-@pytest.fixture
-def s3(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["folder", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "folder":
         return open_storage(tmp_path / "a folder")
-    request.getfixturevalue("s3")
-    return open_storage(f"s3://warehouses/{request.node.name}/ü b")
+    return open_storage(request.getfixturevalue("s3"))
 
 
 def test_what_is_written_can_be_read_and_replaced(storage: Storage) -> None:
@@ -124,7 +109,7 @@ def test_the_draft_of_a_killed_writer_is_swept_away_when_it_is_old(tmp_path: Pat
     assert [draft.exists() for draft in (young, old)] == [True, False]
 
 
-def test_an_object_is_created_though_the_answer_is_lost(s3: None) -> None:
+def test_an_object_is_created_though_the_answer_is_lost(s3: str) -> None:
     storage = open_storage("s3://lossy/a")
 
     assert storage.create("log/1", b"first")
@@ -132,14 +117,14 @@ def test_an_object_is_created_though_the_answer_is_lost(s3: None) -> None:
     assert storage.read("log/1") == b"first"
 
 
-def test_a_server_that_overwrites_objects_is_refused(s3: None) -> None:
+def test_a_server_that_overwrites_objects_is_refused(s3: str) -> None:
     storage = open_storage("s3://careless/a")
 
     with pytest.raises(OSError, match="ignores `If-None-Match"):
         storage.create("log/1", b"")
 
 
-def test_a_bucket_that_does_not_exist_is_named(s3: None) -> None:
+def test_a_bucket_that_does_not_exist_is_named(s3: str) -> None:
     storage = open_storage("s3://warehuoses/a")
 
     for act in (lambda: storage.read("a"), lambda: storage.create("a", b""), lambda: list(storage.list())):

@@ -4,7 +4,6 @@ nothing counts twice."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,15 @@ from leveret.pipeline import compact, ingest, update
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.races import run
-from tests.pipeline.s3_server import s3_server
 from tests.pipeline.traces import header, lives, write
 
 ROUNDS = 3
 
 
 @pytest.fixture(params=["folder", "s3"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    if request.param == "folder":
-        yield str(tmp_path / "warehouse")
-        return
-    with s3_server() as environment:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        yield "s3://warehouses/two jobs"
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    found: str = str(tmp_path / "warehouse") if request.param == "folder" else request.getfixturevalue("s3")
+    return found
 
 
 def work(barrier: Any, number: int, url: str, folder: str) -> None:

@@ -37,6 +37,25 @@ def run_real(run: Run, arguments: list[str]) -> Run:
     return lambda source, *more: run(source, *arguments, "-rs", *more)
 
 
+def test_an_application_that_asks_the_management_api_asks_the_server(run_real: Run) -> None:
+    result = run_real(
+        """
+        import json
+        from urllib.request import Request, urlopen
+        import pytest
+
+        @pytest.mark.leveret(management=True)
+        def test_it(leveret):
+            login = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
+            with urlopen(Request(f"{leveret.management_url}/api/vhosts", headers=login)) as answer:
+                names = [vhost["name"] for vhost in json.load(answer)]
+            assert leveret.url.rpartition("/")[2] in names
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_each_test_shares_its_own_virtual_host_with_its_clients(run_real: Run) -> None:
     result = run_real(
         """

@@ -1,13 +1,13 @@
 """The export of definitions: a node as RabbitMQ's definitions.json.
 
-It leaves out what RabbitMQ leaves out: RabbitMQ's own exchanges, internal ones, queues that are not durable, and the
-bindings of all these.
+It leaves out what rabbitmqctl leaves out: RabbitMQ's own exchanges, internal ones, queues that are not durable, and the
+bindings of all these. The management API leaves out less (see `Extent`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.admin.definitions_import import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
 from leveret.core.model.access import User
@@ -27,7 +27,19 @@ Described = dict[str, object]
 _EXPORTED: Final = "amq.rabbitmq.log"
 
 
-def export(node: Node) -> Described:
+class Extent(NamedTuple):
+    """What is exported beyond what rabbitmqctl exports."""
+
+    # Queues that are not durable, unless they are exclusive, and all bindings of exported queues and of exchanges.
+    has_transient: bool = False
+    # Internal exchanges; each exchange then says whether it is internal.
+    has_internal: bool = False
+
+
+RABBITMQCTL: Final = Extent()
+
+
+def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
     """Return the definitions of the whole broker."""
     version, vhosts = node.compat.product_version, list(node.vhosts.values())
     return {
@@ -56,21 +68,21 @@ def export(node: Node) -> Described:
             for vhost in vhosts
             for policy in vhost.policies.user_policies.values()
         ],
-        "queues": [each for vhost in vhosts for each in _queues(vhost)],
-        "exchanges": [each for vhost in vhosts for each in _exchanges(vhost)],
-        "bindings": [each for vhost in vhosts for each in _bindings(vhost)],
+        "queues": [each for vhost in vhosts for each in _queues(vhost, extent)],
+        "exchanges": [each for vhost in vhosts for each in _exchanges(vhost, extent)],
+        "bindings": [each for vhost in vhosts for each in _bindings(vhost, extent)],
     }
 
 
-def export_vhost(vhost: VirtualHost) -> Described:
-    """Return the definitions of one virtual host, as the management API does: also of queues that are not durable."""
+def export_vhost(vhost: VirtualHost, extent: Extent = RABBITMQCTL) -> Described:
+    """Return the definitions of one virtual host."""
     version = vhost.node.compat.product_version
     sections = {
         "parameters": described_parameters(vhost),
         "policies": ({"name": it.name, **described_policy(it)} for it in vhost.policies.user_policies.values()),
-        "queues": _queues(vhost, with_transient=True),
-        "exchanges": _exchanges(vhost),
-        "bindings": _bindings(vhost, with_transient=True),
+        "queues": _queues(vhost, extent),
+        "exchanges": _exchanges(vhost, extent),
+        "bindings": _bindings(vhost, extent),
     }
     return {
         "rabbit_version": version,
@@ -141,9 +153,9 @@ def described_policy(policy: Policy) -> Described:
     }
 
 
-def _queues(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[Described]:
+def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for queue in vhost.queues.values():
-        if queue.durable or (with_transient and not queue.is_exclusive):
+        if queue.durable or (extent.has_transient and not queue.is_exclusive):
             yield {
                 "name": queue.name,
                 "vhost": vhost.name,
@@ -154,28 +166,30 @@ def _queues(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[Des
             }
 
 
-def _exchanges(vhost: VirtualHost) -> Iterator[Described]:
+def _exchanges(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
-        if _is_exported(exchange):
+        if _is_exported(exchange, extent):
             yield {
                 "name": exchange.name,
                 "vhost": vhost.name,
                 "type": exchange.TYPE,
                 "durable": exchange.durable,
                 "auto_delete": exchange.auto_delete,
+                **({"internal": exchange.internal} if extent.has_internal else {}),
                 "arguments": _arguments(exchange.arguments),
             }
 
 
-def _is_exported(exchange: Exchange) -> bool:
+def _is_exported(exchange: Exchange, extent: Extent) -> bool:
     is_ours = not exchange.name or exchange.name.startswith("amq.")
-    return exchange.name == _EXPORTED or not (is_ours or exchange.internal)
+    is_hidden = exchange.internal and not extent.has_internal
+    return exchange.name == _EXPORTED or not (is_ours or is_hidden)
 
 
-def _bindings(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[Described]:
+def _bindings(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
         for binding in exchange.bindings.values():
-            if _has_exported_ends(vhost, binding, with_transient=with_transient):
+            if _has_exported_ends(vhost, binding, extent):
                 yield {
                     "source": exchange.name,
                     "vhost": vhost.name,
@@ -186,12 +200,13 @@ def _bindings(vhost: VirtualHost, *, with_transient: bool = False) -> Iterator[D
                 }
 
 
-def _has_exported_ends(vhost: VirtualHost, binding: Binding, *, with_transient: bool) -> bool:
-    if vhost.exchanges[binding.source_name].internal or not binding.source_name:
+def _has_exported_ends(vhost: VirtualHost, binding: Binding, extent: Extent) -> bool:
+    if not binding.source_name or (vhost.exchanges[binding.source_name].internal and not extent.has_transient):
         return False
     if binding.destination_kind == "queue":
-        return with_transient or vhost.queues[binding.destination_name].durable
-    return not vhost.exchanges[binding.destination_name].internal
+        queue = vhost.queues[binding.destination_name]
+        return queue.durable or (extent.has_transient and not queue.is_exclusive)
+    return extent.has_transient or not vhost.exchanges[binding.destination_name].internal
 
 
 def _arguments(arguments: Table) -> Described:

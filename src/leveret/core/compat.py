@@ -107,6 +107,9 @@ class Compat(NamedTuple):
     classic_knows_leader_locator: bool = True
     # x-max-priority=0 gives a queue two levels, as 1 does; otherwise one.
     max_priority_of_zero_is_one: bool = True
+    # A queue beyond the limit of its vhost is refused for that before its arguments are checked; otherwise afterwards,
+    # and before its flags are.
+    checks_queue_limit_first: bool = False
     # Queue arguments that this version does not know: stored, ignored, accepted on every type.
     unknown_queue_arguments: tuple[str, ...] = ()
     # Queue arguments that are accepted and ignored on types that do not know them; otherwise a 406.
@@ -325,6 +328,7 @@ V4_0: Final = V4_2._replace(
 
 # From documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
 V3_13: Final = V4_0._replace(
+    checks_queue_limit_first=True,
     version="3.13",
     has_mirroring=True,
     product_version="3.13.7",

@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from leveret.core.model.timers import Timer, Timers
+from leveret.observe.callers import answering
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop
@@ -105,7 +106,8 @@ class HttpServer:
         threads.register_thread()
         try:
             assert self._app is not None
-            response = self._app.handle(request)
+            with answering(f"{request.method} {request.path}"):
+                response = self._app.handle(request)
         except Exception as error:
             from leveret.http.messages import refusal
 

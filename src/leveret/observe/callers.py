@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import itemgetter
@@ -31,6 +31,8 @@ _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
 _NAMED_LINES: Final = 3
+# The HTTP requests that threads answer now, by thread, such as "PUT /api/queues/%2F/orders".
+_requests: Final[dict[int, str]] = {}
 
 
 def waiting_line() -> str | None:
@@ -49,8 +51,24 @@ def modules_on(thread: int) -> list[str]:
     return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
 
 
+@contextmanager
+def answering(request: str) -> Iterator[None]:
+    """Do on this thread what an HTTP request asks for. What happens is then the request's doing."""
+    thread = native.thread_ident()
+    _requests[thread] = request
+    try:
+        yield
+    finally:
+        del _requests[thread]
+
+
 def calling_line() -> tuple[str, str | None]:
-    """Return the broker's method that this thread is calling, and the line of user code that calls it."""
+    """Return the broker's method that this thread is calling, and the line of user code that calls it.
+
+    On a thread that answers an HTTP request, both are the request.
+    """
+    if _requests and (request := _requests.get(native.thread_ident())) is not None:
+        return request, request
     call, stack = "", list(_outwards(sys._getframe(1)))
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)

@@ -50,7 +50,8 @@ _WITH_REASON: Final = frozenset({events.CONN_CLOSE, events.CHAN_CLOSE, events.CA
 _LATE: Final = frozenset({events.BIND, events.CONSUME})
 # Reasons of a queue that was deleted with its connection.
 _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
-_CALLER: Final = re.compile(r"([^/\\]+:\d+) in ")
+# A line of the user's code, or an HTTP request.
+_CALLER: Final = re.compile(r"[^/\\]+:\d+(?= in )|^[A-Z]+ /.*")
 
 
 class Told(NamedTuple):
@@ -231,7 +232,7 @@ def _who(told: Told) -> str:
     if number is not None:
         return f"{place_text(number, channel)} "
     line = None if told.caller is None else _CALLER.search(told.caller)
-    return "the test " if line is None else f"the test ({line[1]}) "
+    return "the test " if line is None else f"the test ({line[0]}) "
 
 
 def _phrase(told: Told, message: str) -> str:

@@ -343,14 +343,14 @@ def _named(value: object) -> str:
 
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.compaction import compact
+    from leveret.pipeline.compaction import compact, events_to_merge
     from leveret.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
-    with _spark(options, sum(run.events for run in state.runs.values())) as spark:
+    with _spark(options, events_to_merge(state)) as spark:
         try:
-            merged = compact(warehouse, spark=spark, processes=options.processes, progress=progress)
+            merged = compact(warehouse, spark=spark, processes=options.processes, state=state, progress=progress)
         except ConflictError as error:
             return _refuse(f"{error}; nothing is lost, so run the command again")
     print(f"{merged} parts merged" if merged else "nothing to merge")
@@ -360,9 +360,7 @@ def _compact(options: argparse.Namespace) -> int:
 def _vacuum(options: argparse.Namespace) -> int:
     from leveret.pipeline.warehouse import Warehouse
 
-    warehouse = Warehouse(options.warehouse)
-    warehouse.existing()
-    files, size_bytes = warehouse.vacuum(older_than_s=options.older_than * 3600)
+    files, size_bytes = Warehouse(options.warehouse).vacuum(older_than_s=options.older_than * 3600)
     print(f"{files} unused files removed, {size_bytes} bytes")
     return 0
 

@@ -37,7 +37,7 @@ def compact(
     another process changed the warehouse meanwhile; nothing is lost, and you can run it again.
     """
     state = warehouse.existing() if state is None else state
-    events, answers = (parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events))
+    events, answers = _to_merge(state, small_events)
     if not events and not answers:
         return 0
     work = Work.on(warehouse, state, spark, processes, progress)
@@ -55,6 +55,11 @@ def compact(
     return len({*events, *answers})
 
 
+def events_to_merge(state: State) -> float:
+    """Return about how many events `compact` would have to read, as events or as tables computed from them."""
+    return sum(sum(parts.values()) for parts in _to_merge(state, _SMALL_PART_EVENTS))
+
+
 def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
     """Merge small parts if there are many, and remove files that no longer count."""
     if max(map(len, _small_parts(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
@@ -63,6 +68,11 @@ def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, process
     with suppress(ConflictError):
         compact(warehouse, spark=spark, processes=processes, state=state)
         warehouse.vacuum()
+
+
+def _to_merge(state: State, small_events: int) -> list[dict[str, float]]:
+    """Return the small parts of events and of tables; none of a kind if it has only one, and so nothing to merge."""
+    return [parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events)]
 
 
 def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dict[str, float]]:

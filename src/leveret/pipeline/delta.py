@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -129,9 +130,11 @@ def _write(target: Storage, name: str, tables: Iterable[pa.Table], only: Collect
     else:
         options = {"predicate": f"run in ({', '.join(map(_quoted, only))})"}
     place = f"{target.url}/{name}"
+    # deltalake takes a URL as such: other characters than those of a URL are escaped.
+    uri = quote(place, safe="/:") if "://" in place else place
     try:
         write_deltalake(
-            place,
+            uri,
             pa.RecordBatchReader.from_batches(columns, batches),
             mode="overwrite",
             storage_options=_storage_options(place),

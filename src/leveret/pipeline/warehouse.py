@@ -109,11 +109,12 @@ class Warehouse:
     def vacuum(self, *, older_than_s: float = GRACE_S) -> tuple[int, int]:
         """Remove files that are not current, and commits that are in a snapshot. Return how many files and bytes.
 
-        Files younger than `older_than_s` seconds stay, because another process may still write or read them.
+        Files younger than `older_than_s` seconds stay, because another process may still write or read them. Raises
+        NoWarehouseError if nothing was ever committed here.
         """
         newest = time.time() - older_than_s
         found = [stored for stored in self.storage.list() if stored.modified_s <= newest]
-        state = self.state()
+        state = self.existing()
         parts = state.event_parts().keys() | state.answers.keys()
         added = {place for answer in state.answers.values() for place in answer.added.values()}
         gone = []

@@ -91,3 +91,20 @@ def the_keys_of_the_whole(s: Run) -> None:
     found = s.get("/definitions", hidden=True)
     assert isinstance(found, dict)
     s.answers.append(sorted(found))
+
+
+@scenario
+def of_internal_and_transient_objects(s: Run) -> None:
+    s.put(f"/exchanges/{s.v}/internal", {"durable": True, "internal": True})
+    s.put(f"/exchanges/{s.v}/transient", {"durable": False})
+    s.put(f"/queues/{s.v}/durable", {"durable": True})
+    s.put(f"/queues/{s.v}/transient", {"durable": False})
+    ends = ("internal/q/durable", "transient/e/internal", "transient/q/transient", "internal/e/transient")
+    for path in ends:
+        s.post(f"/bindings/{s.v}/e/{path}", {})
+    s.get(f"/definitions/{s.v}", unordered=True)
+    whole = s.get("/definitions", hidden=True)
+    assert isinstance(whole, dict)
+    for section in ("queues", "exchanges", "bindings"):
+        own = [item for item in whole[section] if item["vhost"] == s.vhost]
+        s.answers.append(sorted(sorted(str(value) for value in item.values() if value != s.vhost) for item in own))

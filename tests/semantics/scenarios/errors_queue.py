@@ -185,6 +185,16 @@ def a_vhost_limit_of_queues(s: Run) -> None:
     s.channel().declare("", exclusive=True)
 
 
+@scenario
+def a_vhost_limit_of_queues_is_checked_among_the_arguments(s: Run) -> None:
+    s.operator.set_vhost_limit(s.vhost, "max-queues", 0)
+    s.channel().declare("q", auto_delete=True, arguments={"x-queue-type": "quorum"})
+    s.channel().declare("q", durable=False, arguments={"x-queue-type": "stream"})
+    s.channel().declare("q", arguments={"x-max-length": "x"})
+    s.channel().declare("q", arguments={"x-queue-type": "nonsense"})
+    s.channel().declare("q", arguments={"x-dead-letter-routing-key": "k"})
+
+
 @scenario(versions=("4.3",))
 def a_queue_master_locator_is_denied(s: Run) -> None:
     s.channel().declare("q", arguments={"x-queue-master-locator": "min-masters"})

@@ -64,10 +64,10 @@ def faults(
 ) -> list[str]:
     """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
     found = (
-        _priority_fault(priority),
-        _pattern_fault(pattern, pattern_bytes_max),
-        _target_fault(apply_to),
         _definition_fault(definition, keys),
+        _target_fault(apply_to),
+        _pattern_fault(pattern, pattern_bytes_max),
+        _priority_fault(priority),
     )
     return [fault for fault in found if fault]
 

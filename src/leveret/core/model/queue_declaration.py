@@ -85,6 +85,8 @@ class QueueDeclaration(NamedTuple):
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
         compat, place = vhost.node.compat, f"queue '{self.name}' in vhost '{vhost.name}'"
+        if compat.checks_queue_limit_first:
+            vhost.refuse_another_queue(self.name)
         checks.refuse_invalid_dead_letter_exchange(self.arguments, place)
         dead_letter_exchange = checks.string_of(self.arguments, "x-dead-letter-exchange")
         if rights is not None and dead_letter_exchange is not None:
@@ -95,8 +97,8 @@ class QueueDeclaration(NamedTuple):
         checks.refuse_invalid_values(self.arguments, place, known, compat)
         checks.refuse_unknown_to_type(self.arguments, place, known, queue_type.erlang_name, compat)
         self._refuse_denied_features(vhost, queue_type)
-        self._refuse_flags(queue_type, place)
         vhost.refuse_another_queue(self.name)
+        self._refuse_flags(queue_type, place)
         return queue_type
 
     def _refuse_flags(self, queue_type: QueueType, place: str) -> None:

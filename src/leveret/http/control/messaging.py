@@ -1,13 +1,15 @@
 """The endpoints that publish, assert and wait in one virtual host.
 
-An assertion has an endpoint of its own, made from its row in `ASSERTIONS`. If it fails, the answer is 409 with the same
+An assertion has an endpoint of its own, made from its method. If it fails, the answer is 409 with the same
 text that a Python test gets: what was expected, and the nearest messages.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from leveret.core.wire.properties import PROPERTY_NAMES
@@ -17,6 +19,7 @@ from leveret.http.control.endpoint import Call, Endpoint
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TABLE, TEXT, Schema, component, listed, record
 from leveret.http.control.topology import VHOST
 from leveret.observe import matching
+from leveret.observe.assertions import Assertions
 from leveret.observe.message_view import MessageView
 
 _BINARY: Final = "body_base64"
@@ -38,35 +41,46 @@ _PROPERTIES: Final[dict[str, Schema]] = {
 
 
 class Assertion(NamedTuple):
-    """A row of the table: the name after `assert_`, and its own keywords before those that select messages."""
+    """An assertion of a broker, as its signature and its docstring say it."""
 
+    # The name after `assert_`.
     name: str
-    # "exchange" or "queue": what the assertion is about; it may be left out if it is optional.
+    # The name of its first argument, and whether that may be left out.
     place: str
     is_place_optional: bool
+    # Its keywords besides those of every assertion.
     own: tuple[str, ...]
     summary: str
 
+    @classmethod
+    def of(cls, method: Callable[..., object]) -> Assertion:
+        """Return the assertion that a method makes."""
+        _, place, *others = inspect.signature(method).parameters.values()
+        own = [one.name for one in others if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        summary = inspect.cleandoc(method.__doc__ or "").partition("\n")[0]
+        name = method.__name__.removeprefix("assert_")
+        return cls(name, place.name, place.default is not inspect.Parameter.empty, tuple(own), summary)
 
-_OWN: Final[dict[str, Schema]] = {"times": COUNT, "reason": PATTERN, "to": TEXT}
-ASSERTIONS: Final = (
-    Assertion("published", "exchange", True, ("times",), "a message was published"),
-    Assertion("not_published", "exchange", True, (), "no message was published"),
-    Assertion("returned", "exchange", True, ("times",), "a message was returned to its publisher"),
-    Assertion("confirmed", "exchange", True, ("times",), "a publish was confirmed"),
-    Assertion("nacked", "exchange", True, ("times",), "a publish was nacked by the broker"),
-    Assertion("delivered", "queue", False, ("times",), "a message was delivered to a consumer, or got"),
-    Assertion("acked", "queue", False, ("times",), "a message was acknowledged"),
-    Assertion("requeued", "queue", False, ("times", "reason"), "a message returned to its queue"),
-    Assertion("dead_lettered", "queue", False, ("times", "to", "reason"), "a message was dead-lettered"),
-    Assertion("dropped", "queue_or_exchange", True, ("times", "reason"), "a message was lost"),
+
+# These two ask something else than the recorded events for messages, and have endpoints of their own.
+_OTHERS: Final = ("assert_empty", "assert_refused")
+ASSERTIONS: Final = tuple(
+    Assertion.of(method)
+    for name, method in vars(Assertions).items()
+    if name.startswith("assert_") and name not in _OTHERS
 )
+_OWN: Final[dict[str, Schema]] = {"times": COUNT, "reason": PATTERN, "to": TEXT}
 
 
 def _asserted(assertion: Assertion) -> Endpoint:
     criteria = {name: schema for name, schema in CRITERIA.items() if name != assertion.place}
     schema = record(
-        {assertion.place: TEXT, **{name: _OWN[name] for name in assertion.own}, "timeout": NUMBER, **criteria},
+        {
+            assertion.place: TEXT,
+            **{name: _OWN.get(name, ANYTHING) for name in assertion.own},
+            "timeout": NUMBER,
+            **criteria,
+        },
         *(() if not assertion.is_place_optional else (assertion.place,)),
         *assertion.own,
         "timeout",
@@ -89,7 +103,7 @@ def _asserted(assertion: Assertion) -> Endpoint:
         f"assert{words}",
         "POST",
         f"{VHOST}/assert/{assertion.name.replace('_', '-')}",
-        f"Assert that {assertion.summary}, and return what matched.",
+        assertion.summary,
         run,
         record({"messages": listed(component("Message"))}),
         schema,

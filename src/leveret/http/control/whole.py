@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from leveret.core.model.node import Node
 from leveret.core.model.stored_queue import StoredQueue
 from leveret.errors import NotDeclaredError, expected, unknown_keyword
-from leveret.faults.named import NamedFaults
-from leveret.faults.rule import Rule
+from leveret.faults.conversation import When
+from leveret.faults.named import NamedFaults, Refusal
+from leveret.faults.rule import OPTIONS, Rule
+from leveret.faults.streams import Direction
 from leveret.http.control import shapes
 from leveret.http.control.endpoint import Call, Endpoint
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
-from leveret.http.control.shapes import COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
+from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.http.control.topology import ROOT
+from leveret.observe.keywords import Alarm
 from leveret.observe.state import connections
 from leveret.observe.views import ConnectionView
 from leveret.time.clock import Clock
@@ -78,25 +81,21 @@ def _autojump(call: Call) -> object:
 
 
 # The faults by name: the methods of `broker.faults` that add one.
-FAULTS: Final = tuple(name for name in vars(NamedFaults) if not name.startswith("_") and name != "add")
-# The parameters of these methods, which differ from fault to fault.
-PARAMETERS: Final[dict[str, Schema]] = {
-    "code": COUNT,
-    "text": TEXT,
-    "when": {"enum": ["before", "after"]},
-    "how": {"enum": ["reset", "login", "close"]},
-    "resource": {"enum": ["memory", "disk"]},
-    "direction": {"enum": ["both", "to_client", "to_broker"]},
-    "seconds": NUMBER,
-    "at": NUMBER,
-    "window": COUNT,
-    "bytes_per_second": COUNT,
-    "size": COUNT,
-    "byte": COUNT,
-    "bytes": COUNT,
+_METHODS: Final = {name: act for name, act in vars(NamedFaults).items() if not name.startswith("_") and name != "add"}
+# What JSON has for the types of their parameters. Their values are checked by the method.
+_TYPES: Final[dict[str, Schema]] = {
+    "int": COUNT,
+    "str": TEXT,
+    "float": NUMBER,
+    "float | None": shapes.optional(NUMBER),
+    "When": {"enum": list(get_args(When))},
+    "Refusal": {"enum": list(get_args(Refusal))},
+    "Alarm": {"enum": list(get_args(Alarm))},
+    "Direction": {"enum": list(get_args(Direction))},
 }
 # The parameters that every fault takes, besides the criteria that select messages.
-WHEN: Final[dict[str, Schema]] = {
+_WHEN: Final[dict[str, Schema]] = {
+    **dict.fromkeys((name for name in OPTIONS if name != "do"), PATTERN),
     "on": TEXT,
     "after": COUNT,
     "times": shapes.optional(COUNT),
@@ -104,13 +103,20 @@ WHEN: Final[dict[str, Schema]] = {
     "optional": FLAG,
     "sent_by": {"enum": ["client", "broker"]},
     "vhost": TEXT,
-    "client": PATTERN,
     "connection": COUNT,
     "channel": COUNT,
-    "queue": PATTERN,
-    "consumer": PATTERN,
 }
-_FAULT: Final[dict[str, Schema]] = {"fault": {"enum": list(FAULTS)}, **PARAMETERS, **WHEN, **CRITERIA}
+
+
+def _own_parameters(name: str) -> dict[str, Schema]:
+    """Return the parameters that belong to a fault itself."""
+    parameters = inspect.signature(_METHODS[name]).parameters.values()
+    own = [one for one in parameters if one.name not in ("self", "options", *_WHEN)]
+    return {one.name: _TYPES.get(one.annotation, ANYTHING) for one in own}
+
+
+_PARAMETERS: Final = {word: schema for name in _METHODS for word, schema in _own_parameters(name).items()}
+_FAULT: Final[dict[str, Schema]] = {"fault": {"enum": list(_METHODS)}, **_PARAMETERS, **_WHEN, **CRITERIA}
 
 
 def _list_faults(call: Call) -> list[Json]:
@@ -120,10 +126,10 @@ def _list_faults(call: Call) -> list[Json]:
 def _add_fault(call: Call) -> object:
     body = dict(call.body)
     name = body.pop("fault")
-    own = [word for word in inspect.signature(getattr(NamedFaults, name)).parameters if word in PARAMETERS]
+    own = _own_parameters(name)
     for word in body:
-        if word in PARAMETERS and word not in own:
-            raise unknown_keyword(f"the fault {name!r}", word, (*own, *WHEN))
+        if word in _PARAMETERS and word not in own:
+            raise unknown_keyword(f"the fault {name!r}", word, (*own, *_WHEN))
     options = {word: criterion(word, value) for word, value in body.items()}
     add: Any = getattr(call.engine.faults, name)
     rule = add(**options)

@@ -136,17 +136,29 @@ def post_binding(call: Call) -> object:
     with call.acting():
         vhost = call.changed_vhost
         rights, source = call.rights(vhost), call.exchange_name
-        destination = _destination(call, vhost)
-        rights.require("write", "queue" if destination.is_queue else "exchange", destination.name)
+        rights.require("write", "queue" if _kind(call) == "queue" else "exchange", call.values["destination"])
         rights.require("read", "exchange", source)
         if not source:
             raise AccessRefused("operation not permitted on the default exchange")
         exchange = vhost.exchange(source)
+        destination = _destination(call, vhost)
         rights.require_topic("read", source, (routing_key,))
         vhost.bind(exchange, destination, routing_key, arguments)
         row = _row(vhost, Binding(source, destination, routing_key, arguments))
-    place = "/".join(quote_plus(part, safe="") for part in (row.destination, row.properties_key))
-    return Response(201, (("location", place.replace("%7E", "~") if "~" not in place else place),))
+    return Response(201, (("location", _relative(call, row)),))
+
+
+def _relative(call: Call, row: _Row) -> str:
+    """Return the path of a binding relative to that of the request, which may be encoded otherwise."""
+    asked = call.request.path.rstrip("/").split("/")[:-1]
+    source, destination = (quote_plus(call.values[name], safe="") for name in ("exchange", "destination"))
+    binding = quote_plus(row.properties_key, safe="")
+    # The path begins with "", "api", "bindings", the virtual host and "e".
+    target = [*asked[:5], source, call.values["kind"], destination, binding]
+    common = next(
+        (at for at, (ours, theirs) in enumerate(zip(asked, target, strict=False)) if ours != theirs), len(asked)
+    )
+    return "/".join([".."] * (len(asked) - common) + target[common:])
 
 
 def _destination(call: Call, vhost: VirtualHost) -> Destination:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from leveret.admin.admin import Admin
-from leveret.admin.definitions_export import export_vhost
+from leveret.admin.definitions_export import export, export_vhost
 from leveret.errors import BrokerError
 from leveret.http.management.calls import DONE, Call, bad_request, not_found
 from leveret.http.messages import Response
@@ -13,11 +13,11 @@ from leveret.http.messages import Response
 
 def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
-    found = Admin(call.engine).export_definitions()
+    with call.looking() as node:
+        found = export(node, call.dialect.extent)
     known = call.state.global_parameters
     found["global_parameters"] = [{"name": name, "value": value} for name, value in known.items()]
-    hidden = call.dialect.hidden_definitions
-    return _named(call, {name: value for name, value in found.items() if name not in hidden})
+    return _named(call, call.dialect.shown_definitions(found))
 
 
 def get_of_vhost(call: Call) -> object:
@@ -26,7 +26,7 @@ def get_of_vhost(call: Call) -> object:
         vhost = node.vhosts.get(call.values["vhost"])
         if vhost is None:
             raise bad_request("vhost_not_found")
-        return _named(call, call.dialect.shown_definitions(export_vhost(vhost)))
+        return _named(call, call.dialect.shown_definitions(export_vhost(vhost, call.dialect.extent)))
 
 
 def _named(call: Call, found: object) -> object:

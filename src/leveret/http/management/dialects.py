@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final, NamedTuple
 
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.admin.definitions_export import Extent
 
 Described = dict[str, object]
 
@@ -67,9 +67,11 @@ class Dialect(NamedTuple):
     queue: Described = _EXTERNAL
     classic_queue: Described = {"storage_version": 2}  # noqa: RUF012
     quorum_queue: Described = {**_QUORUM, "messages_by_priority": {}, "messages_active_priorities": 0}  # noqa: RUF012
-    stream: Described = {"leader": NODE_NAME, "segments": 1, "first_timestamp": 0}  # noqa: RUF012
+    stream: Described = {"segments": 1, "first_timestamp": 0}  # noqa: RUF012
     # A quorum queue shows its delivery limit and its single active consumer.
     shows_limit: bool = True
+    # A stream shows where it is even without statistics.
+    places_streams: bool = True
     # The list of queues shows nearly all that the description of one does.
     lists_queues_in_detail: bool = False
     # The state of a queue that is shown without statistics.
@@ -104,8 +106,10 @@ class Dialect(NamedTuple):
     resets_queue_type: bool = True
     # Texts about invalid parameters are escaped for HTML.
     escapes_texts: bool = False
-    # Definitions of a virtual host are those of 4.3; otherwise they name the default queue type but no type of a queue.
+    # Definitions name the type of each queue; otherwise, in those of a virtual host, only its default type.
     has_new_definitions: bool = True
+    # What definitions hold beyond those of rabbitmqctl.
+    extent: Extent = Extent(has_transient=True)
     # Keys that definitions do not have.
     hidden_definitions: tuple[str, ...] = ()
     # What a connection shows of TLS.
@@ -156,27 +160,26 @@ class Dialect(NamedTuple):
         return escape(text, quote=False) if self.escapes_texts else text
 
     def shown_definitions(self, definitions: Described) -> Described:
-        """Return the definitions of a virtual host, as they are shown."""
+        """Return the definitions of the broker or of a virtual host, as they are shown."""
         if self.has_new_definitions:
             return definitions
-        metadata, queues, exchanges = (definitions[name] for name in ("metadata", "queues", "exchanges"))
-        assert isinstance(metadata, dict)
+        queues, metadata = definitions["queues"], definitions.get("metadata")
         assert isinstance(queues, list)
-        assert isinstance(exchanges, list)
         found: Described = {
             **definitions,
-            "default_queue_type": metadata["default_queue_type"],
-            "limits": definitions["limits"] or [],
             "queues": [{name: value for name, value in queue.items() if name != "type"} for queue in queues],
-            "exchanges": [{**exchange, "internal": False} for exchange in exchanges],
         }
+        if isinstance(metadata, dict):
+            found |= {"default_queue_type": metadata["default_queue_type"], "limits": definitions["limits"] or []}
         if not self.hidden_definitions:
             return found
-        for section in ("parameters", "policies"):
-            items = definitions[section]
-            assert isinstance(items, list)
-            found[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]
-        hidden = (*self.hidden_definitions, "product_name", "product_version", "rabbitmq_version")
+        hidden = self.hidden_definitions
+        if metadata is not None:
+            hidden = (*hidden, "product_name", "product_version", "rabbitmq_version")
+            for section in ("parameters", "policies"):
+                items = definitions[section]
+                assert isinstance(items, list)
+                found[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]
         return {name: value for name, value in found.items() if name not in hidden}
 
     def missing(self, protocol: str) -> object:
@@ -196,7 +199,7 @@ _4_0: Final = _4_3._replace(
     queue={},
     classic_queue={"storage_version": 2, "messages_paged_out": 0, "message_bytes_paged_out": 0},
     quorum_queue={**_QUORUM, "messages_ready_high": 0, "messages_ready_normal": 0},
-    stream={"leader": NODE_NAME, "segments": 1},
+    stream={"segments": 1},
     shows_delays=False,
     shows_policies_without_statistics=False,
     names_blocked_consumers=False,
@@ -204,6 +207,7 @@ _4_0: Final = _4_3._replace(
     resets_queue_type=False,
     escapes_texts=True,
     has_new_definitions=False,
+    extent=Extent(has_transient=True, has_internal=True),
     tls_keys=_OLD_TLS_KEYS,
     channel={"pending_raft_commands": 0},
     lists_protocols=False,
@@ -220,6 +224,7 @@ _3_10: Final = _4_0._replace(
     quorum_queue={},
     stream={},
     shows_limit=False,
+    places_streams=False,
     lists_queues_in_detail=True,
     idle_state="live",
     mirrors_queues=True,

@@ -50,7 +50,7 @@ def publish(call: Call) -> object:
         publisher = OwnPublisher(vhost)
         publisher.rights = rights  # type: ignore[assignment]
         method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
-        with _named():
+        with _named(is_get=False):
             message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
             published = publishing.publish(publisher, message, is_mandatory=True)
     return {"routed": published is not None and published.is_routed}
@@ -133,7 +133,7 @@ def get_messages(call: Call) -> object:
             raise not_found("queue_not_found" if call.dialect.looks_for_exchange else text)
         channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
         try:
-            with _named():
+            with _named(is_get=True):
                 _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
                 for ok, _, _ in channel.got:
                     if not is_acked or is_requeued:
@@ -145,14 +145,15 @@ def get_messages(call: Call) -> object:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _named(*, is_get: bool) -> Iterator[None]:
     """Answer a refusal with its code and name, as RabbitMQ does where a channel of its own was refused."""
     try:
         yield
     except AmqpError as error:
-        if error.code == 403:
+        if is_get and error.code == 403:
             raise not_authorised(error.reply_text) from None
-        raise bad_request(f"{error.code} {error.reply_text}") from None
+        text = error.explanation if error.is_hard and error.explanation else error.reply_text
+        raise bad_request(f"{error.code} {text}") from None
 
 
 def _count(body: Mapping[str, object]) -> int:

@@ -36,6 +36,8 @@ _GARBAGE: Final[Described] = {
 _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 # The flag, in the first byte of encoded properties, of those that name a delivery mode.
 _HAS_DELIVERY_MODE: Final = 0x10
+# Where a replicated queue is.
+_PLACED: Final[Described] = {"members": [NODE_NAME], "online": [NODE_NAME]}
 _DELIVERY_LIMIT_OFF: Final = -1
 
 
@@ -55,7 +57,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
                 del found[name]
         return found
     if call.flag("enable_queue_totals"):
-        online = {"online": None} if call.dialect.totals_show_online else {}
+        online = {"online": None} if call.dialect.totals_show_online and queue.type_name == "classic" else {}
         return {**_declared(call, queue), **online, **totals(queue)}
     return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
 
@@ -137,7 +139,9 @@ def post_action(call: Call) -> object:
 
 def _declared(call: Call, queue: StoredQueue) -> Described:
     is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
+    is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.dialect.places_streams)
     return {
+        **({"leader": NODE_NAME, **_PLACED} if is_placed else {}),
         "name": queue.name,
         "vhost": queue.vhost.name,
         "type": queue.type_name,
@@ -161,8 +165,8 @@ def _policies(vhost: VirtualHost, queue: StoredQueue) -> Described:
 def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return the policies of a queue, in versions that show them without statistics."""
     if not call.dialect.shows_policies_without_statistics:
-        return {}
-    return {**_policies(vhost, queue), **_effective(call, vhost, queue)}
+        return {name: value for name, value in _policies(vhost, queue).items() if value is not None}
+    return {**_policies(vhost, queue), **_effective(call, vhost, queue), **_limit(call, queue)}
 
 
 def _effective(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
@@ -197,24 +201,26 @@ def _measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if queue.type_name == "quorum":
         found |= {**_quorum(queue), **_retries(call, queue), **call.dialect.quorum_queue}
     elif queue.type_name == "stream":
-        found |= {"members": [NODE_NAME], "online": [NODE_NAME], "readers": {NODE_NAME: 0}}
-        found |= call.dialect.stream
+        found |= {**_PLACED, "readers": {NODE_NAME: 0}, **call.dialect.stream}
     return found
 
 
 def _retries(call: Call, queue: StoredQueue) -> Described:
     """Return how a quorum queue delivers again, in versions that show it."""
-    if not call.dialect.shows_limit:
-        return {}
-    limit = getattr(queue, "delivery_limit", None)
-    found: Described = {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
     if not call.dialect.shows_delays:
-        return found
+        return _limit(call, queue)
     return {
-        **found,
+        **_limit(call, queue),
         "delayed_retry": queue.settings.delayed_retry_type,
         "messages_delayed": len(getattr(queue, "delayed", ())),
     }
+
+
+def _limit(call: Call, queue: StoredQueue) -> Described:
+    if queue.type_name != "quorum" or not call.dialect.shows_limit:
+        return {}
+    limit = getattr(queue, "delivery_limit", None)
+    return {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
 
 
 def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
@@ -269,9 +275,6 @@ def _capacity(queue: StoredQueue) -> int:
 
 def _quorum(queue: StoredQueue) -> Described:
     return {
-        "leader": NODE_NAME,
-        "members": [NODE_NAME],
-        "online": [NODE_NAME],
         "open_files": {NODE_NAME: 0},
         "messages_dlx": len(getattr(queue, "pending_letters", ())),
         "message_bytes_dlx": 0,

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from leveret.pipeline.storage.objects import Stored
 
@@ -49,7 +49,7 @@ class S3Storage:
         parts = urlsplit(url)
         if not parts.netloc or parts.query or parts.fragment:
             raise ValueError(f"{url} is not of the form s3://bucket/prefix")
-        prefix = "/".join(part for part in unquote(parts.path).split("/") if part)
+        prefix = "/".join(part for part in parts.path.split("/") if part)
         self.url: Final = f"s3://{parts.netloc}/{prefix}".rstrip("/")
         self._store: Final = _store(parts.netloc, prefix)
         self._is_checked = False
