@@ -31,6 +31,8 @@ MASKED: Final[dict[str, str]] = {
     "cluster_name": _MACHINE,
     "config_files": _MACHINE,
     "connected_at": _TIME,
+    "consumer_capacity": _TIME,
+    "consumer_utilisation": _TIME,
     "context_switches": _ERLANG,
     "contexts": _MACHINE,
     "crypto_lib_version": _ERLANG,

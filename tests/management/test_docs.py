@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from leveret import Broker
+from leveret.core.compat import VERSIONS, RabbitMQVersion
 from leveret.http.management.routes import ENDPOINTS
 
+from .asking import ask, management_of
 from .count import counts, table, written
 
 # RabbitMQ's management has no metrics of its own, its answer to the last one is a crash, and resetting would change
@@ -26,3 +31,14 @@ def test_every_endpoint_was_recorded() -> None:
     missing = {(each.method, each.template) for each in ENDPOINTS} - set(asked)
 
     assert missing == _NOT_RECORDED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_has_a_management_api(version: RabbitMQVersion) -> None:
+    with Broker(rabbitmq=version) as broker:
+        management = management_of(broker)
+
+        overview = ask(management, "GET", "/overview")
+
+    assert overview.status == 200
+    assert overview.value["rabbitmq_version"].startswith(version)

@@ -14,11 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.cli import main
-from leveret.pipeline.tables import read_table
+from leveret.errors import NoSuchRunError
+from leveret.pipeline import expire, ingest, read_table, update
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(6)
+NO_WAREHOUSE = "{folder}/w is not a warehouse; `leveret pipeline update TRACES -w {folder}/w` makes one"
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def test_bad_files_are_named_and_the_others_are_read(updated: Updated) -> None:
             "version 1; use the leveret that wrote it, or a newer one",
             f"cut {traces}/cut.jsonl: only its complete lines are used",
             "3 files ingested, 3 refused, 0 unchanged",
-            "5 runs brought up to date",
+            "4 runs brought up to date",
         ],
     )
     warehouse = Warehouse(updated.warehouse)
@@ -89,7 +91,7 @@ def test_spark_computes_if_it_is_asked_to(
 
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == (
-        "5 runs brought up to date\n",
+        "4 runs brought up to date\n",
         "leveret: starting Spark\nleveret: computing tables\n",
     )
 
@@ -158,7 +160,8 @@ def test_rules_of_ones_own_are_imported_for_a_command(folder: Path, capsys: pyte
     (folder / "our_rules_of_a_test.py").write_text("raise ValueError('our rules were imported')")
 
     assert main(["pipeline", "update", "-w", "warehouse", "--rules", "our_rules_of_a_test"]) == 2
-    assert capsys.readouterr().err == "leveret: our rules were imported\n"
+    named = "--rules our_rules_of_a_test cannot be imported: ValueError: our rules were imported"
+    assert capsys.readouterr().err == f"leveret: {named}\n"
     assert main(["pipeline", "update", "-w", "warehouse", "--rules", "nowhere_at_all"]) == 2
     assert "--rules nowhere_at_all: No module named 'nowhere_at_all'" in capsys.readouterr().err
 
@@ -191,8 +194,14 @@ def test_the_house_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
             ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with pytest "
             "--leveret-trace-dir=DIR",
         ),
-        (["update", "-w", "w"], "{folder}/w is not a warehouse; create it with `ingest`"),
-        (["compact", "-w", "w"], "{folder}/w is not a warehouse; create it with `ingest`"),
+        (
+            ["update", "-w", "w"],
+            "{folder}/w is not a warehouse; `leveret pipeline update TRACES -w {folder}/w` makes one",
+        ),
+        (
+            ["compact", "-w", "w"],
+            "{folder}/w is not a warehouse; `leveret pipeline update TRACES -w {folder}/w` makes one",
+        ),
     ],
 )
 def test_missing_inputs_are_reported(
@@ -227,3 +236,77 @@ def test_leveret_can_be_imported_from_its_bundle(folder: Path, capsys: pytest.Ca
     assert ran.stdout == f"{folder}/leveret.zip/leveret/__init__.py\n", ran.stderr
     assert (folder / "leveret.zip").read_bytes() == (folder / "again.zip").read_bytes()
     assert "leveret/py.typed" in zipfile.ZipFile(folder / "leveret.zip").namelist()
+
+
+def test_a_report_on_traces_is_about_their_run_and_makes_its_folder(
+    updated: Updated, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = str(updated.folder / "traces" / "good.jsonl.gz")
+
+    assert main(["pipeline", "report", good, "-w", updated.warehouse, "-o", "new/page.html"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[-1].startswith("new/page.html: run good, ")
+    assert (folder / "new" / "page.html").exists()
+
+
+def test_files_refused_before_are_counted_among_those_that_are_named(
+    updated: Updated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traces = updated.folder / "traces"
+
+    main(["pipeline", "ingest", str(traces / "good.jsonl.gz"), "-w", updated.warehouse])
+    main(["pipeline", "ingest", str(traces / "good.jsonl.gz"), str(traces / "empty.jsonl"), "-w", updated.warehouse])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "0 files ingested, 0 refused, 1 unchanged",
+        "0 files ingested, 0 refused, 2 unchanged, of which 1 were refused before",
+    ]
+
+
+def test_a_warehouse_among_the_traces_is_no_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "a.jsonl", [header("a"), *WHOLE])
+    for _ in range(2):
+        main(["pipeline", "update", ".", "-w", "warehouse"])
+        main(["pipeline", "update", ".", "-w", "."])
+
+    ingested = [line for line in capsys.readouterr().out.splitlines() if "ingested" in line]
+    assert (
+        ingested == ["1 files ingested, 0 refused, 0 unchanged"] * 2 + ["0 files ingested, 0 refused, 1 unchanged"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["update", "-w", "file"], "file is a file; a warehouse is a folder, or s3://BUCKET/PREFIX"),
+        (["report", "-w", "w", "-o", "."], "--output . is a folder; name a file in it, such as ./report.html"),
+        (
+            ["update", "-w", "damaged"],
+            "{folder}/damaged/_commits/00000001.json is damaged (Unterminated string starting at: line 1 column 2 "
+            "(char 1)): restore it from a copy, or make a new warehouse from the traces",
+        ),
+    ],
+)
+def test_a_wrong_place_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    (folder / "file").touch()
+    (folder / "damaged" / "_commits").mkdir(parents=True)
+    (folder / "damaged" / "_commits" / "00000001.json").write_text('{"kind')
+
+    assert main(["pipeline", *arguments]) == 2
+    assert capsys.readouterr().err == f"leveret: {said.format(folder=folder)}\n"
+
+
+def test_places_and_runs_may_be_named_alone(folder: Path) -> None:
+    write(folder / "a.jsonl", [header("a"), *WHOLE])
+
+    ingest("warehouse", "a.jsonl")
+    update("warehouse")
+
+    assert read_table("warehouse", "tests", runs="a")["test"].to_pylist() == ["test_it"]
+    with pytest.raises(NoSuchRunError, match="unknown run 'b'"):
+        read_table("warehouse", "tests", runs=["b"])
+    with pytest.raises(ValueError, match="-1 is not a period"):
+        expire("warehouse", -1)
+    assert expire("warehouse", "1d") == ["a"]

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from leveret.pipeline.incremental import ingest, update
-from leveret.pipeline.log import State
 from leveret.pipeline.retention import days_of, expire, set_keep
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.warehouse import Warehouse
@@ -171,8 +170,3 @@ def test_a_period_is_a_number_of_days_or_weeks(period: str, days: int) -> None:
 def test_anything_else_is_not_a_period(period: str) -> None:
     with pytest.raises(ValueError, match="write a number of days or weeks, such as 90d or 12w"):
         days_of(period)
-
-
-def test_a_commit_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"commit 1 \(update\) was written by another version of leveret"):
-        State().apply(1, {"kind": "update", "batch": "00000001-aa", "tables": [], "runs": {}})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+
+import pytest
 
 from leveret.pipeline.log import Answer, FileState, RunState, Segment, State
 from leveret.pipeline.snapshots import decode, encode
@@ -71,3 +74,8 @@ def test_a_snapshot_needs_fifty_bytes_a_run() -> None:
 
     assert len(encode(state)) < 50 * 2000
     assert decode(encode(state)) == state
+
+
+def test_a_snapshot_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="snapshot 7 was written by another version of leveret"):
+        decode(gzip.compress(b'{"number": 7, "v": 99}'))

@@ -165,3 +165,9 @@ def test_vacuum_removes_only_old_unreferenced_files(tmp_path: Path) -> None:
     assert warehouse.vacuum() == (0, 0)
     assert warehouse.vacuum(older_than_s=0) == (1, 4)
     assert [path.name for path in (tmp_path / "events").iterdir()] == ["00000001-aa.parquet"]
+
+
+@pytest.mark.parametrize("commit", [{"kind": "update", "batch": "00000001-aa"}, {"v": VERSION, "kind": "merge"}, {}])
+def test_a_commit_of_another_version_is_refused(commit: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"commit 1 \(\w+\) was written by another version of leveret"):
+        State().apply(1, commit)

@@ -6,6 +6,7 @@ Parsing their options and printing their help works without PySpark. Each comman
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
 from leveret.pipeline import store_commands
-from leveret.pipeline.progress import progress, say
+from leveret.pipeline.progress import counted, progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from leveret.pipeline.log import State
     from leveret.pipeline.reading import Read
     from leveret.pipeline.report import File
+    from leveret.pipeline.report.subject import Subject
     from leveret.pipeline.warehouse import Warehouse
 
 # From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
 # it.
 _MANY_EVENTS: Final = 5_000_000
+
+_NO_SPARK: Final = f"this needs Spark, and pyspark is not installed: {INSTALL}"
 
 _PIPELINE: Final = """\
 examples:
@@ -92,7 +96,7 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     _step(steps, "compact", "merge the files of many updates", _compact)
     vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
     vacuum.add_argument(
-        "--older-than", type=float, default=24.0, metavar="HOURS", help="keep files that are younger (default: 24)"
+        "--older-than", type=_hours, default=24.0, metavar="HOURS", help="keep files that are younger (default: 24)"
     )
 
 
@@ -172,10 +176,19 @@ def _step(
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text} is not a number of processes; give 1 or more")
-    return number
+    return int(text)
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1
+    if not 0 <= hours < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of hours; give 0 or more")
+    return hours
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], needs: str | None = None) -> Callable[[argparse.Namespace], int]:
@@ -183,7 +196,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], needs: str | None = None)
 
     def guarded(options: argparse.Namespace) -> int:
         if needs == "pyspark" and find_spec("pyspark") is None:
-            return _refuse(f"this needs Spark, and pyspark is not installed: {INSTALL}")
+            return _refuse(_NO_SPARK)
         if needs == "pyarrow" and find_spec("pyarrow") is None:
             return _refuse("the pipeline needs pyarrow and numpy: pip install 'leveret[pipeline]'")
         try:
@@ -206,6 +219,8 @@ def _import(name: str) -> None:
         raise ValueError(
             f"--rules {name}: {error}; give a module in the working directory, or an installed one"
         ) from error
+    except Exception as error:
+        raise ValueError(f"--rules {name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _refuse(text: str) -> int:
@@ -244,7 +259,9 @@ def _bring_up_to_date(
         warehouse, spark=spark, processes=options.processes, everything=everything, state=state, progress=progress
     )
     if options.step == "update":
-        print(f"{len(answered)} runs brought up to date" if answered else "all runs were up to date")
+        # The run without a name only counts files that were refused.
+        runs = len([name for name in answered if name])
+        print(f"{counted(runs, 'run')} brought up to date" if runs else "all runs were up to date")
     return code
 
 
@@ -253,6 +270,10 @@ def _report(options: argparse.Namespace) -> int:
 
     if options.warehouse is None and not options.places:
         return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
+    if options.output.is_dir():
+        return _refuse(
+            f"--output {options.output} is a folder; name a file in it, such as {options.output}/report.html"
+        )
     with TemporaryDirectory(prefix="leveret-") as folder:
         warehouse = Warehouse(options.warehouse or folder)
         return _write_report(options, warehouse)
@@ -265,11 +286,30 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     with _spark(options, _events_to_compute(options, state)) as spark:
         code = _bring_up_to_date(options, warehouse, state, spark)
     read = _reader(warehouse, state)
+    subject = _subject(options, state, read)
     folder = options.output.absolute().parent
-    page = report(read, state.files, options.name, against=options.against, folder=folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # A refused file that is gone is of no interest any more.
+    files = {path: file for path, file in state.files.items() if file.problem is None or Path(path).exists()}
+    page = report(read, files, subject.name, against=options.against, folder=folder)
     options.output.write_text(page, encoding="utf-8")
-    print(f"{options.output}: {options.output.stat().st_size / 1000:.0f} kB; open it in a browser")
+    size_kb = options.output.stat().st_size / 1000
+    print(f"{options.output}: {subject}, {size_kb:.0f} kB; open it in a browser")
     return code
+
+
+def _subject(options: argparse.Namespace, state: State, read: Read) -> Subject:
+    """Return the run or commit to report: the one with the name, or the newest run of the places, or of all."""
+    from leveret.pipeline.report.subject import COLUMNS, choose
+    from leveret.pipeline.sources import find
+
+    if options.name is not None or not options.places:
+        return choose(read("runs", columns=COLUMNS), options.name)
+    known = [state.files[path] for path in map(str, find(options.places)) if path in state.files]
+    runs = {file.run for file in known if file.problem is None and file.run in state.runs}
+    if not runs:
+        raise ValueError("the traces that you named have no run in the warehouse: they were refused, or have expired")
+    return choose(read("runs", columns=COLUMNS, runs=runs), None)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -301,6 +341,8 @@ def _reader(warehouse: Warehouse, state: State) -> Read:
 
 
 def _parity(options: argparse.Namespace) -> int:
+    if find_spec("pyspark") is None:
+        return _refuse(_NO_SPARK)
     from leveret.pipeline.frames import read_events
     from leveret.pipeline.parity import compare
     from leveret.pipeline.sources import find, guessed_events, inspect_all
@@ -403,9 +445,8 @@ def _bundle(options: argparse.Namespace) -> int:
 def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None) -> int:
     from leveret.pipeline.incremental import ingest
 
-    refused_before = sum(file.problem is not None for file in state.files.values())
     done = ingest(warehouse, options.places, spark=spark, processes=options.processes, state=state, progress=progress)
-    _print_ingested(done, refused_before)
+    _print_ingested(done)
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
@@ -419,12 +460,12 @@ def _print_problems(files: Mapping[str, File]) -> None:
             print(f"cut {path}: only its complete lines are used")
 
 
-def _print_ingested(done: Ingested, refused_before: int) -> None:
+def _print_ingested(done: Ingested) -> None:
     _print_problems(done.files)
     for run, day in sorted(done.expired.items()):
         print(f"expired {run}: it began on {day}, and the warehouse has let such runs expire; its events are left out")
     used = len(done.files) - len(done.refused)
-    before = f", of which {refused_before} were refused before" if refused_before else ""
+    before = f", of which {done.refused_before} were refused before" if done.refused_before else ""
     print(f"{used} files ingested, {len(done.refused)} refused, {done.unchanged} unchanged{before}")
 
 
@@ -435,7 +476,7 @@ def _spark(options: argparse.Namespace, events: float) -> Iterator[SparkSession 
         yield None
         return
     if find_spec("pyspark") is None:
-        raise ValueError(f"this needs Spark, and pyspark is not installed: {INSTALL}")
+        raise ValueError(_NO_SPARK)
     from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
 
     say("starting Spark")

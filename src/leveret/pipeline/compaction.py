@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import ConflictError
 from leveret.pipeline import log
 from leveret.pipeline.log import State
 from leveret.pipeline.progress import Progress, silence
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 from leveret.pipeline.work import EVENTS_A_TASK, Work
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _MANY_SMALL_PARTS: Final = 50
 
 
 def compact(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
@@ -36,6 +37,7 @@ def compact(
     Parts with tables of your own stay as they are. An update does this if there are many. Raises ConflictError if
     another process changed the warehouse meanwhile; nothing is lost, and you can run it again.
     """
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     events, answers = _to_merge(state, small_events)
     if not events and not answers:

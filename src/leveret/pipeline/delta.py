@@ -24,7 +24,7 @@ from leveret.pipeline.log import State
 from leveret.pipeline.storage import Storage, open_storage
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 
 INSTALL: Final = "pip install 'leveret[delta]'"
 # The tables that an export writes by default.
@@ -39,7 +39,7 @@ _MOST_NAMED_RUNS: Final = 5000
 _Exported = dict[str, int]
 
 
-def export(warehouse: Warehouse, place: str | Path, *, tables: Collection[str] = TABLES) -> dict[str, int]:
+def export(warehouse: Warehouse | str | Path, place: str | Path, *, tables: Collection[str] = TABLES) -> dict[str, int]:
     """Bring the Delta tables `<place>/<table>` up to date, and return the number of runs that changed in each.
 
     A table across runs is written anew. Raises KeyError if a table does not exist, NoWarehouseError if the warehouse
@@ -49,6 +49,7 @@ def export(warehouse: Warehouse, place: str | Path, *, tables: Collection[str] =
     for name in tables:
         if name not in TABLES:
             raise KeyError(unknown("table", name, TABLES))
+    warehouse = opened(warehouse)
     state, target = warehouse.existing(), open_storage(place)
     return {name: _export(warehouse, state, target, name) for name in tables}
 

@@ -22,7 +22,7 @@ from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find
 from leveret.pipeline.tasks import TABLE_NAMES, earliest
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 from leveret.pipeline.work import Result, Work
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Ingested:
 
     files: dict[str, FileState]
     unchanged: int
+    # How many of the unchanged files were refused when they came.
+    refused_before: int = 0
     expired: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -56,19 +58,19 @@ class Ingested:
         return {path: file for path, file in self.files.items() if file.problem is None and file.is_truncated}
 
 
-def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], int]:
-    """Return the files in these places that are new or have changed, and the number of the others.
+def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], list[Path]]:
+    """Return the files in these places that are new or have changed, and the others.
 
     Raises NoTracesError if a place does not exist or is a folder without a trace.
     """
     found = find(places)
-    changed = [path for path in found if not _is_known(path, state)]
-    return changed, len(found) - len(changed)
+    is_known = {path: _is_known(path, state) for path in found}
+    return [path for path in found if not is_known[path]], [path for path in found if is_known[path]]
 
 
 def ingest(
-    warehouse: Warehouse,
-    places: Iterable[str | Path],
+    warehouse: Warehouse | str | Path,
+    places: str | Path | Iterable[str | Path],
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
@@ -81,30 +83,33 @@ def ingest(
     does not exist or is a folder without a trace, and ConflictError if other processes keep ingesting the same files
     meanwhile.
     """
-    places = list(places)
+    warehouse = opened(warehouse)
+    places = [places] if isinstance(places, str | Path) else list(places)
     state = warehouse.state() if state is None else state
     for _ in range(_MOST_ATTEMPTS):
-        changed, unchanged = new_files(state, places)
+        changed, known = new_files(state, places)
+        refused_before = sum(state.files[str(path)].problem is not None for path in known)
         if not changed:
-            return Ingested({}, unchanged)
+            return Ingested({}, len(known), refused_before)
         commit = _ingest_commit(Work.on(warehouse, state, spark, processes, progress).ingest(changed))
         if _commit_files(warehouse, state, commit):
-            return _ingested(state, commit, unchanged)
+            return _ingested(state, commit, len(known), refused_before)
     raise ConflictError(
         f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
         "process ingest a file"
     )
 
 
-def _ingested(state: State, commit: Mapping[str, Any], unchanged: int) -> Ingested:
+def _ingested(state: State, commit: Mapping[str, Any], unchanged: int, refused_before: int) -> Ingested:
     files = {path: FileState(**file) for path, file in commit["files"].items()}
     days = {name: run["day"] for name, run in commit["runs"].items()}
     days |= {file.run: file.day for file in files.values() if file.problem is not None and file.run not in days}
-    return Ingested(files, unchanged, {run: day for run, day in days.items() if state.has_expired(run, day)})
+    expired = {run: day for run, day in days.items() if state.has_expired(run, day)}
+    return Ingested(files, unchanged, refused_before, expired)
 
 
 def update(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
@@ -120,6 +125,7 @@ def update(
     """
     from leveret.pipeline import own
 
+    warehouse = opened(warehouse)
     added = own.checked(tables or {}, spark)
     state = warehouse.state() if state is None else state
     expire_if_due(warehouse, state)
@@ -140,7 +146,7 @@ def update(
 def stream(
     spark: SparkSession,
     place: str | Path,
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     checkpoint: str | Path,
     *,
     tables: Mapping[str, Table] | None = None,
@@ -159,7 +165,7 @@ def stream(
             ingest(again, paths, spark=session)
         update(again, spark=session, tables=tables)
 
-    url = warehouse.url
+    url = opened(warehouse).url
     stream_files(spark, place, checkpoint, files_per_batch, ingest_and_update)
 
 

@@ -103,12 +103,9 @@ class State:
             EXPIRE: self._expire,
             KEEP: self._keep,
         }
-        kind = commit["kind"]
+        kind = commit.get("kind")
         if commit.get("v") != VERSION or kind not in changes:
-            raise ValueError(
-                f"commit {number} ({kind}) was written by another version of leveret: use that version, or make a new "
-                "warehouse from the traces"
-            )
+            raise ValueError(another_version(f"commit {number} ({kind})"))
         self.number = number
         changes[kind](commit)
 
@@ -215,6 +212,13 @@ class State:
 def file_entry(file: FileState) -> dict[str, Any]:
     """Return a file as it stands in a commit."""
     return asdict(file)
+
+
+def another_version(what: str) -> str:
+    """Return the message about a part of the log that this version cannot read."""
+    return (
+        f"{what} was written by another version of leveret: use that version, or make a new warehouse from the traces"
+    )
 
 
 def parts_of(segments: Iterable[Segment]) -> list[str]:

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from leveret.pipeline.log import EXPIRE, KEEP, State
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 
 _PERIOD: Final = re.compile(r"([1-9][0-9]*)([dw])")
 _DAYS: Final = {"d": 1, "w": 7}
 
 
-def days_of(period: str) -> int:
-    """Return the days of a period such as 90d or 12w. Raises ValueError if it is none."""
-    found = _PERIOD.fullmatch(period)
+def days_of(period: int | str) -> int:
+    """Return the days of a period: a number of days, 90d or 12w. Raises ValueError if it is none."""
+    found = _PERIOD.fullmatch(f"{period}d" if isinstance(period, int) else period)
     if found is None:
         raise ValueError(f"{period!r} is not a period; write a number of days or weeks, such as 90d or 12w")
     return int(found[1]) * _DAYS[found[2]]
 
 
-def expire(warehouse: Warehouse, keep_days: int, *, state: State | None = None) -> list[str]:
+def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State | None = None) -> list[str]:
     """Let the runs expire that began more than so many days ago (UTC), and return their names.
 
-    A given state is brought up to date. Raises NoWarehouseError if the warehouse does not exist.
+    `keep` is a number of days, or a period such as "90d". A given state is brought up to date. Raises ValueError if the
+    period is none, and NoWarehouseError if the warehouse does not exist.
     """
+    keep_days = days_of(keep)
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     before = (datetime.now(UTC).date() - timedelta(days=keep_days)).isoformat()
     gone = _older(state, before)
@@ -42,11 +46,12 @@ def expire_if_due(warehouse: Warehouse, state: State) -> list[str]:
     return [] if state.keep_days is None else expire(warehouse, state.keep_days, state=state)
 
 
-def set_keep(warehouse: Warehouse, days: int | None, *, state: State | None = None) -> None:
+def set_keep(warehouse: Warehouse | str | Path, days: int | None, *, state: State | None = None) -> None:
     """Have each update let the runs expire that began more than so many days ago; with None, no longer.
 
     A given state is brought up to date. Raises NoWarehouseError if the warehouse does not exist.
     """
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     if state.keep_days != days:
         warehouse.commit({"kind": KEEP, "days": days}, state)

@@ -16,7 +16,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from leveret.pipeline.log import Answer, FileState, RunState, Segment, State
+from leveret.pipeline.log import VERSION, Answer, FileState, RunState, Segment, State, another_version
 
 T = TypeVar("T")
 # For some fields of a class, how a value stands in a snapshot.
@@ -47,6 +47,7 @@ def encode(state: State) -> bytes:
         "runs": lambda names: [runs.of(name) for name in names],
     }
     content = {
+        "v": VERSION,
         "number": state.number,
         "expired_before": state.expired_before,
         "keep_days": state.keep_days,
@@ -63,9 +64,11 @@ def encode(state: State) -> bytes:
 
 
 def decode(snapshot: bytes) -> State:
-    """Return the state of which `encode` made these bytes."""
+    """Return the state of which `encode` made these bytes. Raises ValueError if another version of leveret did."""
     with _without_collection():
         content = json.loads(gzip.decompress(snapshot))
+        if content.get("v") != VERSION:
+            raise ValueError(another_version(f"snapshot {content.get('number')}"))
         runs, parts = content["run_names"], content["part_names"]
         shapes = [json.loads(shape) for shape in content["shapes"]]
         of_run: _Changes = {

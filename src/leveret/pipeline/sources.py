@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,9 @@ from leveret.trace.schema import VERSION
 Progress = Callable[[str], None]
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
+
+# The folder in a warehouse that holds its log.
+LOG: Final = "_commits"
 
 # The beginning of the first line. No other line begins like this.
 HEADER_START: Final = '{"leveret"'
@@ -76,8 +80,8 @@ class TraceFile:
 def find(places: Iterable[str | Path]) -> list[Path]:
     """Return the trace files in these folders, at any depth, and these files; each once, sorted by name in a folder.
 
-    In a folder, names that begin with "." or "_" are skipped, because such files are still being written. Raises
-    NoTracesError if a place does not exist or a folder has no trace.
+    In a folder, the tables of a warehouse are skipped, and names that begin with "." or "_", because such files are
+    still being written. Raises NoTracesError if a place does not exist or a folder has no trace.
     """
     found: dict[Path, None] = {}
     for place in map(Path, places):
@@ -227,9 +231,14 @@ def _is_cut_gzip(path: Path) -> bool:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        if is_trace(path, folder) and path.is_file():
-            yield path
+    for place, folders, files in os.walk(folder):
+        if LOG in folders:
+            # The tables of a warehouse end in .parquet, too.
+            folders.clear()
+        for name in files:
+            path = Path(place, name)
+            if is_trace(path, folder) and path.is_file():
+                yield path
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.log import State
 from leveret.pipeline.tables import read_table
 from leveret.pipeline.tasks import SCHEMAS
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -46,7 +47,7 @@ class _Source(NamedTuple):
     live: Collection[str] | None = None
 
 
-def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.Table:
+def query(warehouse: Warehouse | str | Path, text: str, *, state: State | None = None) -> pa.Table:
     """Return the rows that a query finds in the tables of a warehouse.
 
     The query can read no file, change nothing and load no extension. Raises ValueError if it is wrong or is not one
@@ -56,6 +57,7 @@ def query(warehouse: Warehouse, text: str, *, state: State | None = None) -> pa.
         import duckdb
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"SQL needs DuckDB, which is not installed: {INSTALL}") from error
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     settings: dict[str, Any] = {"enable_external_access": False, "python_enable_replacements": False}
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.errors import unknown
+from leveret.errors import NoSuchRunError, unknown
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.events import each_once
@@ -16,7 +17,7 @@ from leveret.pipeline.log import State, parts_of
 from leveret.pipeline.parts import read_parts
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @overload
 def read_table(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     name: str,
     *,
     runs: Collection[str] | None = None,
@@ -38,7 +39,7 @@ def read_table(
 
 @overload
 def read_table(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     name: str,
     *,
     spark: SparkSession,
@@ -50,7 +51,7 @@ def read_table(
 
 
 def read_table(
-    warehouse: Warehouse,
+    warehouse: Warehouse | str | Path,
     name: str,
     *,
     spark: SparkSession | None = None,
@@ -65,10 +66,12 @@ def read_table(
     Tables are "events", "runs", the other tables of a run, and those across runs. A DataFrame may also be one of the
     `tables` of your own. In an Arrow table, strings may be dictionary codes, and rows are chosen by `where`.
 
-    Raises KeyError if the table does not exist, and NoWarehouseError if the warehouse does not exist.
+    Raises KeyError if the table does not exist, NoSuchRunError if a run does not, and NoWarehouseError if the warehouse
+    does not.
     """
+    warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
-    names = list(state.runs) if runs is None else [run for run in runs if run in state.runs]
+    names = _known(state, runs)
     known = ("events", *TABLE_NAMES, *ACROSS, *(tables or {}))
     if name not in known:
         raise KeyError(unknown("table", name, known))
@@ -77,6 +80,16 @@ def read_table(
         return frame if columns is None else frame.select(*columns)
     rows = _rows(warehouse, state, name, names, _needed(name, columns, where), where or {})
     return rows if columns is None else rows.select(list(columns))
+
+
+def _known(state: State, runs: Collection[str] | None) -> list[str]:
+    if runs is None:
+        return list(state.runs)
+    names = [runs] if isinstance(runs, str) else list(runs)
+    for name in names:
+        if name not in state.runs:
+            raise NoSuchRunError(unknown("run", name, state.runs))
+    return names
 
 
 def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> list[str] | None:

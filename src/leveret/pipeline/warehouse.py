@@ -27,9 +27,10 @@ from typing import Any, Final
 from leveret.errors import ConflictError, NoWarehouseError
 from leveret.pipeline.log import VERSION, State
 from leveret.pipeline.snapshots import decode, encode
+from leveret.pipeline.sources import LOG
 from leveret.pipeline.storage import Storage, Stored, open_storage
 
-COMMITS: Final = "_commits"
+COMMITS: Final = LOG
 
 # At most so many commits are read one by one. A snapshot of 100,000 runs takes two seconds to write.
 _SNAPSHOT_EVERY: Final = 20
@@ -41,6 +42,11 @@ _READS_AT_ONCE: Final = 16
 _ATTEMPTS: Final = 5
 
 
+def opened(warehouse: Warehouse | str | Path) -> Warehouse:
+    """Return a warehouse that is given as one or by its place."""
+    return warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
+
+
 class Warehouse:
     """The warehouse at a place: a folder, or a URL as `open_storage` takes it.
 
@@ -48,6 +54,8 @@ class Warehouse:
     """
 
     def __init__(self, place: str | Path) -> None:
+        if "://" not in str(place) and Path(place).is_file():
+            raise ValueError(f"{place} is a file; a warehouse is a folder, or s3://BUCKET/PREFIX")
         self.storage: Final[Storage] = open_storage(place)
 
     def __repr__(self) -> str:
@@ -75,7 +83,9 @@ class Warehouse:
         """Return the current state. Raises NoWarehouseError if nothing was ever committed here."""
         state = self.state()
         if not state.number:
-            raise NoWarehouseError(f"{self.url} is not a warehouse; create it with `ingest`")
+            raise NoWarehouseError(
+                f"{self.url} is not a warehouse; `leveret pipeline update TRACES -w {self.url}` makes one"
+            )
         return state
 
     def new_part(self, number: int) -> str:
@@ -146,8 +156,17 @@ class Warehouse:
         paths = [stored.path for stored in commits if _number_of(stored) > state.number]
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
             for content in pool.map(self.storage.read, paths):
-                state.apply(state.number + 1, json.loads(content))
+                state.apply(state.number + 1, self._parsed(state.number + 1, content))
         return state
+
+    def _parsed(self, number: int, content: bytes) -> Any:
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise ValueError(
+                f"{self.url}/{COMMITS}/{number:08d}.json is damaged ({error}): restore it from a copy, or make a new "
+                "warehouse from the traces"
+            ) from None
 
     def _newest_snapshot(self) -> int:
         _, snapshots = self._log()

@@ -7,6 +7,7 @@ from tests.semantics.codec import Field
 from ..scenario import Run, scenario
 
 _MEASURED = {"messages": 0, "consumers": 0, "memory": lambda it: it is not None}
+_MESSAGE = {"routing_key": "q", "payload": "ab", "payload_encoding": "string"}
 # Depends on whether the queue has been idle for long enough; and what 3.10 shows of its inner workings.
 _IDLE = ("idle_since", "backing_queue_status", "recoverable_slaves", "single_active_consumer_ctag")
 
@@ -208,3 +209,61 @@ def an_exclusive_consumer_and_a_single_active_one(s: Run) -> None:
 @scenario(versions=("4.3", "4.0"))
 def an_action_on_a_missing_queue(s: Run) -> None:
     s.post(f"/queues/{s.v}/nothing/actions", {"action": "sync"})
+
+
+@scenario
+def messages_in_a_quorum_queue(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    for priority in (1, 4, 5, 9, 40):
+        message = {
+            "properties": {"priority": priority},
+            "routing_key": "q",
+            "payload": "ab",
+            "payload_encoding": "string",
+        }
+        s.post(f"/exchanges/{s.v}/amq.default/publish", message)
+    s.post(f"/queues/{s.v}/q/get", {"count": 2, "ackmode": "reject_requeue_true", "encoding": "auto"})
+    s.get(
+        f"/queues/{s.v}/q",
+        until={"messages": 5, "message_bytes": lambda it: bool(it)},
+        without=(*_IDLE, "message_stats"),
+    )
+
+
+@scenario
+def messages_in_a_stream(s: Run) -> None:
+    channel = s.amqp.channel()
+    channel.declare("q", arguments={"x-queue-type": "stream"})
+    channel.confirm_select()
+    for body in ("one", "two", "three"):
+        channel.publish("", "q", body)
+    channel.confirms()
+    channel.qos(2)
+    channel.consume("q", consumer_tag="c", arguments={"x-stream-offset": "first"})
+    channel.deliveries(2)
+    keys = "columns=messages,messages_ready,messages_unacknowledged,consumers,readers,message_bytes"
+    s.get(f"/queues/{s.v}/q?{keys}", until={"messages": 3, "consumers": 1})
+
+
+@scenario
+def a_full_classic_queue(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-max-length": 2}})
+    for mode in (1, 2, 2):
+        s.post(f"/exchanges/{s.v}/amq.default/publish", {**_MESSAGE, "properties": {"delivery_mode": mode}})
+    keys = "messages,messages_ready,messages_persistent,message_bytes,message_bytes_ready,message_bytes_persistent"
+    s.get(f"/queues/{s.v}/q?columns={keys}", until={"messages": 2, "message_bytes": 4})
+
+
+@scenario
+def consumers_hold_and_wait(s: Run) -> None:
+    channel = s.amqp.channel()
+    channel.declare("busy")
+    channel.fill("busy", "a", "b", "c")
+    channel.qos(2)
+    channel.consume("busy", consumer_tag="c")
+    channel.deliveries(2)
+    channel.declare("idle")
+    channel.consume("idle", consumer_tag="d")
+    keys = "columns=messages,messages_ready,messages_unacknowledged,consumers,consumer_capacity,consumer_utilisation"
+    s.get(f"/queues/{s.v}/busy?{keys}", until={"messages_unacknowledged": 2, "consumers": 1})
+    s.get(f"/queues/{s.v}/idle?{keys}", until={"consumers": 1})

@@ -11,7 +11,7 @@ from leveret.http.management import statistics
 from leveret.http.management.calls import DONE, Call, no_object, not_authorised
 from leveret.http.management.consumers import consumers_of
 from leveret.http.management.listing import Described, listed
-from leveret.http.management.queues import moment
+from leveret.http.management.measures import moment
 from leveret.http.management.values import described
 from leveret.observe.state import connections as clients
 from leveret.observe.state import unsettled

@@ -44,7 +44,6 @@ _OLD_TLS_KEYS: Final = (
 _TLS_KEYS: Final = (*_OLD_TLS_KEYS, "peer_cert_serial_number")
 
 
-_QUORUM: Final[Described] = {"publishers": 0, "messages_ready_returned": 0}
 # What definitions have since 3.13.
 _NOT_IN_3_10: Final = (
     *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
@@ -63,10 +62,9 @@ class Dialect(NamedTuple):
     hides_vhosts: bool = True
     # What the overview says beyond what all versions say.
     overview: Described = _IN_4_3
-    # What queues show of RabbitMQ's inner workings: all of them, and each type.
+    # What queues show of RabbitMQ's inner workings: all of them, classic queues and streams.
     queue: Described = _EXTERNAL
     classic_queue: Described = {"storage_version": 2}  # noqa: RUF012
-    quorum_queue: Described = {**_QUORUM, "messages_by_priority": {}, "messages_active_priorities": 0}  # noqa: RUF012
     stream: Described = {"segments": 1, "first_timestamp": 0}  # noqa: RUF012
     # A quorum queue shows its delivery limit and its single active consumer.
     shows_limit: bool = True
@@ -198,7 +196,6 @@ _4_0: Final = _4_3._replace(
     protects_vhosts=False,
     queue={},
     classic_queue={"storage_version": 2, "messages_paged_out": 0, "message_bytes_paged_out": 0},
-    quorum_queue={**_QUORUM, "messages_ready_high": 0, "messages_ready_normal": 0},
     stream={"segments": 1},
     shows_delays=False,
     shows_policies_without_statistics=False,
@@ -221,7 +218,6 @@ _3_10: Final = _4_0._replace(
     names_drained=False,
     default_queue_type="undefined",
     classic_queue={"messages_paged_out": 0, "message_bytes_paged_out": 0},
-    quorum_queue={},
     stream={},
     shows_limit=False,
     places_streams=False,

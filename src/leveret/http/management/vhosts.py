@@ -14,7 +14,7 @@ from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, Call, Refusal, bad_request, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
-from leveret.http.management.queues import totals
+from leveret.http.management.measures import totals
 from leveret.http.management.values import flag_of
 
 if TYPE_CHECKING:

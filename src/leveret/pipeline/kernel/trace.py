@@ -93,9 +93,9 @@ def _valid(rows: pa.Table) -> pa.Table:
     return rows if pc.all(is_event).as_py() is not False else rows.filter(is_event)
 
 
-def tables_of_file(path: Path) -> dict[str, pa.Table]:
+def tables_of_file(path: str | Path) -> dict[str, pa.Table]:
     """Return the tables of a run whose events are all in this file."""
-    trace = read(path)
+    trace = read(Path(path))
     commit = trace.file.header.get("commit")
     truncated = [trace.file.worker] if trace.file.is_truncated else []
     return tables_of(trace.events, commit=commit if isinstance(commit, str) else None, truncated=truncated)

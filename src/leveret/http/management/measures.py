@@ -1,0 +1,211 @@
+"""What RabbitMQ measures of queues: their messages by state, size and priority, and how they are consumed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.model.classic import ClassicQueue
+from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.queue import Queue
+from leveret.http.management import statistics
+from leveret.http.management.calls import Call
+from leveret.http.management.consumers import consumers_of
+from leveret.http.management.listing import Described
+
+if TYPE_CHECKING:
+    from leveret.core.model.message import QueueEntry
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
+
+_COUNTED: Final = (("publish",), statistics.DELIVERING)
+# What leveret has no figure for: memory and garbage are those of a process, and a broker is only a part of one.
+_GARBAGE: Final[Described] = {
+    "minor_gcs": 0,
+    "fullsweep_after": 0,
+    "min_heap_size": 0,
+    "min_bin_vheap_size": 0,
+    "max_heap_size": 0,
+}
+# The flag, in the first byte of encoded properties, of those that name a delivery mode.
+_HAS_DELIVERY_MODE: Final = 0x10
+_DELIVERY_LIMIT_OFF: Final = -1
+
+
+def totals(queue: StoredQueue) -> dict[str, int]:
+    """Return how many messages a queue holds. Those that a stream has delivered stay ready."""
+    ready = len(queue.ready)
+    unacked = 0 if queue.type_name == "stream" else len(queue.unacked)
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+
+
+def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+    """Return what RabbitMQ measures of a queue every few seconds."""
+    counts, now = call.state.statistics.of("queue", vhost.name, queue.name), call.node.now
+    policy, operator_policy = vhost.policies.for_queue(queue.name, queue.type_name)
+    found: Described = {
+        **statistics.rates(counts, totals(queue), now),
+        **statistics.message_stats(counts, now, *_COUNTED),
+        "consumers": len(queue.consumers),
+        "memory": 0,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+    }
+    if policy is not None:
+        found["policy"] = policy.name
+    if operator_policy is not None:
+        found["operator_policy"] = operator_policy.name
+    if isinstance(queue, ClassicQueue):
+        found |= {**_classic(queue), **call.dialect.classic_queue}
+    elif isinstance(queue, Queue):
+        found |= {**_quorum(call, queue), **_retries(call, queue)}
+    else:
+        found |= {
+            "members": [NODE_NAME],
+            "online": [NODE_NAME],
+            "readers": {NODE_NAME: len(queue.consumers)},
+            **call.dialect.stream,
+        }
+    return found
+
+
+def _classic(queue: ClassicQueue) -> Described:
+    ready, persistent_ready, ready_count = _sizes(queue.ready)
+    unacked, persistent_unacked, unacked_count = _sizes(queue.unacked.values())
+    return {
+        **_bytes(queue, ready, unacked),
+        "message_bytes_ram": ready + unacked,
+        "message_bytes_persistent": persistent_ready + persistent_unacked,
+        "messages_persistent": ready_count + unacked_count,
+        "messages_ram": len(queue.ready) + len(queue.unacked),
+        "messages_ready_ram": len(queue.ready),
+        "messages_unacknowledged_ram": len(queue.unacked),
+    }
+
+
+def _bytes(queue: Queue, ready: int, unacked: int) -> Described:
+    return {
+        "consumer_capacity": _capacity(queue),
+        "consumer_utilisation": _capacity(queue),
+        "message_bytes": ready + unacked,
+        "message_bytes_ready": ready,
+        "message_bytes_unacknowledged": unacked,
+    }
+
+
+def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
+    """Return the bytes of bodies, and of those that are persistent, and how many are."""
+    total = persistent = count = 0
+    # Messages of one publisher often share their head, which says whether they are persistent.
+    known: dict[int, bool] = {}
+    for entry in entries:
+        message = entry.message
+        size = len(message.body)
+        total += size
+        head = message.head
+        octets = head[2]
+        if isinstance(octets, bytes) and not octets[0] & _HAS_DELIVERY_MODE:
+            continue
+        is_persistent = known.get(id(head))
+        if is_persistent is None:
+            is_persistent = known[id(head)] = message.is_persistent
+        if is_persistent:
+            persistent += size
+            count += 1
+    return total, persistent, count
+
+
+def _capacity(queue: StoredQueue) -> int:
+    return int(any(consumer.has_room() for consumer in queue.consumers))
+
+
+def _quorum(call: Call, queue: Queue) -> Described:
+    """Return what a quorum queue holds, all of which is on disk. Its bytes are those that count towards its limit."""
+    is_body_only = call.engine.compat.quorum_bytes_are_body_only
+    unacked = [entry.message for entry in queue.unacked.values()]
+    held = sum(len(it.body) + (0 if is_body_only else it.counted_properties_size) for it in unacked)
+    ready = queue.ready.size_bytes
+    # Messages that were returned wait apart from the others.
+    waiting = Counter(entry.priority for entry in queue.ready if not entry.acquired_count)
+    return {
+        **_bytes(queue, ready, held),
+        "message_bytes_ram": 0,
+        "message_bytes_persistent": ready + held,
+        "messages_persistent": len(queue.ready) + len(unacked),
+        "messages_ram": 0,
+        "open_files": {NODE_NAME: 0},
+        "messages_dlx": len(getattr(queue, "pending_letters", ())),
+        "message_bytes_dlx": 0,
+        **_by_priority(call, waiting, len(queue.ready) - waiting.total()),
+    }
+
+
+def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Described:
+    found: Described = {"publishers": 0, "messages_ready_returned": returned_count}
+    match call.engine.compat.quorum_priorities:
+        case "levels":
+            by_priority = {str(level): count for level, count in sorted(waiting.items())}
+            return {**found, "messages_by_priority": by_priority, "messages_active_priorities": len(by_priority)}
+        case "two_classes":
+            return {**found, "messages_ready_normal": waiting[0], "messages_ready_high": waiting[1]}
+        case _:
+            return {}
+
+
+def _retries(call: Call, queue: StoredQueue) -> Described:
+    """Return how a quorum queue delivers again, in versions that show it."""
+    if not call.dialect.shows_delays:
+        return delivery_limit(call, queue)
+    return {
+        **delivery_limit(call, queue),
+        "delayed_retry": queue.settings.delayed_retry_type,
+        "messages_delayed": len(getattr(queue, "delayed", ())),
+    }
+
+
+def delivery_limit(call: Call, queue: StoredQueue) -> Described:
+    """Return the delivery limit of a quorum queue, in versions that show it."""
+    if queue.type_name != "quorum" or not call.dialect.shows_limit:
+        return {}
+    limit = getattr(queue, "delivery_limit", None)
+    return {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
+
+
+def in_detail(call: Call, queue: StoredQueue) -> Described:
+    """Return what only the description of one queue has."""
+    found: Described = {
+        "consumer_details": consumers_of(call, queue),
+        # By exchange and channel; empty in the rates mode "basic".
+        "incoming": [],
+        "deliveries": [],
+        "garbage_collection": _GARBAGE,
+    }
+    if isinstance(queue, Queue):
+        exclusive, active = queue.exclusive_consumer, queue.active_consumer
+        if call.dialect.shows_limit or queue.type_name == "classic":
+            found["single_active_consumer_tag"] = None if active is None else active.tag
+        if queue.type_name == "classic":
+            found["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
+            found["head_message_timestamp"] = _head_timestamp(queue)
+            if not (queue.consumers or queue.unacked):
+                found["idle_since"] = moment(call.node.now)
+    if queue.exclusive_owner is not None:
+        owner = queue.exclusive_owner
+        found["owner_pid_details"] = {
+            "name": owner.address_name,
+            "peer_host": owner.peer[0],
+            "peer_port": owner.peer[1],
+        }
+    return found
+
+
+def _head_timestamp(queue: Queue) -> int | None:
+    head = next(iter(queue.ready), None)
+    return None if head is None else head.message.properties.timestamp
+
+
+def moment(at: int) -> str:
+    """Return an instant in microseconds as the management API writes it."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="milliseconds")
