@@ -24,7 +24,7 @@ _LEAST_BOX_WIDTH: Final = 90
 _BOX_HEIGHT: Final = 44
 # The least gap between columns, and the room beside a label for the curve and head of its arrow.
 _LEAST_GAP: Final = 110
-_CURVE: Final = 54
+_CURVE: Final = 44
 # The room beside the outer columns: little, or enough for arrows that lead back.
 _SIDE: Final = 6
 _SIDE_OF_LANES: Final = 46
@@ -130,9 +130,9 @@ def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
 
 
 def _grid(names: Sequence[str], redelivered: Mapping[str, int], forward: Sequence[Way], back: Sequence[Way]) -> _Grid:
-    texts = [shortened(name, _LONGEST_NAME) for name in names]
-    texts += [_again(n) for name, n in redelivered.items() if n and name in names]
-    box = max(_LEAST_BOX_WIDTH, 2 * _BOX_INSET + _BOX_LETTER * max(map(len, texts)))
+    texts = [_BOX_LETTER * len(shortened(name, _LONGEST_NAME)) for name in names]
+    texts += [_LETTER * len(_again(n)) for name, n in redelivered.items() if n and name in names]
+    box = max(_LEAST_BOX_WIDTH, 2 * _BOX_INSET + max(texts))
     gap = max([_LEAST_GAP, *(_width(way) + _CURVE for way in forward)])
     return _Grid(box, gap, _SIDE_OF_LANES if back else _SIDE)
 
