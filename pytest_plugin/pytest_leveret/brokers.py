@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from errno import EADDRINUSE
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ import pytest
 
 from pytest_leveret import recording
 from pytest_leveret.markers import checked_names
-from pytest_leveret.options import Setting, Settings, read_general_settings, read_levels
+from pytest_leveret.options import Setting, Settings, are_read, general_settings, read_general_settings, read_levels
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -27,49 +28,79 @@ _PASSED: Final = pytest.StashKey[bool]()
 
 def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
     """Return a running broker. A setting that it refuses fails the test, and the error names where it was set."""
-    from leveret import Broker
+    from leveret import Broker, BrokerError
 
     options = {word: setting.value for word, setting in settings.items()} | overrides
     if "checks" in settings and "checks" in overrides:
         options["checks"] = f"{settings['checks'].value} {read_levels(overrides['checks'])}"
-    for word in ("permit", "trace_redact"):
+    for word in ("permit", "trace_redact", "vhosts"):
         if word in options:
             options[word] = checked_names(options[word])
     try:
         return Broker(**options).start()
-    except ValueError as error:
+    except (ValueError, BrokerError) as error:
         origins = dict.fromkeys(setting.origin for word, setting in settings.items() if word not in overrides)
         if not origins:
             raise
         raise pytest.fail.Exception(f"{error} (from {', '.join(origins)})", pytrace=False) from None
+    except OSError as error:
+        if error.errno != EADDRINUSE or "port" not in settings or "port" in overrides:
+            raise
+        raise pytest.fail.Exception(
+            f"{error.strerror} (from {settings['port'].origin}); one broker at a time can have this port, so start "
+            "any other with make_leveret(port=0), or mark its test with @pytest.mark.leveret(port=0)",
+            pytrace=False,
+        ) from None
 
 
 def refuse_unusable(config: pytest.Config) -> None:
-    """Raise UsageError for options of the whole run that cannot be read or that a broker refuses."""
+    """Raise UsageError for options of the whole run that cannot be read or that a broker refuses.
+
+    A second call does nothing.
+    """
+    if are_read(config):
+        return
     settings = read_general_settings(config)
     if not settings:
         return
-    from leveret import Broker
+    from leveret import Broker, BrokerError
 
     for word, setting in settings.items():
+        # Definitions may name the users and virtual hosts of the other options.
+        beside = ("users", "vhosts") if word == "definitions" else ()
+        others = {other: settings[other].value for other in beside if other in settings}
         for value in setting.value if isinstance(setting.value, tuple) else (setting.value,):
             try:
-                Broker(**{word: value})
-            except ValueError as error:
+                Broker(**others, **{word: value})
+            except (ValueError, BrokerError) as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
-    if "host" in settings:
-        _refuse_host(settings["host"])
+    _refuse_address({word: settings[word] for word in ("host", "port") if word in settings})
     if "trace_dir" in settings:
         _refuse_directory(settings["trace_dir"])
 
 
-def _refuse_host(setting: Setting) -> None:
+def _refuse_address(settings: Settings) -> None:
+    """Raise UsageError if a broker cannot listen on the host and port of the options."""
+    if not settings:
+        return
     from leveret import Broker
 
     try:
-        Broker(host=setting.value).start().stop()
+        Broker(**{word: setting.value for word, setting in settings.items()}).start().stop()
     except OSError as error:
-        raise pytest.UsageError(f"{setting.origin}: {error.strerror or error}") from None
+        origins = ", ".join(setting.origin for setting in settings.values())
+        raise pytest.UsageError(f"{origins}: {error.strerror or error}") from None
+
+
+def refuse_shared_port(config: pytest.Config) -> None:
+    """Raise UsageError if several workers of pytest-xdist would share one port."""
+    setting = general_settings(config).get("port")
+    workers = len(config.getoption("tx", None) or ())
+    if setting is not None and setting.value and workers > 1:
+        raise pytest.UsageError(
+            f"{setting.origin}: port={setting.value} serves one process, and pytest-xdist runs {workers} workers; run "
+            "with -n 0, or let each worker have a port of its own with leveret_url_env"
+        )
 
 
 def _refuse_directory(setting: Setting) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, real, recording, rehearsal
+from pytest_leveret import brokers, explore, faults, real, recording, rehearsal, url_env
 from pytest_leveret.markers import marked_settings, with_marked
 
 if TYPE_CHECKING:
@@ -80,12 +80,14 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     """
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
     server = real.server_of(request.config)
+    broker = url_env.take_broker(request.config, settings)
     if server is not None:
         with real.virtual_hosts(server, settings) as make_virtual_host:
-            yield cast("Broker", make_virtual_host())
+            yield broker or cast("Broker", make_virtual_host())
         return
-    broker = brokers.start_broker(settings, {})
+    broker = broker or brokers.start_broker(settings, {})
     brokers.add_to_session(request.session, broker)
     yield broker
     brokers.remove_from_session(request.session)
+    url_env.leave_broker(request.config)
     brokers.stop_and_check([broker], is_judged=True, item=recording.running(request.session))

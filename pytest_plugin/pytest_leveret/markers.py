@@ -7,7 +7,8 @@ invalid value fails the test before it starts, so that a typo never runs a test 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -18,7 +19,8 @@ NAME: Final = "leveret"
 LINE: Final = (
     "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='recent', trace_dir='traces', "
     "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', max_redeliveries=100, "
-    "host='127.0.0.1'): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
+    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', host='127.0.0.1', port=0, "
+    "management=False): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
     "keyword is optional, and those of test, class and module are merged: the closest wins."
 )
 _ORIGIN: Final = "marker leveret"
@@ -35,7 +37,7 @@ def marked_settings(item: pytest.Item) -> dict[str, Setting]:
         if mark.args:
             raise WrongMarker(f"the marker takes keywords only, as in leveret(rabbitmq={mark.args[0]!r})")
         for word, value in mark.kwargs.items():
-            closest = Setting(_checked(word, value), _ORIGIN)
+            closest = Setting(_checked(word, value, item.config.rootpath), _ORIGIN)
             settings[word] = merged(word, closest, settings.get(word))
     return settings
 
@@ -65,6 +67,7 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
     "seed": (int, "a whole number"),
     "trace_bodies": (bool, "True or False"),
     "management": (bool, "True or False"),
+    "definitions": (str, "the path of a definitions.json, or what json.load returns"),
 }
 
 
@@ -110,12 +113,12 @@ def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
     yield from item.iter_markers(NAME)
 
 
-def _checked(word: str, value: object) -> object:
+def _checked(word: str, value: object, root: Path) -> object:
     if word not in WORDS:
         from leveret.errors import unknown
 
         raise WrongMarker(unknown("keyword", word, WORDS))
-    if word in ("permit", "trace_redact"):
+    if word in ("permit", "trace_redact", "vhosts"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
             raise WrongMarker(f"{word}={value!r} must be one or more names, such as {word}={{'name'}}")
@@ -125,18 +128,28 @@ def _checked(word: str, value: object) -> object:
             return read_levels(value)
         except ValueError as error:
             raise WrongMarker(f"checks={value!r}: {error}") from None
-    if word == "max_redeliveries":
-        from leveret.engine.options import checked_count
-
-        try:
-            return checked_count(word, value)
-        except ValueError as error:
-            raise WrongMarker(str(error)) from None
-    if word == "trace_dir" and isinstance(value, os.PathLike):
+    if word in ("max_redeliveries", "users", "port"):
+        return _checked_by_broker(word, value)
+    if word == "definitions" and isinstance(value, Mapping):
+        return value
+    if word in ("trace_dir", "definitions") and isinstance(value, os.PathLike):
         value = os.fspath(value)
+    if word == "definitions" and isinstance(value, str):
+        return str(root / value)
     if word == "rabbitmq" and isinstance(value, int | float):
         raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")
     kind, text = _KINDS.get(word, (str, "a string"))
     if not isinstance(value, kind):
         raise WrongMarker(f"{word}={value!r} must be {text}")
     return value
+
+
+def _checked_by_broker(word: str, value: object) -> object:
+    from leveret.engine.options import checked_count, checked_port, checked_users
+
+    try:
+        if word == "users":
+            return checked_users(value)
+        return checked_port(word, value) if word == "port" else checked_count(word, value)
+    except ValueError as error:
+        raise WrongMarker(str(error)) from None

@@ -23,8 +23,8 @@ class Option:
     metavar: str
     help: str
     read: Callable[[str], object]
-    # Whether it is a directory: the ini file's is relative to that file.
-    is_directory: bool = False
+    # Whether it is a path: in the ini file and in a marker, it is relative to pytest's rootdir.
+    is_path: bool = False
 
     @property
     def flag(self) -> str:
@@ -67,6 +67,15 @@ def read_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def read_pairs(text: str) -> dict[str, str]:
+    """Return the values in a text by name: `app=secret auditor=other`, separated by commas or white space."""
+    pairs = [word.partition("=") for word in text.replace(",", " ").split()]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise ValueError(f"{name + equals!r} is not a pair; write each as NAME=PASSWORD, as in app=secret")
+    return {name: value for name, _, value in pairs}
 
 
 def read_count(text: str) -> int:
@@ -122,7 +131,7 @@ OPTIONS: Final = (
         "DIR",
         "write every event to a trace file in this directory; an empty value writes none",
         os.path.abspath,
-        is_directory=True,
+        is_path=True,
     ),
     Option("trace_bodies", "YES_OR_NO", "also write message bodies to the trace file (default: no)", read_switch),
     Option("trace_redact", "NAMES", "more headers whose values are left out of the trace file", read_names),
@@ -135,7 +144,19 @@ OPTIONS: Final = (
         "how often a message may come back before redelivered_too_often reports it (default: 100)",
         read_count,
     ),
+    Option(
+        "users", "NAME=PASSWORD", "users with every right on / and on the virtual hosts of leveret_vhosts", read_pairs
+    ),
+    Option("vhosts", "NAMES", "virtual hosts to create", read_names),
+    Option(
+        "definitions",
+        "FILE",
+        "a definitions.json of RabbitMQ to import; an empty value imports none",
+        os.path.abspath,
+        is_path=True,
+    ),
     Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),
+    Option("port", "NUMBER", "the port that the broker listens on (default: a free one)", read_number),
     Option("management", "YES_OR_NO", "open a port for HTTP beside the broker's (default: no)", read_switch),
 )
 WORDS: Final = tuple(option.word for option in OPTIONS)
@@ -147,6 +168,11 @@ def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> N
     for option in options:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
         parser.addini(option.ini, help=option.help, default=None)
+
+
+def are_read(config: pytest.Config) -> bool:
+    """Return whether the settings of this run have been read and checked."""
+    return _GENERAL in config.stash
 
 
 def general_settings(config: pytest.Config) -> dict[str, Setting]:
@@ -170,16 +196,27 @@ def read_settings(config: pytest.Config, options: Iterable[Option]) -> dict[str,
     return settings
 
 
+def given(config: pytest.Config, name: str) -> Any:
+    """Return what the command line gives for an option; None if it does not.
+
+    Before pytest has loaded the conftests, it has read only the options of the plugins known by then.
+    """
+    value = config.getoption(name, None)
+    return getattr(config.known_args_namespace, name, None) if value is None else value
+
+
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
-    text = config.getoption(option.ini)
+    text = given(config, option.ini)
     if text is not None:
-        # An empty directory on the command line is none, even if environment or ini file set one.
-        return (str(text), option.flag) if text or not option.is_directory else None
+        # An empty path on the command line is none, even if environment or ini file set one.
+        return (str(text), option.flag) if text or not option.is_path else None
     text = os.environ.get(option.variable)
     if text:
         return text, option.variable
     text = config.getini(option.ini)
-    if text and option.is_directory:
+    if isinstance(text, list):
+        text = "\n".join(text)
+    if text and option.is_path:
         text = config.rootpath / text
     return (str(text), f"ini option {option.ini}") if text else None
 

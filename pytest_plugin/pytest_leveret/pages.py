@@ -48,7 +48,7 @@ OPTIONS: Final = (
         "DIR",
         "where the pages are written (default: the directory leveret-pages in pytest's cache)",
         os.path.abspath,
-        is_directory=True,
+        is_path=True,
     ),
     Option("pages_limit", "NUMBER", f"the most pages that a run writes (default: {LIMIT})", read_count),
 )

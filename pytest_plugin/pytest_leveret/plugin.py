@@ -5,11 +5,23 @@ Neither this module nor the modules it imports import `leveret`, so a run withou
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, markers, options, pages, real, recording, rehearsal, report
+from pytest_leveret import (
+    brokers,
+    explore,
+    faults,
+    markers,
+    options,
+    pages,
+    real,
+    recording,
+    rehearsal,
+    report,
+    url_env,
+)
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -20,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
     options.add_options(parser, pages.OPTIONS)
+    options.add_options(parser, url_env.OPTIONS)
     explore.add_option(parser)
     real.add_options(parser)
 
@@ -36,6 +49,13 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
         marked.discard("leveret")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
+    url_env.prepare(early_config)
+    return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and refuse invalid options."""
     config.addinivalue_line("markers", markers.LINE)
@@ -45,8 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(recording.Recording(config), "leveret-recording")
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
+    brokers.refuse_shared_port(config)
     pages.prepare(config)
     real.prepare(config)
+    url_env.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret import upgrade_report
 
@@ -57,12 +79,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Return a line with the settings that differ from the defaults."""
     settings = options.general_settings(config)
     parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
+    parts += url_env.header(config)
     parts = [f"on {place}", *parts] if (place := real.place(config)) else parts
     return f"leveret: {', '.join(parts)}" if parts else None
 
 
 def _shown(value: object) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else repr(value)
+    # The header names users without their passwords.
+    return ", ".join(value) if isinstance(value, tuple | Mapping) else repr(value)
 
 
 @pytest.hookimpl(trylast=True)

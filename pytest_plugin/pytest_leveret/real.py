@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import pytest
 
 from pytest_leveret.management import Management, ManagementError, url_beside
-from pytest_leveret.options import Settings
+from pytest_leveret.options import Settings, given
 
 if TYPE_CHECKING:
     from leveret.observe.message_view import MessageView
@@ -74,8 +74,10 @@ class Server:
 
 
 def prepare(config: pytest.Config) -> None:
-    """Connect to the server of the run, if any. Raises UsageError if it cannot be used."""
-    url, management_url = config.getoption("leveret_real"), config.getoption("leveret_real_management")
+    """Connect to the server of the run, if any. Raises UsageError if it cannot be used. A second call does nothing."""
+    if _SERVER in config.stash:
+        return
+    url, management_url = given(config, "leveret_real"), given(config, "leveret_real_management")
     if url is None:
         if management_url is not None:
             raise pytest.UsageError(f"{_MANAGEMENT_FLAG} has no effect without {_FLAG}; give both or neither")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret.brokers import brokers_of
+from pytest_leveret import url_env
+from pytest_leveret.brokers import brokers_of, session_broker
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -41,6 +42,8 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         report.sections.append((f"leveret: {title}", rest))
+    if texts and session_broker(item) is None and (hint := url_env.hint(item.config)):
+        report.sections.append(("leveret: another broker", hint))
 
 
 def show_interrupted(item: pytest.Item) -> None:

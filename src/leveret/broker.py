@@ -7,7 +7,7 @@ and never wait for one. A wait ends after a time limit, and its error says what 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
@@ -15,7 +15,7 @@ from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
 from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
-from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users
+from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
 from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown, unknown_keyword
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from leveret.admin.admin import Admin
     from leveret.core.compat import RabbitMQVersion
+    from leveret.core.model.node import Node
     from leveret.faults import FaultPlan
     from leveret.http.messages import App
     from leveret.http.server import HttpServer
@@ -56,6 +57,8 @@ _USUAL: Final = {
     "trace_bodies": False,
     "settings": None,
     "permit": (),
+    "vhosts": (),
+    "definitions": None,
     "plugins": (),
     "trace_redact": (),
     "management": False,
@@ -96,6 +99,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         checks: Wanted = (),
         max_redeliveries: int = MAX_REDELIVERIES,
         users: Mapping[str, str] | None = None,
+        vhosts: Iterable[str] = (),
+        definitions: Mapping[str, object] | str | PathLike[str] | None = None,
         plugins: Iterable[str] = (),
         settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
@@ -111,7 +116,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `permit` names deprecated features to allow although the version denies them.
         - `checks` sets levels of strict checks: "unroutable=error".
         - `max_redeliveries` is how often the check `redelivered_too_often` lets a message come back.
-        - `users` adds users with full permissions on "/", as a mapping of name to password.
+        - `users` adds users with full permissions on "/" and on `vhosts`, as a mapping of name to password.
+        - `vhosts` names virtual hosts to create.
+        - `definitions` is the path of a definitions.json of RabbitMQ, or its contents, to import.
         - `plugins` names plugins of RabbitMQ to enable.
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
@@ -125,9 +132,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
         # A string may name several features or headers.
-        names = {"permit": permit, "plugins": plugins, "trace_redact": trace_redact}
+        names = {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
-        given["management"] = management
+        given |= {"definitions": definitions, "management": management}
         given |= {name: value for name, value in names.items() if name == "plugins" or not isinstance(value, str)}
         if given != _USUAL:
             from leveret.observe.calls import refuse_wrong
@@ -142,18 +149,16 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             tls = self._certificates.server_context()
         for name in sorted(set(plugins) - PLUGINS):
             raise BrokerError(f"unknown plugin {name!r}{expected(name, PLUGINS)}")
-        # A string may name several features. It is split here because iterating over it would yield letters.
-        features = frozenset(permit.replace(",", " ").split() if isinstance(permit, str) else permit)
         configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
             compat=Compat.for_version(rabbitmq).denying(denied),
             seed=checked_seed(seed),
-            permit=features | permitted,
+            permit=frozenset(names_in(permit)) | permitted,
             settings=configured,
             record=record,
             redact=trace_redact,
             trace=None if trace_dir is None else _trace_options(trace_dir, bodies=trace_bodies, redact=trace_redact),
-            users=checked_users(users) if users is not None else {},
+            begin=_beginning(users, names_in(vhosts), definitions),
             plugins=frozenset(plugins),
             tls=tls or None,
             levels=Levels(checks, max_redeliveries=checked_count("max_redeliveries", max_redeliveries)),
@@ -450,6 +455,19 @@ def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iter
     from leveret.trace.writer import TraceOptions
 
     return TraceOptions.of(directory, bodies=bodies, redact=redact)
+
+
+def _beginning(
+    users: Mapping[str, str] | None,
+    vhosts: list[str],
+    definitions: Mapping[str, object] | str | PathLike[str] | None,
+) -> Callable[[Node], None] | None:
+    """Return what gives a new node what the broker begins with; None if that is nothing."""
+    if users is None and not vhosts and definitions is None:
+        return None
+    from leveret.admin.beginning import beginning
+
+    return beginning(checked_users({} if users is None else users), vhosts, definitions)
 
 
 def _http_server(engine: Engine, host: str) -> HttpServer:

@@ -41,6 +41,8 @@ examples:
       with a user whose password is not in the list of processes
   python -m leveret serve --permit transient_nonexcl_queues
       with a deprecated feature that RabbitMQ 4.3 denies by default
+  python -m leveret serve --management-port 15672
+      with RabbitMQ's management API, a control API for tests in any language, and a live page for a browser
   python -m leveret serve --definitions definitions.json --tls-cert server.pem --tls-key server.key
       with the definitions exported from a RabbitMQ, and with TLS on port 5671
 

@@ -125,7 +125,7 @@ def test_a_call_over_http_is_named_in_the_trace(control: Control) -> None:
 
     calls = control.ask("GET", "/events?kinds=called").json["events"]
 
-    assert json.loads(calls[-1]["attrs"])["call"] == "publish"
+    assert json.loads(calls[-1]["attrs"])["call"] == f"POST /leveret/v1/vhosts/{control.vhost}/publish"
 
 
 def test_a_broker_that_records_nothing_says_so() -> None:

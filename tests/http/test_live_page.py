@@ -108,6 +108,18 @@ def test_an_exchange_shows_its_bindings(page: Page, live: Broker) -> None:
     expect(cell(page, "Exchanges", "shop", 2)).to_have_text("order.# → orders")
 
 
+def test_exchanges_and_queues_are_drawn_with_their_bindings(page: Page, live: Broker) -> None:
+    live.declare_queue("dead")
+    live.declare_queue("jobs", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    live.declare_exchange("shop", "topic")
+    live.bind_queue("jobs", "shop", "order.#")
+    topology = page.get_by_role("region", name="Topology", exact=True)
+
+    expect(topology.get_by_role("region", name="exchange shop")).to_contain_text("order.# to jobs")
+    expect(topology.get_by_role("region", name="queue jobs")).to_contain_text("dead letters to dead")
+    expect(topology.locator(".edge:not(.tip)")).to_have_count(2)
+
+
 def test_a_client_appears_with_what_it_holds_and_goes(page: Page, live: Broker) -> None:
     live.publish("", "orders", "x")
     with pika.BlockingConnection(pika.URLParameters(live.url)) as connection:

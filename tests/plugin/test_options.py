@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+
+from leveret import Broker
 
 SHOW_VERSION = """
     import pytest
@@ -11,6 +15,12 @@ SHOW_VERSION = """
     def test_it(leveret):
         assert "as RabbitMQ {expected}>" in repr(leveret)
 """
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +146,9 @@ def test_a_run_without_options_has_no_header(run):
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is not a whole number"),
+        ("--leveret-users=app", "*--leveret-users: 'app' is not a pair; write each as NAME=PASSWORD, as in app=secret"),
+        ("--leveret-definitions=x.json", "*--leveret-definitions: definitions='*x.json' cannot be read: *"),
+        ("--leveret-port=99999", "*--leveret-port: port=99999 is not a port; expected *"),
         ("--leveret-max-redeliveries=0", "*--leveret-max-redeliveries: '0' is not 1 or more"),
         (
             "--leveret-record=all",
@@ -170,3 +183,92 @@ def test_a_host_or_directory_that_cannot_be_used_stops_the_run_at_once(run, flag
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{text}"])
+
+
+def test_users_virtual_hosts_and_definitions_come_from_the_ini_file(run, pytester):
+    pytester.makeini("""
+        [pytest]
+        leveret_users = app=secret, auditor=other
+        leveret_vhosts = shop billing
+        leveret_definitions = production.json
+    """)
+    pytester.makefile(
+        ".json", production='{"queues": [{"name": "orders", "vhost": "shop", "durable": true, "arguments": {}}]}'
+    )
+
+    result = run("""
+        from client import connect
+
+        def test_it(leveret, leveret_session):
+            for broker in (leveret, leveret_session):
+                assert broker.queue("orders", vhost="shop").durable
+                for user in ("app", "auditor", "guest"):
+                    connect(broker.url_for("billing", user)).close()
+    """)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["leveret: users=app, auditor (ini option leveret_users), *"])
+
+
+def test_users_virtual_hosts_and_definitions_come_from_a_marker(run, pytester):
+    pytester.makefile(".json", production='{"queues": [{"name": "orders", "vhost": "/", "arguments": {}}]}')
+
+    result = run("""
+        import pytest
+        from client import connect
+
+        @pytest.mark.leveret(users={"app": "secret"}, vhosts="shop", definitions="production.json")
+        def test_from_a_file(leveret):
+            connect(leveret.url_for("shop", "app")).close()
+            assert leveret.queue("orders").durable
+
+        @pytest.mark.leveret(definitions={"vhosts": [{"name": "stage"}]})
+        def test_from_a_mapping(leveret):
+            assert leveret.admin.list_vhosts() == ["/", "stage"]
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_the_tests_of_a_run_listen_on_the_port_that_is_asked_for(run, free_port):
+    result = run(
+        f"""
+        import pytest
+        from client import connect
+
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_it(leveret, turn):
+            assert leveret.port == {free_port}
+            connect(leveret.url).close()
+
+        def test_another(leveret, make_leveret):
+            assert make_leveret(port=0).port != {free_port}
+        """,
+        f"--leveret-port={free_port}",
+    )
+
+    result.assert_outcomes(passed=3)
+
+
+def test_a_second_broker_on_the_port_is_refused_with_the_way_out(run, free_port):
+    result = run("def test_it(leveret, leveret_session): pass", f"--leveret-port={free_port}")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [f"cannot listen on 127.0.0.1 port {free_port}: * (from --leveret-port); one broker at a time can have *"]
+    )
+
+
+def test_a_port_in_use_stops_the_run_at_once(run):
+    with Broker() as broker:
+        result = run("def test_it(leveret): pass", f"--leveret-port={broker.port}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--leveret-port: cannot listen on 127.0.0.1 port {broker.port}: *"])
+
+
+def test_workers_of_xdist_cannot_share_a_port(run_apart, free_port):
+    result = run_apart("def test_it(leveret): pass", f"--leveret-port={free_port}", "-n2", beside=("xdist",))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--leveret-port: port={free_port} serves one process, and pytest-xdist runs 2 *"])

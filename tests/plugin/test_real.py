@@ -158,3 +158,24 @@ def test_an_invalid_url_is_refused(run: Run) -> None:
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*'localhost' is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672*"])
+
+
+def test_an_application_reads_the_url_of_the_virtual_host_of_the_run(
+    run_real: Run, pytester: pytest.Pytester, server: Broker
+) -> None:
+    pytester.makeconftest("import os\n\nAMQP_URL = os.environ['AMQP_URL']")
+
+    result = run_real(
+        """
+        from client import connect
+
+        def test_it(leveret_session):
+            import os
+            assert leveret_session.url == os.environ["AMQP_URL"]
+            connect(leveret_session.url).close()
+        """,
+        "--leveret-url-env=AMQP_URL",
+    )
+
+    result.assert_outcomes(passed=1)
+    assert server.admin.list_vhosts() == ["/"]

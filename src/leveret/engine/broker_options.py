@@ -28,6 +28,8 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     checks: Wanted
     max_redeliveries: int
     users: Mapping[str, str] | None
+    vhosts: Iterable[str]
+    definitions: Mapping[str, object] | str | PathLike[str] | None
     plugins: Iterable[str]
     settings: Mapping[str, object] | None
     tls: SSLContext | bool

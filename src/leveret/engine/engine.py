@@ -78,7 +78,7 @@ class Engine:
         record: RecordLevel,
         trace: TraceOptions | None = None,
         redact: Iterable[str] | str = (),
-        users: Mapping[str, str],
+        begin: Callable[[Node], None] | None = None,
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,
         settings: NodeSettings | None = None,
@@ -86,13 +86,13 @@ class Engine:
     ) -> None:
         """Create a broker that is not running yet.
 
-        `users` are added, by name and password, with every right on "/". With `tls` the broker opens a second port.
+        `begin` gives a new node what the broker begins with. With `tls` the broker opens a second port.
         `redact` names more headers whose values no page shows.
         """
         self.compat = compat
         self.seed = seed
         self.permit = permit
-        self.users = dict(users)
+        self._begin = begin
         self.redact = redact
         self.plugins = plugins
         self.tls = tls
@@ -149,9 +149,8 @@ class Engine:
             from leveret.core.model.event_exchange import EventExchange
 
             node.event_exchange = EventExchange(node)
-        for name, password in self.users.items():
-            node.access.set_user(name, password)
-            node.access.set_permission("/", name)
+        if self._begin is not None:
+            self._begin(node)
         if self._faults is not None:
             self._faults.attach(node)
         return node

@@ -5,7 +5,7 @@ A mistake raises where it was written, and the message says what is valid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _PORT_MAX: Final = 65535
@@ -30,6 +30,11 @@ def checked_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ValueError(f"seed={seed!r} is not a whole number")
     return seed
+
+
+def names_in(names: Iterable[str]) -> list[str]:
+    """Return several names. A string is split, because iterating over it would yield letters."""
+    return names.replace(",", " ").split() if isinstance(names, str) else list(names)
 
 
 def checked_users(users: object) -> Mapping[str, str]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import asyncio
 
 _OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-_SERVING: Final = os.path.join(_OURS, "http", "")
 _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
@@ -72,9 +71,6 @@ def calling_line() -> tuple[str, str | None]:
     call, stack = "", list(_outwards(sys._getframe(1)))
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)
-        if frame.f_code.co_filename.startswith(_SERVING):
-            # A client of the control API calls, and its lines are out of reach.
-            return call, None
         if place == "leveret":
             call = call if frame.f_code in CHECKS else frame.f_code.co_name
         elif place != "python":

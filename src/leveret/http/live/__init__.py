@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 # Parts of the page of a test, and what the live page adds.
-_SHARED: Final = ("style.css", "dom.js")
+_SHARED: Final = ("style.css", "dom.js", "graph.js", "drawing.js")
 # How many messages of an open queue the page shows.
 _MESSAGES_MOST: Final = 50
 _OWN: Final = ("live.css", "live.js")

@@ -57,6 +57,8 @@ def _add_queues(rows: Rows, vhost: VirtualHost) -> None:
             "ready": len(queue.ready),
             "unacked": len(queue.unacked),
             "consumers": len(queue.consumers),
+            "dead_letters": queue.settings.dead_letter_exchange,
+            "dead_letter_key": queue.settings.dead_letter_routing_key,
         }
 
 
@@ -69,7 +71,9 @@ def _add_exchanges(rows: Rows, vhost: VirtualHost) -> None:
             "vhost": vhost.name,
             "name": exchange.name,
             "type": exchange.type_name,
-            "bindings": [[one.routing_key, one.destination_name] for one in bindings[:_BINDINGS_MOST]],
+            "bindings": [
+                [one.routing_key, one.destination_kind, one.destination_name] for one in bindings[:_BINDINGS_MOST]
+            ],
             "more": max(0, len(bindings) - _BINDINGS_MOST),
         }
 

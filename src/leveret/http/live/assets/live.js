@@ -4,6 +4,8 @@
   /** @typedef {Record<string, any>} Row */
 
   const API = "/leveret/v1";
+  // A picture of more boxes shows nothing.
+  const DRAWN_MOST = 60;
   const FAULTS = {
     reset_peer: "basic.ack",
     close_channel: "basic.publish",
@@ -28,8 +30,12 @@
   };
   /** What must be drawn again. @type {Set<string>} */
   const stale = new Set();
-  /** @type {{queue: Row | null, events: string[], rate: number, halted: string | null, isConnected: boolean}} */
-  const live = { queue: null, events: [], rate: 0, halted: null, isConnected: false };
+  /**
+   * @type {{
+   *   queue: Row | null, events: string[], rate: number, halted: string | null, isConnected: boolean, drawing: string
+   * }}
+   */
+  const live = { queue: null, events: [], rate: 0, halted: null, isConnected: false, drawing: "" };
   let isDrawing = false;
   let isLooking = false;
 
@@ -38,6 +44,7 @@
     line: el("p", { class: "line", role: "status" }),
     halted: el("p", { class: "halted", role: "alert", hidden: true }),
     events: el("ol", {}),
+    topology: div(""),
     messages: div("", div("note", "Choose a queue to look into it.")),
     answer: el("p", { class: "answer", role: "status", "aria-label": "Answer" }),
   };
@@ -219,7 +226,7 @@
 
   /** @param {Row} exchange */
   function bindingsText(exchange) {
-    const lines = exchange.bindings.map((/** @type {string[]} */ pair) => `${pair[0]} \u2192 ${pair[1]}`);
+    const lines = exchange.bindings.map((/** @type {string[]} */ pair) => `${pair[0]} \u2192 ${pair[2]}`);
     return [...lines, ...(exchange.more ? [`and ${exchange.more} more`] : [])].join("\n");
   }
 
@@ -234,11 +241,70 @@
 
   function drawQueues() {
     tables.queues.update(sorted("queues"));
+    drawTopology();
     refresh();
   }
 
   function drawExchanges() {
     tables.exchanges.update(sorted("exchanges"));
+    drawTopology();
+  }
+
+  /**
+   * Draw exchanges, bindings and queues, if they are others than those that are drawn.
+   */
+  function drawTopology() {
+    const exchanges = sorted("exchanges").map(([, row]) => row);
+    const queues = sorted("queues").map(([, row]) => row);
+    const nodes = [...exchanges.map((row) => nodeOf("exchange", row)), ...queues.map((row) => nodeOf("queue", row))];
+    const edges = [...exchanges.flatMap(bindingsOf), ...queues.flatMap(deadLettersOf)];
+    const drawing = JSON.stringify([nodes, edges]);
+    if (drawing === live.drawing) return;
+    live.drawing = drawing;
+    parts.topology.replaceChildren();
+    if (nodes.length > DRAWN_MOST) fill(parts.topology, div("note", `More than ${DRAWN_MOST} are not drawn.`));
+    else drawGraph(parts.topology, { nodes, edges, further: () => [], isCounted: false, isSmall: false });
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string} vhost
+   * @param {string} name
+   */
+  function nodeId(kind, vhost, name) {
+    return JSON.stringify([kind, vhost, name]);
+  }
+
+  /**
+   * @param {string} kind
+   * @param {Row} row
+   * @returns {GraphNode}
+   */
+  function nodeOf(kind, row) {
+    return { id: nodeId(kind, row.vhost, row.name), kind, label: inVhost(row.vhost, row.name), type: row.type };
+  }
+
+  /**
+   * @param {Row} exchange
+   * @returns {GraphEdge[]}
+   */
+  function bindingsOf(exchange) {
+    const from = nodeId("exchange", exchange.vhost, exchange.name);
+    return exchange.bindings.map((/** @type {string[]} */ [label, kind, name]) => {
+      return { from, to: nodeId(kind, exchange.vhost, name), label, kind: "binding" };
+    });
+  }
+
+  /**
+   * @param {Row} queue
+   * @returns {GraphEdge[]}
+   */
+  function deadLettersOf(queue) {
+    if (queue.dead_letters === null) return [];
+    const from = nodeId("queue", queue.vhost, queue.name);
+    // The default exchange leads straight to the queue that the key names.
+    const kind = queue.dead_letters === "" ? "queue" : "exchange";
+    return [{ from, to: nodeId(kind, queue.vhost, queue.dead_letters || queue.dead_letter_key), kind: "dead letter" }];
   }
 
   function drawConnections() {
@@ -412,6 +478,7 @@
         "",
         section("Queues", tables.queues.element),
         section("Exchanges", tables.exchanges.element),
+        section("Topology", region("Exchanges and the queues they lead to", "scroll-x", parts.topology)),
         section("Connections", tables.connections.element),
         section("Events", region("Last events", "events", parts.events)),
       ),

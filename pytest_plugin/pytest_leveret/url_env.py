@@ -1,0 +1,202 @@
+"""The option `leveret_url_env`: environment variables that hold URLs of the broker of the run.
+
+Some applications read the URL of their broker when they are imported, and keep it. So the broker starts, and the
+variables are set, before pytest imports the first conftest. The fixture `leveret_session` is this broker. Each worker
+of pytest-xdist has one of its own. When the run ends, the variables get their former values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_leveret import brokers, real, rehearsal
+from pytest_leveret.options import Option, Setting, Settings, given, read_settings
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable, and the virtual host and the user of the URL that it gets."""
+
+    name: str
+    vhost: str = "/"
+    user: str = "guest"
+
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORDS: Final = ("vhost", "user")
+
+
+def read_variables(text: str) -> tuple[Variable, ...]:
+    """Return the variables in a text: on each line names, then vhost=NAME or user=NAME if the URL is for another one.
+
+    A semicolon ends a line as well, for the command line.
+    """
+    variables: dict[str, Variable] = {}
+    for line in re.split(r"[\n;]", text):
+        words = line.replace(",", " ").split()
+        names = [word for word in words if "=" not in word]
+        place = dict(word.split("=", 1) for word in words if "=" in word)
+        for word in place:
+            if word not in _WORDS:
+                from leveret.errors import unknown
+
+                raise ValueError(f"{unknown('word', word, _WORDS)}; write a line as in AMQP_URL vhost=shop user=app")
+        if place and not names:
+            raise ValueError(f"{line.strip()!r} names no variable; write it first, as in AMQP_URL {line.strip()}")
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of an environment variable, such as AMQP_URL")
+            if name in variables:
+                raise ValueError(f"{name} is named twice, and can hold one URL only; remove one of the two")
+            variables[name] = Variable(name, **place)
+    return tuple(variables.values())
+
+
+OPTIONS: Final = (
+    Option(
+        "url_env",
+        "NAMES",
+        "environment variables to set to the URL of leveret_session before conftests and tests are imported, such as "
+        "AMQP_URL, or AMQP_URL vhost=shop user=app",
+        read_variables,
+    ),
+)
+
+
+@dataclass(slots=True)
+class Run:
+    """The broker of the run, and the variables with its URLs."""
+
+    setting: Setting
+    # None once the fixture `leveret_session` has ended.
+    broker: Broker | None
+    port: int
+    urls: dict[str, str]
+
+
+_RUN: Final = pytest.StashKey[Run]()
+
+
+def prepare(config: pytest.Config) -> None:
+    """Start the broker of the run and set the variables, if the option is set. A second call does nothing.
+
+    Raises UsageError for an option that is invalid, or that names an unknown virtual host or user.
+    """
+    if _RUN in config.stash:
+        return
+    setting = read_settings(config, OPTIONS).get("url_env")
+    if setting is None:
+        return
+    brokers.refuse_unusable(config)
+    real.prepare(config)
+    settings = rehearsal.settings_for(config, None)
+    if given(config, "numprocesses") and "PYTEST_XDIST_WORKER" not in os.environ:
+        # The controller of pytest-xdist runs no tests, so its broker is none of the brokers that the trace shows.
+        settings.pop("trace_dir", None)
+    server = real.server_of(config)
+    try:
+        if server is None:
+            broker: Any = brokers.start_broker(settings, {})
+        else:
+            stack = ExitStack()
+            config.add_cleanup(stack.close)
+            broker = stack.enter_context(real.virtual_hosts(server, settings))()
+        run = config.stash[_RUN] = Run(setting, broker, broker.port, {})
+        config.add_cleanup(lambda: _stop(run))
+        for variable in setting.value:
+            run.urls[variable.name] = _url(broker, variable, is_real=server is not None)
+    except (pytest.fail.Exception, pytest.skip.Exception, ValueError) as error:
+        raise pytest.UsageError(f"{setting.origin}: {error}") from None
+    _set_variables(config, run.urls)
+
+
+def _url(broker: Broker, variable: Variable, *, is_real: bool) -> str:
+    """Return the URL for a variable. Raises ValueError if its virtual host or user does not exist."""
+    from leveret import BrokerError
+    from leveret.errors import unknown
+
+    known = broker.admin.list_vhosts() if not is_real else [variable.vhost]
+    if variable.vhost not in known:
+        text = unknown("virtual host", variable.vhost, known)
+        raise ValueError(f"{variable.name}: {text}; to create it, set leveret_vhosts = {variable.vhost}")
+    if (variable.vhost, variable.user) == ("/", "guest"):
+        return broker.url
+    try:
+        return broker.url_for(variable.vhost, user=variable.user)
+    except BrokerError as error:
+        text = f"{variable.name}: {error}; to create it, set leveret_users = {variable.user}=PASSWORD"
+        raise ValueError(text) from None
+
+
+def _set_variables(config: pytest.Config, urls: dict[str, str]) -> None:
+    former = {name: os.environ.get(name) for name in urls}
+    os.environ.update(urls)
+
+    def restore() -> None:
+        for name, value in former.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    config.add_cleanup(restore)
+
+
+def _stop(run: Run) -> None:
+    if run.broker is not None:
+        run.broker.stop()
+
+
+def header(config: pytest.Config) -> list[str]:
+    """Return what the header of the run says: each variable, its URL without the password, and where it was set."""
+    run = config.stash.get(_RUN, None)
+    if run is None:
+        return []
+    if config.getoption("tx", None):
+        return [f"{name} for each worker ({run.setting.origin})" for name in run.urls]
+    return [f"{name}={re.sub(r':[^:@/]*@', '@', url)} ({run.setting.origin})" for name, url in run.urls.items()]
+
+
+def hint(config: pytest.Config) -> str | None:
+    """Return a line for the report of a test that failed on another broker than that of the run."""
+    run = config.stash.get(_RUN, None)
+    if run is None:
+        return None
+    names = ", ".join(run.urls)
+    return (
+        f"leveret_session is the broker at {names}; leveret and make_leveret are others. If the application read its "
+        f"URL there, use leveret_session in this test."
+    )
+
+
+def take_broker(config: pytest.Config, settings: Settings) -> Broker | None:
+    """Return the broker at the URL of the variables, for `leveret_session`; None if the option is not set.
+
+    In the rehearsal of an upgrade, the broker of another version takes over the port.
+    """
+    run = config.stash.get(_RUN, None)
+    if run is None or real.server_of(config) is not None:
+        return None if run is None else run.broker
+    wanted = settings["rabbitmq"].value if "rabbitmq" in settings else None
+    if run.broker is not None and wanted not in (None, run.broker.rabbitmq):
+        run.broker.stop()
+        run.broker = None
+    if run.broker is None:
+        run.broker = brokers.start_broker(settings, {"port": run.port})
+    return run.broker
+
+
+def leave_broker(config: pytest.Config) -> None:
+    """Note that `leveret_session` has stopped the broker of the run."""
+    run = config.stash.get(_RUN, None)
+    if run is not None:
+        run.broker = None

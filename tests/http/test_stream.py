@@ -1,0 +1,90 @@
+"""The pump that feeds streams of events: who gets what, and that it works only while a stream is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import Queue
+
+import pytest
+
+from leveret import Broker
+from leveret.http.stream import Pump
+from leveret.trace.events import PUBLISHED, RawEvent
+
+
+class Listener:
+    """A subscriber that keeps the bodies of the messages that were published."""
+
+    def __init__(self) -> None:
+        self.bodies: Queue[bytes] = Queue()
+
+    def feed(self, raw_events: list[RawEvent]) -> None:
+        for raw in raw_events:
+            if raw[0] == PUBLISHED:
+                self.bodies.put(raw[5].body)
+
+    def end(self) -> None:
+        self.bodies.put(b"the end")
+
+    def next(self) -> bytes:
+        return self.bodies.get(timeout=10)
+
+
+@pytest.fixture
+def leveret() -> Iterator[Broker]:
+    with Broker(checks="all=off") as broker:
+        yield broker
+
+
+def test_every_listener_gets_every_event_once_from_when_it_came(leveret: Broker) -> None:
+    pump, first, second = Pump(leveret._engine), Listener(), Listener()
+    leveret.publish(body="0")
+    pump.subscribe(first)
+    leveret.publish(body="1")
+    pump.subscribe(second)
+    leveret.publish(body="2")
+
+    assert [first.next(), first.next(), second.next()] == [b"1", b"2", b"2"]
+
+
+def test_a_listener_may_ask_for_what_was_recorded_before(leveret: Broker) -> None:
+    pump, listener = Pump(leveret._engine), Listener()
+    leveret.publish(body="0")
+
+    pump.subscribe(listener, from_start=True)
+    leveret.publish(body="1")
+
+    assert [listener.next(), listener.next()] == [b"0", b"1"]
+
+
+def test_a_listener_that_left_gets_no_more_and_may_come_back(leveret: Broker) -> None:
+    pump, listener = Pump(leveret._engine), Listener()
+    pump.subscribe(listener)
+    pump.unsubscribe(listener)
+    leveret.publish(body="0")
+
+    pump.subscribe(listener)
+    leveret.publish(body="1")
+
+    assert listener.next() == b"1"
+
+
+def test_events_go_on_after_a_reset_of_the_broker(leveret: Broker) -> None:
+    pump, listener = Pump(leveret._engine), Listener()
+    pump.subscribe(listener)
+    leveret.publish(body="0")
+    assert listener.next() == b"0"
+
+    leveret.reset()
+    leveret.publish(body="1")
+
+    assert listener.next() == b"1"
+
+
+def test_a_stream_ends_when_the_broker_stops(leveret: Broker) -> None:
+    pump, listener = Pump(leveret._engine), Listener()
+    pump.subscribe(listener)
+
+    leveret.stop()
+
+    assert listener.next() == b"the end"

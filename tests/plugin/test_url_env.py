@@ -1,0 +1,161 @@
+"""The option `leveret_url_env`: URLs in the environment before an application is imported."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+APPLICATION = """
+    import os
+    from client import connect
+
+    AMQP_URL = os.environ["AMQP_URL"]
+
+    def ship(order):
+        with connect(AMQP_URL) as connection:
+            connection.channel().basic_publish("amq.topic", "order.shipped", order)
+"""
+
+
+@pytest.fixture
+def shop(suite):
+    """An application that reads its URL when the conftest imports it."""
+    suite.makepyfile(shop=APPLICATION)
+    suite.makeconftest("import shop")
+    suite.makeini("[pytest]\nleveret_url_env = AMQP_URL\nleveret_checks = unroutable=off")
+    return suite
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch):
+    monkeypatch.delenv("AMQP_URL", raising=False)
+
+
+def test_an_application_that_conftest_imports_reads_the_url_of_the_session_broker(run, shop):
+    result = run("""
+        import shop
+
+        def test_it(leveret_session):
+            assert shop.AMQP_URL == leveret_session.url
+            shop.ship(b"7")
+            leveret_session.assert_published("amq.topic", routing_key="order.shipped", body=b"7")
+
+        def test_another(leveret_session):
+            leveret_session.assert_not_published("amq.topic")
+            shop.ship(b"8")
+            leveret_session.assert_published("amq.topic", times=1)
+    """)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["leveret: *AMQP_URL=amqp://guest@127.0.0.1:* (ini option leveret_url_env)"])
+
+
+def test_the_variables_get_their_former_values_at_the_end(run, shop, monkeypatch):
+    monkeypatch.setenv("OTHER_URL", "amqp://production")
+
+    result = run(
+        "import os\ndef test_it(): assert 'production' not in os.environ['OTHER_URL']",
+        "--leveret-url-env=AMQP_URL OTHER_URL",
+    )
+
+    result.assert_outcomes(passed=1)
+    assert os.environ["OTHER_URL"] == "amqp://production"
+    assert "AMQP_URL" not in os.environ
+
+
+def test_several_variables_name_virtual_hosts_and_users(run, pytester):
+    pytester.makeini("""
+        [pytest]
+        leveret_vhosts = shop
+        leveret_users = app=secret
+        leveret_url_env =
+            AMQP_URL, CELERY_BROKER_URL
+            SHOP_URL vhost=shop user=app
+    """)
+
+    result = run("""
+        import os
+        from client import connect
+
+        def test_it(leveret_session):
+            assert os.environ["AMQP_URL"] == os.environ["CELERY_BROKER_URL"] == leveret_session.url
+            assert os.environ["SHOP_URL"] == leveret_session.url_for("shop", "app")
+            connect(os.environ["SHOP_URL"]).close()
+    """)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*secret*")
+
+
+def test_a_test_that_fails_on_another_broker_is_pointed_to_the_one_at_the_url(run, shop):
+    result = run("""
+        import shop
+
+        def test_it(leveret):
+            shop.ship(b"7")
+            leveret.assert_published("amq.topic")
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["leveret_session is the broker at AMQP_URL; leveret and make_leveret are others. *"])
+
+
+def test_each_worker_of_xdist_has_a_broker_of_its_own(run_apart, shop):
+    result = run_apart(
+        """
+        import os
+        import pytest
+        import shop
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_it(leveret_session, turn, request):
+            assert os.environ["AMQP_URL"] == shop.AMQP_URL == leveret_session.url
+            seen = request.config.rootpath / f"{leveret_session.port}-{os.environ['PYTEST_XDIST_WORKER']}"
+            seen.touch()
+        """,
+        "-n2",
+        "--dist=load",
+        beside=("xdist",),
+    )
+
+    result.assert_outcomes(passed=4)
+    seen = [path.name.split("-") for path in shop.path.glob("[0-9]*-gw*")]
+    assert len({port for port, _ in seen}) == len({worker for _, worker in seen}) == 2
+    result.stdout.fnmatch_lines(["leveret: *AMQP_URL for each worker (ini option leveret_url_env)"])
+
+
+def test_the_url_stays_when_the_rehearsal_of_an_upgrade_changes_the_version(run, shop):
+    result = run(
+        """
+        import shop
+
+        def test_it(leveret_session, request):
+            assert shop.AMQP_URL == leveret_session.url
+            assert leveret_session.rabbitmq in request.node.name
+            shop.ship(b"7")
+            leveret_session.assert_published("amq.topic", times=1)
+        """,
+        "--leveret-rabbitmq=3.13,4.0,4.3",
+    )
+
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("AMQP-URL", "'AMQP-URL' is not the name of an environment variable, such as AMQP_URL"),
+        ("vhost=/", "'vhost=/' names no variable; write it first, as in AMQP_URL vhost=/"),
+        ("A B; A", "A is named twice, and can hold one URL only; remove one of the two"),
+        ("A vhsot=/", "unknown word 'vhsot'; did you mean 'vhost'?; write a line as in AMQP_URL vhost=shop user=app"),
+        ("A vhost=shop", "A: unknown virtual host 'shop'; *; to create it, set leveret_vhosts = shop"),
+        ("A user=app", "A: unknown user 'app'; *; to create it, set leveret_users = app=PASSWORD"),
+    ],
+)
+def test_a_wrong_line_stops_the_run_at_once(run, text, said):
+    result = run("def test_it(): pass", f"--leveret-url-env={text}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--leveret-url-env: {said}"])
+    assert "A" not in os.environ
