@@ -7,6 +7,7 @@ runs as DataFrames), on each of these: processes of this machine; a JVM that lev
 whose executors are separate processes; a standalone cluster of a master and two workers; Spark Connect. Each of the
 clusters is used in two ways. As `--master`, the driver has leveret and sends it. With `spark-submit`, leveret comes
 from `--py-files` only. In both, Python on the executors and on the server has the installed packages except leveret.
+Except on Connect, whose server would need leveret for it, a stream over the same traces must give the same copies.
 The program needs a Java on PATH with the module jdk.incubator.vector, and for Connect `pip install 'pyspark[connect]'`.
 """
 
@@ -83,7 +84,7 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
     """
     sys.path[:0] = package
     import leveret
-    from leveret.pipeline import Warehouse, ingest, read_table, update
+    from leveret.pipeline import Warehouse, ingest, read_table, stream, update
     from leveret.pipeline.kernel.across import ACROSS
     from leveret.pipeline.tasks import TABLE_NAMES
 
@@ -109,6 +110,11 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
         for name in by_spark:
             rows = read_table(warehouse, name, spark=spark).collect()
             tables[name] = digest([row.asDict(recursive=True) for row in rows])
+        if "SPARK_REMOTE" not in os.environ:
+            streamed = Warehouse(f"{place}-streamed")
+            stream(spark, traces, streamed, f"{place}-checkpoint")
+            if digest(read_table(streamed, "copies").to_pylist()) != tables["copies"]:
+                raise SystemExit("a stream gives other copies")
         of_tasks = spark.range(0, 2, 1, 2).mapInArrow(place_of_leveret, "place string").distinct().collect()
         facts["leveret_of_tasks"] = " ".join(row.place for row in of_tasks)
         master = os.environ.get("SPARK_REMOTE") or spark.sparkContext.master

@@ -34,6 +34,8 @@ from tests.spark.crashes import kill
 
 NAMES: Final = ("events", *TABLE_NAMES, *ACROSS)
 RUNS: Final = 10
+# After so many, a history may end.
+KILLS_A_HISTORY: Final = 12
 # Every process of a history inherits this variable, with the history's folder.
 VARIABLE: Final = "LEVERET_KILLS"
 # The processes of each kind, by what their command lines contain. The driver is the process that was started.
@@ -65,7 +67,7 @@ def main() -> int:
     histories, differing = 0, 0
     while kills.total() < options.kills:
         kind, seed = options.on[histories % len(options.on)], options.seed + histories
-        history = History(kind, random.Random(seed), options.kills - kills.total())
+        history = History(kind, random.Random(seed), min(options.kills - kills.total(), KILLS_A_HISTORY))
         began = time.monotonic()
         different = history.play()
         histories, differing = histories + 1, differing + bool(different)
@@ -115,7 +117,9 @@ class History:
         before = self.kills.total()
         below: set[int] = set()
         while self.kills.total() < self.most and self.await_moment(process, folder / "warehouse"):
-            victim = self.dice.choice(list(VICTIMS[self.kind]))
+            kinds = list(VICTIMS[self.kind])
+            # Another driver takes longest to start.
+            (victim,) = self.dice.choices(kinds, [1, *[2 for _ in kinds[1:]]])
             found = processes_below(process.pid)
             below |= found.keys()
             if victim == "driver":
@@ -138,7 +142,7 @@ class History:
 
     def await_moment(self, process: subprocess.Popen[bytes], place: Path) -> bool:
         """Wait for some changes in a folder and a little longer; return False if the driver ends before."""
-        changes = 1 + int(self.dice.expovariate(1 / 15))
+        changes = 1 + int(self.dice.expovariate(1 / 8))
         seen = names(place)
         while changes > 0:
             if has_ended(process, 0.005):
@@ -253,8 +257,8 @@ def ordered(value: Any) -> Any:
 
 
 def driver(folder: Path, kind: str) -> None:
-    # Small work would be the work of one task.
-    work._FEW_EVENTS = 0
+    # Without these, work as small as here would be that of one task, and no run would be divided.
+    work._FEW_EVENTS, work._EVENTS_OF_A_LARGE_RUN, work.EVENTS_A_TASK = 0, 500, 300
     if kind in MASTERS:
         from leveret.pipeline.spark_session import session
         from tests.pipeline.small_tables import SMALL_TABLES

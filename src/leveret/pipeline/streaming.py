@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.pipeline.sources import is_trace
-from leveret.spark.bundle import supply
 
 
 def stream_files(
@@ -21,8 +20,6 @@ def stream_files(
     act: Callable[[SparkSession, list[Path]], None],
 ) -> None:
     """Call `act` with the session of the query and the files of each batch, for all files now in the folder."""
-    # With Spark Connect, the server calls `on_batch`.
-    supply(spark)
     source = str(Path(place).absolute())
 
     def on_batch(files: DataFrame, _: int) -> None:
