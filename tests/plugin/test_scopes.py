@@ -20,12 +20,12 @@ def test_the_tests_of_a_module_share_a_broker_and_count_for_themselves(run):
     def test_first(orders_broker, leveret):
         orders_broker.declare_queue("work", vhost="orders")
         orders_broker.publish("", "work", b"1", vhost="orders")
-        orders_broker.assert_published("", times=1)
+        orders_broker.assert_published("", vhost="orders", times=1)
         assert orders_broker.port != leveret.port
         ports.append(orders_broker.port)
 
     def test_second(orders_broker):
-        orders_broker.assert_not_published("")
+        orders_broker.assert_not_published("", vhost="orders")
         assert len(orders_broker.queue("work", vhost="orders").ready) == 1
         assert orders_broker.port == ports[0]
     """
