@@ -34,11 +34,12 @@ NOTHING: dict[str, list[dict[str, Any]]] = {
             "leavers",
         )
     },
-    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
+    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None, "is_cut": False}],
+    "test_totals": [{"tests": 0, "failed": 0, "unended": 0}],
     "queue_totals": [{"queues": 0, "leaving": 0, "dead": None, "leaked": None}],
     "flow_totals": [{"flows": 0, "n": None}],
     "coverage_runs": [{"runs": 1}],
-    "flaky_totals": [{"flaky": 0, "repeated": 0}],
+    "flaky_totals": [{"tests": 0, "found": 0, "repeated": 0}],
 }
 
 
@@ -56,7 +57,7 @@ def test_empty_run_explains_each_empty_section() -> None:
 
     assert text.count('class="empty"') == 9
     assert "No test has run twice on a known commit yet (a run knows its commit from" in text
-    assert "This warehouse has no earlier run to compare with." in text
+    assert "There is no earlier run to compare with." in text
 
 
 def test_dropped_messages_beyond_those_listed_are_counted() -> None:
@@ -80,6 +81,7 @@ def test_files_that_are_cut_or_refused_are_named() -> None:
     text = page(SUBJECT, None, NOTHING, ["traces/<cut>.jsonl"], [("traces/foreign.jsonl", "it is <foreign>")])
 
     assert "<code>traces/&lt;cut&gt;.jsonl</code>" in text
+    assert "1 trace file with a part missing" in text
     assert "<code>traces/foreign.jsonl</code>: it is &lt;foreign&gt;" in text
 
 

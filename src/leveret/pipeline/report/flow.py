@@ -16,6 +16,7 @@ from typing import Final
 
 from leveret.pipeline.report.markup import Html, element, shortened
 from leveret.pipeline.report.words import number
+from leveret.pipeline.wording import REASONS
 
 MOST_BOXES: Final = 18
 
@@ -33,12 +34,6 @@ _HEAD: Final = 11
 # The approximate width of a letter of a label.
 _LETTER: Final = 7.2
 _SWEEPS: Final = 6
-REASONS: Final = {
-    "rejected": "rejected",
-    "expired": "expired",
-    "maxlen": "queue full",
-    "delivery_limit": "delivery limit",
-}
 
 
 @dataclass(frozen=True, slots=True)
