@@ -57,7 +57,7 @@ class _Reader(HTMLParser):
         self.elements.add(tag)
         if tag == "section":
             self.open.append(str(dict(attrs)["id"]))
-        self.depth += tag not in ("meta", "br")
+        self.depth += tag not in ("meta", "br", "wbr")
 
     def handle_endtag(self, tag: str) -> None:
         self.depth -= 1

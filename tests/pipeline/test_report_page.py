@@ -85,6 +85,46 @@ def test_files_that_are_cut_or_refused_are_named() -> None:
     assert "<code>traces/foreign.jsonl</code>: it is &lt;foreign&gt;" in text
 
 
+@pytest.mark.parametrize(("copies", "is_explained"), [(19, False), (20, True)])
+def test_lines_of_a_histogram_are_explained_where_there_are_some(copies: int, is_explained: bool) -> None:
+    row = {"vhost": "/", "queue": "q", "bins": [{"measure": "wait", "bin": 9, "n": copies}]}
+    row |= {f"{measure}_{name}": 400 for measure in ("wait", "process") for name in ("p50", "p95", "top")}
+    text = page(SUBJECT, None, {**NOTHING, "slowest": [row]}, [], [])
+
+    assert ("Dashed line" in text) == is_explained
+    assert ('class="mark ' in text) == is_explained
+
+
+def test_long_name_breaks_between_its_words() -> None:
+    assert code("tests/unit/test_a.py::test_it") == (
+        "<code>tests/<wbr>unit/<wbr>test_<wbr>a.py::<wbr>test_<wbr>it</code>"
+    )
+    assert code("short_name") == "<code>short_name</code>"
+
+
+@pytest.mark.parametrize(
+    ("totals", "is_cut", "tile"),
+    [
+        ({"tests": 3, "failed": 0, "unended": 0}, False, '<li class="good"><a href="#run"><b>None failed'),
+        ({"tests": 3, "failed": 0, "unended": 0}, True, '<li class="wait"><a href="#run"><b>None failed'),
+        ({"tests": 3, "failed": 0, "unended": 1}, True, '<li class="bad"><a href="#run"><b>1 without an end'),
+        ({"tests": 3, "failed": 2, "unended": 1}, True, '<li class="bad"><a href="#run"><b>2 of 3 failed'),
+        ({"tests": 0, "failed": 0, "unended": 0}, False, '<li class="plain"><a href="#run"><b>No tests'),
+    ],
+)
+def test_only_a_whole_run_without_failures_is_green(totals: dict[str, int], is_cut: bool, tile: str) -> None:
+    runs = {**NOTHING["run_totals"][0], "is_cut": is_cut}
+
+    assert tile in page(SUBJECT, None, {**NOTHING, "run_totals": [runs], "test_totals": [totals]}, [], [])
+
+
+def test_picture_of_two_queues_with_short_names_fits_on_a_phone() -> None:
+    svg = picture([Way("orders", "orders.dead", (("rejected", 3),))], {})
+
+    # A phone of 420 pixels, without the margins of the page.
+    assert float(re.findall(r'viewBox="0 0 (\d+) ', svg)[0]) <= 392
+
+
 def test_boxes_of_any_flow_lie_apart_and_in_the_picture() -> None:
     ways = [
         Way(f"queue{source}", f"queue{target}", ((reason, source + 1),))

@@ -36,7 +36,7 @@ MEASURES: Final = {
     "acked": "acknowledged",
     "leaked": "left over",
     "max_depth": "depth",
-    **{f"dead_{reason}": f"dead-lettered, {words}" for reason, words in REASONS.items()},
+    **{f"dead_{reason}": f"dead-lettered ({words})" for reason, words in REASONS.items()},
 }
 
 
