@@ -51,7 +51,7 @@ def explain_mismatch(item: pytest.Item, error: BaseException) -> None:
 
 
 def explain_missing(error: BaseException) -> str | None:
-    """Return what to use instead of a fixture that pytest has not found, if the test meant one of these."""
+    """Return what to use instead of a fixture that pytest has not found, if its name is like one of ours."""
     name = getattr(error, "argname", None)
     if not isinstance(error, pytest.FixtureLookupError) or not isinstance(name, str):
         return None
