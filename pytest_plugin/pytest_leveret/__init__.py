@@ -1,16 +1,19 @@
 """The pytest plugin of leveret: fixtures, markers, options and reports.
 
-`MakeLeveret` is the type of the fixture `make_leveret`. The fixtures `leveret` and `leveret_session` are brokers.
+`leveret_fixture` makes a fixture with one broker for a class, a module or a package. `MakeLeveret` is the type of the
+fixture `make_leveret`. The fixtures `leveret` and `leveret_session` are brokers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, Unpack
 
+from pytest_leveret.fixtures import leveret_fixture
+
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
 
-__all__ = ["MakeLeveret"]
+__all__ = ["MakeLeveret", "leveret_fixture"]
 
 
 class MakeLeveret(Protocol):

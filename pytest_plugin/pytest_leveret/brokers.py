@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from leveret import Broker
 
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
-_SESSION: Final = pytest.StashKey["Broker"]()
+# The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
+_SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
 _CURRENT: Final = pytest.StashKey[str]()
 _PASSED: Final = pytest.StashKey[bool]()
 
@@ -125,37 +126,34 @@ def add_to_test(item: pytest.Item, broker: Broker) -> None:
     _begin(broker, item.nodeid)
 
 
-def add_to_session(session: pytest.Session, broker: Broker) -> None:
-    """Note the broker of the session."""
-    session.stash[_SESSION] = broker
+def share(session: pytest.Session, fixture: str, broker: Broker) -> None:
+    """Note the broker that a fixture gives to several tests."""
+    session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
 
 
-def remove_from_session(session: pytest.Session) -> None:
-    """Forget the broker of the session."""
-    del session.stash[_SESSION]
+def unshare(session: pytest.Session, fixture: str) -> None:
+    """Forget the broker of a fixture that ends."""
+    session.stash[_SHARED][fixture].pop()
 
 
 def brokers_of(item: pytest.Item) -> list[Broker]:
-    """Return the brokers of a test: its own, and the session's if the test uses that."""
-    started = item.stash.get(_STARTED, [])
-    shared = session_broker(item)
-    return [*started, shared] if shared is not None else started
+    """Return the brokers of a test: its own, and those that it shares with other tests."""
+    return [*item.stash.get(_STARTED, []), *shared_brokers(item)]
 
 
-def session_broker(item: pytest.Item) -> Broker | None:
-    """Return the broker of the session if this test uses it and it was started."""
-    if "leveret_session" not in getattr(item, "fixturenames", ()):
-        return None
-    return item.session.stash.get(_SESSION, None)
+def shared_brokers(item: pytest.Item) -> list[Broker]:
+    """Return the brokers that this test shares with others, as far as they were started."""
+    fixtures = getattr(item, "fixturenames", ())
+    shared = item.session.stash.get(_SHARED, {})
+    return [started[-1] for name, started in shared.items() if started and name in fixtures]
 
 
 def note_start(item: pytest.Item) -> None:
-    """Record in the trace of the session's broker that a test begins. A test's own broker records it when it starts."""
+    """Record in the traces of shared brokers that a test begins. A test's own broker records it when it starts."""
     item.session.stash[_CURRENT] = item.nodeid
-    shared = session_broker(item)
-    if shared is not None:
+    for shared in shared_brokers(item):
         recording.begin(item, shared)
         _begin(shared, item.nodeid)
 

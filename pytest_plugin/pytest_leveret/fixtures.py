@@ -1,4 +1,4 @@
-"""The fixtures: a fresh broker for each test, one for the session, and a factory for any number.
+"""The fixtures: a fresh broker for each test, one for the session or any other scope, and a factory for any number.
 
 They are plain functions, so they work in synchronous and asynchronous tests of every framework. A broker runs on a
 thread of its own and does not belong to an event loop.
@@ -6,8 +6,8 @@ thread of its own and does not belong to an event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Unpack, cast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast, get_args
 
 import pytest
 
@@ -17,6 +17,10 @@ from pytest_leveret.markers import marked_settings, with_marked
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
     from pytest_leveret import MakeLeveret
+    from pytest_leveret.options import Settings
+
+Scope = Literal["session", "package", "module", "class"]
+_SCOPES: Final = get_args(Scope)
 
 
 @pytest.fixture(scope="session", name=rehearsal.PARAMETER)
@@ -79,15 +83,48 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
-    server = real.server_of(request.config)
     broker = url_env.take_broker(request.config, settings)
+    if broker is not None and real.server_of(request.config) is not None:
+        yield broker
+        return
+    try:
+        yield from _shared(request, settings, {}, broker)
+    finally:
+        url_env.leave_broker(request.config)
+
+
+def leveret_fixture(scope: Scope, **options: Unpack[BrokerOptions]) -> Callable[..., Broker]:
+    """Return a fixture that gives all tests of a scope the same broker: `orders_broker = leveret_fixture("module")`.
+
+    Its name is that of the variable. `options` are the keywords of `leveret.Broker`. Missing ones come from the command
+    line, the environment or the ini file.
+    """
+    if scope not in _SCOPES:
+        raise ValueError(f"scope={scope!r} is unknown; expected one of {', '.join(_SCOPES)}")
+
+    def shared_broker(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Broker]:
+        """One broker for all tests of a scope. It keeps its state from test to test."""
+        settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
+        yield from _shared(request, settings, {**options}, None)
+
+    fixture: Callable[..., Broker] = pytest.fixture(scope=scope)(shared_broker)
+    return fixture
+
+
+def _shared(
+    request: pytest.FixtureRequest, settings: Settings, overrides: dict[str, Any], started: Broker | None
+) -> Iterator[Broker]:
+    """Yield the broker of a fixture that serves several tests, and stop it at the end."""
+    server = real.server_of(request.config)
     if server is not None:
         with real.virtual_hosts(server, settings) as make_virtual_host:
-            yield broker or cast("Broker", make_virtual_host())
+            yield cast("Broker", make_virtual_host(**overrides))
         return
-    broker = broker or brokers.start_broker(settings, {})
-    brokers.add_to_session(request.session, broker)
+    session, name = request.session, str(request.fixturename)
+    broker = started or brokers.start_broker(settings, overrides)
+    brokers.share(session, name, broker)
     yield broker
-    brokers.remove_from_session(request.session)
-    url_env.leave_broker(request.config)
-    brokers.stop_and_check([broker], is_judged=True, item=recording.running(request.session))
+    brokers.unshare(session, name)
+    last = recording.running(session)
+    is_excused = last is not None and name in getattr(last, "fixturenames", ()) and not brokers.has_passed(last)
+    brokers.stop_and_check([broker], is_judged=not is_excused, item=last)

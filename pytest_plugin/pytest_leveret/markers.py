@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_names
+from pytest_leveret.scopes import shared_names
 
 NAME: Final = "leveret"
 LINE: Final = (
@@ -84,9 +85,10 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     except WrongMarker as error:
         raise pytest.fail.Exception(f"{place_of(item)}: {error}", pytrace=False) from None
     fixtures = getattr(item, "fixturenames", ())
-    if settings and "leveret_session" in fixtures and not {"leveret", "make_leveret"} & set(fixtures):
+    shared = shared_names(item)
+    if settings and shared and not {"leveret", "make_leveret"} & set(fixtures):
         pytest.fail(
-            f"{item.nodeid}: the marker leveret cannot change leveret_session, which serves many tests; "
+            f"{item.nodeid}: the marker leveret cannot change {shared[0]}, which serves many tests; "
             "use the fixture leveret, or set the option for all tests",
             pytrace=False,
         )

@@ -130,21 +130,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Raise an internal error of the session's broker in the test in which it happened."""
+    """Raise an internal error of a shared broker in the test in which it happened."""
     explore.end_watch(item)
-    shared = brokers.session_broker(item)
-    if shared is not None:
-        rehearsal.note_traces(item, [shared])
+    if shared := brokers.shared_brokers(item):
+        rehearsal.note_traces(item, shared)
     try:
         return (yield)
     finally:
-        shared = brokers.session_broker(item)
-        if shared is not None:
-            brokers.check([shared])
+        # A broker that has ended with this test was judged by its fixture.
+        if shared := brokers.shared_brokers(item):
+            brokers.check(shared)
             if brokers.has_passed(item):
-                brokers.judge([shared], item)
+                brokers.judge(shared, item)
             else:
-                brokers.excuse([shared])
+                brokers.excuse(shared)
 
 
 @pytest.hookimpl(wrapper=True)

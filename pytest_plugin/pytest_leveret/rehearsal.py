@@ -17,6 +17,7 @@ import pytest
 
 from pytest_leveret.markers import WrongMarker, marked_settings
 from pytest_leveret.options import Setting, general_settings
+from pytest_leveret.scopes import shared_names
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -100,7 +101,7 @@ def _is_wanted(item: pytest.Item, last: str) -> bool:
     if isinstance(item, pytest.Function) and item.cls is not None and _is_of_unittest(item.cls):
         # Without parameters, pytest would not replace the broker of the session for the next version.
         names = set(item.fixturenames)
-        is_for_each = PARAMETER in names and "leveret_session" not in names and not _has_own_version(item)
+        is_for_each = PARAMETER in names and not shared_names(item) and not _has_own_version(item)
         return is_for_each == (version is not None)
     # A parameter can have a marker that names a version, which `multiply` could not see.
     return version in (None, last) or not _has_own_version(item)

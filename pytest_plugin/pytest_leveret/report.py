@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import url_env
-from pytest_leveret.brokers import brokers_of, session_broker
+from pytest_leveret.brokers import brokers_of
+from pytest_leveret.scopes import explain_mismatch, explain_missing
 
 if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.report import Report
 
 _TAKEN: Final = pytest.StashKey["list[Report]"]()
+_MISSING: Final = pytest.StashKey["str | None"]()
 
 
 class Reporting:
@@ -27,6 +29,8 @@ class Reporting:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
         if call.excinfo is None:
             return
+        explain_mismatch(item, call.excinfo.value)
+        item.stash[_MISSING] = explain_missing(call.excinfo.value)
         item.stash[_TAKEN] = []
         if hasattr(call.excinfo.value, "__notes__"):
             from leveret.observe.report import take_reports
@@ -42,7 +46,9 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         report.sections.append((f"leveret: {title}", rest))
-    if texts and session_broker(item) is None and (hint := url_env.hint(item.config)):
+    if missing := item.stash.get(_MISSING, None):
+        report.sections.append(("leveret", missing))
+    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
         report.sections.append(("leveret: another broker", hint))
 
 

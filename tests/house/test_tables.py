@@ -35,11 +35,12 @@ SAID_IN: dict[str, Callable[[events.Kind], bool]] = {
     "src/leveret/pipeline/report/life.py": lambda kind: "message" in kind.fields and not kind.is_delivery,
     "src/leveret/pipeline/report/overview.py": lambda kind: kind.is_end,
     "src/leveret/pipeline/report/words.py": lambda kind: kind.is_end,
+    "src/leveret/pipeline/wording.py": lambda kind: kind.is_end,
 }
 # Files that say something of each reason of a kind.
 REASONS_SAID_IN = {
     "src/leveret/pipeline/report/words.py": events.DROPPED,
-    "src/leveret/pipeline/report/flow.py": events.DEAD_LETTERED,
+    "src/leveret/pipeline/wording.py": events.DEAD_LETTERED,
 }
 
 # Differences that are written down and have no effect yet. This list only gets shorter.

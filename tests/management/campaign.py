@@ -28,11 +28,19 @@ _STEPS = 60
 _QUERIES = ("", "?columns=name", "?sort=name&sort_reverse=true", "?page=1&page_size=2", "?page=1&page_size=3&name=a")
 
 Step = tuple[str, str, object]
+# The users beside guest, with their tags and their patterns, if they have a permission.
+_USERS: dict[str, tuple[str, tuple[str, str, str] | None]] = {
+    "part": ("management", ("^[ab]", "^[ac]|^amq", "^[ad]")),
+    "maker": ("policymaker", (".*", "", ".*")),
+    "monitor": ("monitoring", None),
+    "chief": ("administrator", None),
+}
 
 
-def steps(random: Random, vhost: str) -> list[Step]:
-    """Return the requests of a run: method, path and body."""
-    return [random.choices(_MAKERS, _WEIGHTS)[0](random, vhost) for _ in range(_STEPS)]
+def steps(random: Random, vhost: str) -> list[tuple[str, Step]]:
+    """Return the requests of a run: the user, and method, path and body."""
+    users = random.choices(("guest", *_USERS), (8, *[1] * len(_USERS)), k=_STEPS)
+    return [(user, random.choices(_MAKERS, _WEIGHTS)[0](random, vhost)) for user in users]
 
 
 def _name(random: Random) -> str:
@@ -151,9 +159,35 @@ def _read(random: Random, vhost: str) -> Step:
     return "GET", path, None
 
 
+def _broken(random: Random, vhost: str) -> Step:
+    """A request whose body lacks something or is none at all."""
+    method, path = random.choice(
+        (
+            ("PUT", f"/queues/{vhost}/{_name(random)}"),
+            ("PUT", f"/exchanges/{vhost}/{_name(random)}"),
+            ("POST", f"/exchanges/{vhost}/{_name(random)}/publish"),
+            ("POST", f"/queues/{vhost}/{_name(random)}/get"),
+            ("PUT", f"/policies/{vhost}/p"),
+            ("PUT", f"/permissions/{vhost}/nobody"),
+            ("PUT", f"/vhost-limits/{vhost}/max-queues"),
+            ("PUT", f"/parameters/vhost-limits/{vhost}/limits"),
+            ("POST", f"/definitions/{vhost}"),
+        )
+    )
+    bodies = ("{", "", "[]", "1", '"x"', "null", {}, {"durable": "x"}, {"value": 1}, {"count": 1}, {"pattern": ""})
+    return method, path, random.choice(bodies)
+
+
+def _permission(random: Random, vhost: str) -> Step:
+    if random.random() < 0.3:
+        return "DELETE", f"/permissions/{vhost}/nobody", None
+    return "GET", f"/{random.choice(('permissions', 'topic-permissions'))}/{vhost}/guest", None
+
+
 _Maker = Callable[[Random, str], Step]
 _CHANCES: dict[_Maker, int] = {
     _queue: 5, _exchange: 4, _bind: 5, _publish: 5, _get: 4, _policy: 2, _limit: 1, _delete: 3, _read: 8,
+    _broken: 3, _permission: 1,
 }  # fmt: skip
 _MAKERS, _WEIGHTS = list(_CHANCES), list(_CHANCES.values())
 # Depends on when a server collected it, on who made the virtual host, or on chance.
@@ -170,10 +204,14 @@ def compare(version: str, url: str, seed: int) -> str | None:
         for place in (target.oracle(url, version), target.leveret(version)):
             endpoint, asking = stack.enter_context(place)
             run = Run(endpoint, asking)
+            for user, (tags, patterns) in _USERS.items():
+                run.add_user(user, tags, vhost=False)
+                if patterns is not None:
+                    endpoint.operator.set_permissions(user, run.vhost, *patterns)
             sides.append((run, steps(Random(seed), run.v)))
         for theirs, ours in zip(sides[0][1], sides[1][1], strict=True):
-            for (run, _), (method, path, body) in zip(sides, (theirs, ours), strict=True):
-                run.ask(method, path, body, without=left_out, unordered=True)
+            for (run, _), (user, (method, path, body)) in zip(sides, (theirs, ours), strict=True):
+                run.ask(method, path, body, user=user, without=left_out, unordered=True)
             wanted, got = (side[0].answers[-1] for side in sides)
             if wanted != got and wanted[1] != 500:
                 return "\n".join(json.dumps(answer, ensure_ascii=False) for answer in (wanted, got))

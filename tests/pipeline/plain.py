@@ -813,7 +813,9 @@ def _digest(parts: list[Row]) -> str:
 
 def _flaky(fingerprints: list[Row]) -> list[Row]:
     rows = []
-    for (commit, test), group in _grouped(fingerprints, "commit", "test").items():
+    # How far a test got before its run was killed is no behaviour.
+    ended = [row for row in fingerprints if row["outcome"] is not None]
+    for (commit, test), group in _grouped(ended, "commit", "test").items():
         behaviours = Counter(row["fp"] for row in group)
         shares = [count / len(group) for count in behaviours.values()]
         parts = Counter(tuple(part.items()) for row in group for part in row["parts"])

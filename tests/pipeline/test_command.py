@@ -113,8 +113,8 @@ def test_up_to_date_tables_are_not_rebuilt(updated: Updated, capsys: pytest.Capt
 def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "diff", "good", "abc", "-w", updated.warehouse]) == 1
     said = capsys.readouterr().out.splitlines()
-    assert "queue orders, acked: 4 | 5" in said
-    assert said[-1] == f"{len(said) - 1} differences between good and abc"
+    assert "queue orders, acknowledged: 4 | 5" in said
+    assert said[-1] == f"{len(said) - 3} differences between good and abc"
 
     assert main(["pipeline", "diff", "good", "zzz", "-w", updated.warehouse]) == 2
     said = capsys.readouterr().err

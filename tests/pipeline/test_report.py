@@ -57,7 +57,7 @@ class _Reader(HTMLParser):
         self.elements.add(tag)
         if tag == "section":
             self.open.append(str(dict(attrs)["id"]))
-        self.depth += tag not in ("meta", "br")
+        self.depth += tag not in ("meta", "br", "wbr")
 
     def handle_endtag(self, tag: str) -> None:
         self.depth -= 1
@@ -75,6 +75,10 @@ def _sections(page: str) -> dict[str, str]:
     assert reader.depth == 0
     assert not reader.elements & {"script", "img", "link", "iframe", "b>"}
     return {name: " ".join("".join(texts).split()) for name, texts in reader.sections.items()}
+
+
+def _text_of_tiles(page: str) -> str:
+    return re.sub(r"<[^>]*>", "", page.partition('<ul class="tiles">')[2].partition("</ul>")[0])
 
 
 def test_names_are_never_markup(page: str) -> None:
@@ -212,11 +216,12 @@ def test_times_are_short(page: str) -> None:
 def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]]) -> None:
     sections = _sections(report(*stored, "c0ffee"))
 
-    assert "4 tests" in sections["run"]
+    assert "2 tests, run 4 times, in" in sections["run"]
+    assert "1 of 2 failed2 tests" in _text_of_tiles(report(*stored, "c0ffee"))
     # A test is listed once, with its last run.
     assert sections["run"].count("tests/test_a.py::test_it") == 1
     assert "tests/test_a.py::test_it last in run secondfailed, in 2 of 2 runs" in sections["run"]
-    assert "This warehouse has no earlier run" in sections["comparison"]
+    assert "There is no earlier run" in sections["comparison"]
 
 
 def test_beginning_of_a_commit_stands_for_it(stored: tuple[Read, Mapping[str, File]]) -> None:
@@ -290,7 +295,7 @@ def test_command_writes_the_page_and_prints_its_path(
 
     assert code == 0
     assert capsys.readouterr().out.startswith(f"{place}: ")
-    assert "This warehouse has no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
+    assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])
@@ -311,3 +316,42 @@ def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == (
         "leveret: report needs traces or a warehouse: name a folder of traces, or give --warehouse\n"
     )
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> tuple[Read, Mapping[str, File]]:
+    """Return three runs of a commit: a whole one, one that was killed in its second test, and a whole one."""
+    both = [*lives(2, test="test_first"), *lives(2, test="test_second", queue="others")]
+    events = [{**event, "seq": seq} for seq, event in enumerate(both, start=1)]
+    for hour, (name, lines) in enumerate({"first": events, "killed": events[:-2], "last": events}.items()):
+        about = header(name, commit="c0ffee") | {"started": f"2026-05-01T1{hour}:00:00Z"}
+        write(tmp_path / f"{name}.jsonl", [about, *lines])
+    return reader_of_files(tmp_path)
+
+
+def test_killed_run_has_a_test_without_an_end_and_no_success(killed: tuple[Read, Mapping[str, File]]) -> None:
+    page = report(*killed, "killed")
+
+    assert "1 without an endof 2 tests; none failed" in _text_of_tiles(page)
+    assert '<li class="good"><a href="#run">' not in page
+    assert "1 flaky" not in page
+
+
+def test_killed_run_is_not_the_one_to_compare_with(killed: tuple[Read, Mapping[str, File]]) -> None:
+    assert "Before: run first. Now: run last." in _sections(report(*killed))["comparison"]
+
+
+def test_comparison_says_that_a_run_was_cut(killed: tuple[Read, Mapping[str, File]]) -> None:
+    text = _sections(report(*killed, "last", against="killed"))["comparison"]
+
+    assert "Before: run killed; it was cut, so tests and messages are missing. Now: run last." in text
+
+
+def test_flaky_test_of_two_commits_is_counted_once(tmp_path: Path) -> None:
+    for number in range(4):
+        about = header(f"run-{number}", commit=f"commit-{number // 2}")
+        write(tmp_path / f"{number}.jsonl", [about, *lives(1 + number % 2)])
+
+    text = _text_of_tiles(report(*reader_of_files(tmp_path)))
+
+    assert "1 flaky testmessages differ between runs of one commit, of 4 runs in all" in text

@@ -59,6 +59,14 @@ def test_wide_table_scrolls_by_itself(open_file: Open, file: Path) -> None:
     assert box.evaluate("(box) => box.scrollLeft > 0")
 
 
+def test_labels_of_times_are_as_large_on_a_phone(open_file: Open, file: Path) -> None:
+    page = open_file(file, viewport=PHONE)
+
+    labels = page.locator("svg.axis text")
+    assert labels.count()
+    assert min(label.bounding_box()["height"] for label in labels.all()) >= 10
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["report.html", "third.html"])
 def test_axe_finds_nothing(open_file: Open, file: Path, name: str, scheme: str) -> None:

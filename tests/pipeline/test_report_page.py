@@ -34,11 +34,12 @@ NOTHING: dict[str, list[dict[str, Any]]] = {
             "leavers",
         )
     },
-    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None}],
+    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None, "is_cut": False}],
+    "test_totals": [{"tests": 0, "failed": 0, "unended": 0}],
     "queue_totals": [{"queues": 0, "leaving": 0, "dead": None, "leaked": None}],
     "flow_totals": [{"flows": 0, "n": None}],
     "coverage_runs": [{"runs": 1}],
-    "flaky_totals": [{"flaky": 0, "repeated": 0}],
+    "flaky_totals": [{"tests": 0, "found": 0, "repeated": 0}],
 }
 
 
@@ -56,7 +57,7 @@ def test_empty_run_explains_each_empty_section() -> None:
 
     assert text.count('class="empty"') == 9
     assert "No test has run twice on a known commit yet (a run knows its commit from" in text
-    assert "This warehouse has no earlier run to compare with." in text
+    assert "There is no earlier run to compare with." in text
 
 
 def test_dropped_messages_beyond_those_listed_are_counted() -> None:
@@ -80,7 +81,48 @@ def test_files_that_are_cut_or_refused_are_named() -> None:
     text = page(SUBJECT, None, NOTHING, ["traces/<cut>.jsonl"], [("traces/foreign.jsonl", "it is <foreign>")])
 
     assert "<code>traces/&lt;cut&gt;.jsonl</code>" in text
+    assert "1 trace file with a part missing" in text
     assert "<code>traces/foreign.jsonl</code>: it is &lt;foreign&gt;" in text
+
+
+@pytest.mark.parametrize(("copies", "is_explained"), [(19, False), (20, True)])
+def test_lines_of_a_histogram_are_explained_where_there_are_some(copies: int, is_explained: bool) -> None:
+    row = {"vhost": "/", "queue": "q", "bins": [{"measure": "wait", "bin": 9, "n": copies}]}
+    row |= {f"{measure}_{name}": 400 for measure in ("wait", "process") for name in ("p50", "p95", "top")}
+    text = page(SUBJECT, None, {**NOTHING, "slowest": [row]}, [], [])
+
+    assert ("Dashed line" in text) == is_explained
+    assert ('class="mark ' in text) == is_explained
+
+
+def test_long_name_breaks_between_its_words() -> None:
+    assert code("tests/unit/test_a.py::test_it") == (
+        "<code>tests/<wbr>unit/<wbr>test_<wbr>a.py::<wbr>test_<wbr>it</code>"
+    )
+    assert code("short_name") == "<code>short_name</code>"
+
+
+@pytest.mark.parametrize(
+    ("totals", "is_cut", "tile"),
+    [
+        ({"tests": 3, "failed": 0, "unended": 0}, False, '<li class="good"><a href="#run"><b>None failed'),
+        ({"tests": 3, "failed": 0, "unended": 0}, True, '<li class="wait"><a href="#run"><b>None failed'),
+        ({"tests": 3, "failed": 0, "unended": 1}, True, '<li class="bad"><a href="#run"><b>1 without an end'),
+        ({"tests": 3, "failed": 2, "unended": 1}, True, '<li class="bad"><a href="#run"><b>2 of 3 failed'),
+        ({"tests": 0, "failed": 0, "unended": 0}, False, '<li class="plain"><a href="#run"><b>No tests'),
+    ],
+)
+def test_only_a_whole_run_without_failures_is_green(totals: dict[str, int], is_cut: bool, tile: str) -> None:
+    runs = {**NOTHING["run_totals"][0], "is_cut": is_cut}
+
+    assert tile in page(SUBJECT, None, {**NOTHING, "run_totals": [runs], "test_totals": [totals]}, [], [])
+
+
+def test_picture_of_two_queues_with_short_names_fits_on_a_phone() -> None:
+    svg = picture([Way("orders", "orders.dead", (("rejected", 3),))], {})
+
+    # A phone of 420 pixels, without the margins of the page.
+    assert float(re.findall(r'viewBox="0 0 (\d+) ', svg)[0]) <= 392
 
 
 def test_boxes_of_any_flow_lie_apart_and_in_the_picture() -> None:

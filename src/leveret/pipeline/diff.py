@@ -1,10 +1,11 @@
 """Differences in the message flow of two runs or commits: queues, dead letters, tests, coverage, violations.
 
 A commit stands for all its runs, and its numbers are means over them. So you can compare three runs of one commit with
-one of another. Times are left out, because they differ in any two runs.
+one of another. Runs that were cut are left out of a commit that has whole ones. Times are left out, because they differ
+in any two runs.
 
 Differences that come from tests known to be flaky are kept apart: those that disappear when the messages of these tests
-are left out.
+are left out. An outcome that such a test never had before is no such difference.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.pipeline.cut import cut_among
 from leveret.pipeline.grouping import Row, grouped, numbering_of
 from leveret.pipeline.kernel.across import flaky
 from leveret.pipeline.kernel.events import NEEDED
 from leveret.pipeline.kernel.tables import tables_of
+from leveret.pipeline.wording import copies, measure, thing
 from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE
 
 if TYPE_CHECKING:
@@ -61,12 +64,40 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A side of a comparison: the runs whose numbers count, and the runs that were cut.
+
+    The numbers of a commit are means over its whole runs. If a side has cut runs only, they count.
+    """
+
+    name: str
+    runs: tuple[str, ...]
+    cut: frozenset[str]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the numbers are those of cut runs."""
+        return bool(self.cut) and self.cut.issuperset(self.runs)
+
+    def __str__(self) -> str:
+        many = len(self.cut) > 1
+        if self.is_cut:
+            these = "its runs were" if many else "its run was" if self.name.startswith("commit ") else "it was"
+            return f"{self.name}; {these} cut, so tests and messages are missing"
+        if self.cut:
+            return f"{self.name}, without {len(self.cut)} run{'s' if many else ''} that {'were' if many else 'was'} cut"
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """The result of `diff`, in order of place.
 
     `of_flaky` holds the differences that come from tests known to be flaky, and `flaky_tests` names those tests.
     """
 
+    left: Counted
+    right: Counted
     differences: list[Difference]
     of_flaky: list[Difference]
     flaky_tests: list[str]
@@ -84,8 +115,8 @@ class _Side:
     runs: tuple[str, ...]
     numbers: Counter[Place]
     behaviours: dict[Place, str]
-    # The fingerprints of each test.
-    fingerprints: dict[str, set[str]]
+    # The outcomes and fingerprints of each test.
+    endings: dict[str, set[tuple[str | None, str]]]
 
     def values(self) -> dict[Place, str]:
         """Return all values as text; of numbers, the means."""
@@ -96,28 +127,33 @@ class _Side:
 def diff(read: Read, left: Subject, right: Subject) -> Compared:
     """Compare two runs or commits.
 
-    A test is known to be flaky if its messages differed in runs of one commit, without those on the right: a behaviour
-    that is new on the right is shown.
+    A test is known to be flaky if its messages differed in runs of one commit, without those on the right. An outcome
+    that it had in none of these runs is shown.
     """
-    sides = [_side(read, subject.runs) for subject in (left, right)]
+    counted = _counted(read, left), _counted(read, right)
+    sides = [_side(read, each.runs) for each in counted]
     differing = _differing(*sides)
-    tests = _several(*(side.fingerprints for side in sides)) if differing else set()
-    unsteady = _flaky_among(read, tests, right.runs) if tests else set()
-    if not unsteady:
-        return Compared(_sorted(differing.values()), [], [])
-    steady = _differing(*(_without(read, side, unsteady) for side in sides))
-    own = {place for place in differing if place in steady and not (place.side == "test" and place.queue in unsteady)}
+    tests = _several(*(side.endings for side in sides)) if differing else set()
+    known = _flaky_among(read, tests, right.runs) if tests else {}
+    if not known:
+        return Compared(*counted, _sorted(differing.values()), [], [])
+    steady = _differing(*(_without(read, side, known) for side in sides))
+    own = {place for place in differing if _is_own(place, steady, known, sides[1])}
     others = _sorted(difference for place, difference in differing.items() if place not in own)
-    return Compared(_sorted(differing[place] for place in own), others, sorted(unsteady) if others else [])
+    return Compared(*counted, _sorted(differing[place] for place in own), others, sorted(known) if others else [])
 
 
 def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
-    """Return a line for each difference, and a last one for all of flaky tests, unless they are wanted too."""
+    """Return a line for each difference, and a last one for all of flaky tests, unless they are wanted too.
+
+    Two lines before them say what is on the left and right, if anything differs or a run was cut.
+    """
     found = []
     for each in compared.all if with_flaky else compared.differences:
         side, queue, _, what = each.place
-        where = side if queue is None else f"{side} {named(queue)}"
-        found.append(f"{where}, {what}: {named(each.left)} | {named(each.right)}")
+        queue = thing(what, queue or "") if side == "coverage" else queue
+        where = side if queue is None else f"{side} {queue}"
+        found.append(f"{where}, {measure(what)}: {named(each.left)} | {named(each.right)}")
     if compared.of_flaky and not with_flaky:
         tests, count = compared.flaky_tests, len(compared.of_flaky)
         others = f" and {len(tests) - _TESTS_NAMED} others" if len(tests) > _TESTS_NAMED else ""
@@ -125,12 +161,28 @@ def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
             f"flaky tests: {count} more difference{'' if count == 1 else 's'}, which --flaky lists, from "
             f"{', '.join(tests[:_TESTS_NAMED])}{others}"
         )
+    if found or compared.left.cut or compared.right.cut:
+        found[:0] = [f"left: {compared.left}", f"right: {compared.right}"]
     return found
 
 
-def named(value: object) -> str:
-    """Return a value as text: "none" for None, and two quotes for the default exchange, whose name is empty."""
-    return "none" if value is None else str(value) or '""'
+def named(value: str | None) -> str:
+    """Return a value as text: "none" for None."""
+    return "none" if value is None else value
+
+
+def _counted(read: Read, subject: Subject) -> Counted:
+    cut = cut_among(read, subject.runs)
+    whole = tuple(run for run in subject.runs if run not in cut)
+    return Counted(str(subject), whole or subject.runs, cut)
+
+
+def _is_own(place: Place, steady: Collection[Place], flaky: Mapping[str, set[str]], right: _Side) -> bool:
+    """Return whether a difference remains without the `flaky` tests, given with the outcomes that they had before."""
+    if place.side != "test" or place.queue is None or place.queue not in flaky:
+        return place in steady
+    outcomes = {outcome for outcome, _ in right.endings.get(place.queue, ())}
+    return place.difference == "outcome" and not outcomes <= flaky[place.queue]
 
 
 def _sorted(differences: Iterable[Difference]) -> list[Difference]:
@@ -153,10 +205,10 @@ def _side(read: Read, runs: tuple[str, ...]) -> _Side:
         numbers[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
     fingerprints = read("fingerprints", runs=runs, columns=("test", "outcome", "fp", "parts"))
     distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first)).to_pylist()
-    by_test: dict[str, set[str]] = defaultdict(set)
+    endings: dict[str, set[tuple[str | None, str]]] = defaultdict(set)
     for row in distinct:
-        by_test[row["test"]].add(row["fp"])
-    return _Side(runs, numbers, _behaviours(distinct), by_test)
+        endings[row["test"]].add((row["outcome"], row["fp"]))
+    return _Side(runs, numbers, _behaviours(distinct), endings)
 
 
 def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[Place]:
@@ -183,7 +235,7 @@ def _without(read: Read, side: _Side, tests: Collection[str]) -> _Side:
     covered = {place: value for place, value in side.numbers.items() if place.side == "coverage"}
     numbers.update(covered)
     numbers.subtract(_covered_by(read, side.runs, tests))
-    return _Side(side.runs, numbers, side.behaviours, side.fingerprints)
+    return _Side(side.runs, numbers, side.behaviours, side.endings)
 
 
 def _covered_by(read: Read, runs: Collection[str], tests: Collection[str]) -> Counter[Place]:
@@ -213,27 +265,38 @@ def _plain(rows: pa.Table) -> pa.Table:
     return rows.cast(plain)
 
 
-def _several(left: Mapping[str, set[str]], right: Mapping[str, set[str]]) -> set[str]:
-    """Return the tests with more than one fingerprint. They differ, or they differ in how often."""
+def _several(
+    left: Mapping[str, set[tuple[str | None, str]]], right: Mapping[str, set[tuple[str | None, str]]]
+) -> set[str]:
+    """Return the tests that ended in more than one way. They differ, or they differ in how often."""
     return {test for test in {**left, **right} if len(left.get(test, set()) | right.get(test, set())) > 1}
 
 
-def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -> set[str]:
-    """Return which of these tests differed in runs of one commit, of all runs but those `without`."""
-    columns = ("run", "commit", "test", "fp", "parts")
+def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -> dict[str, set[str]]:
+    """Return which of these tests differed in runs of one commit, of all runs but those `without`; and their outcomes.
+
+    The outcomes are those in these runs of any commit.
+    """
+    columns = ("run", "commit", "test", "outcome", "fp", "parts")
     rows = read("fingerprints", columns=columns, where={"test": tests})
     others = pc.invert(pc.is_in(rows["run"], value_set=pa.array(list(without), pa.string())))
-    found = flaky(rows.filter(pc.and_(others, pc.is_valid(rows["commit"]))))
-    return set(found.filter(pc.greater(found["behaviours"], 1))["test"].to_pylist())
+    rows = rows.filter(pc.and_(others, pc.is_valid(rows["commit"])))
+    found = flaky(rows)
+    known: dict[str, set[str]] = {
+        test: set() for test in found.filter(pc.greater(found["behaviours"], 1))["test"].to_pylist()
+    }
+    for row in grouped(rows, ("test", "outcome")):
+        if row["test"] in known and row["outcome"] is not None:
+            known[row["test"]].add(row["outcome"])
+    return known
 
 
 def _behaviours(distinct: Iterable[Row]) -> dict[Place, str]:
     """Return the outcomes of each test and what happened in its queues, each behaviour once."""
     outcomes, flows = defaultdict(set), defaultdict(set)
     for row in distinct:
-        if row["outcome"] is not None:
-            outcomes[row["test"]].add(row["outcome"])
-        flows[row["test"]].add("; ".join(map(_part, row["parts"])) or "no message")
+        outcomes[row["test"]].add(row["outcome"] or "without an end")
+        flows[row["test"]].add(_flow(row["parts"]))
     return {
         **_joined(outcomes, 0, "outcome", ", "),
         # A test that never had a message is known by its outcome.
@@ -245,8 +308,11 @@ def _joined(texts: Mapping[str, set[str]], position: int, difference: str, separ
     return {Place("test", test, position, difference): separator.join(sorted(of)) for test, of in texts.items()}
 
 
-def _part(part: Row) -> str:
-    return f"{part['queue']}: {part['n']} {part['outcome']}, {part['requeues']} requeues"
+def _flow(parts: Iterable[Row]) -> str:
+    by_queue: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        by_queue[part["queue"]].append(copies(part))
+    return "; ".join(f"{queue}: {', '.join(of)}" for queue, of in by_queue.items()) or "no message"
 
 
 def _label(row: Row) -> str:

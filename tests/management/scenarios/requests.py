@@ -199,3 +199,16 @@ def a_trailing_slash(s: Run) -> None:
     s.get(f"/queues/{s.v}/?columns=name")
     s.get(f"/queues/{s.v}/q/?columns=name")
     s.get("/whoami/")
+
+
+@scenario
+def bodies_of_no_use(s: Run) -> None:
+    for body in ("", "{", "[]", "1", "null"):
+        s.post(f"/definitions/{s.v}", body)
+        s.put(f"/permissions/{s.v}/nothing", body)
+        s.put(f"/topic-permissions/{s.v}/nothing", body)
+        s.post(f"/exchanges/{s.v}/nothing/publish", body)
+        s.post(f"/queues/{s.v}/nothing/get", body)
+    for value in (1, "x", None, True, 1.5, {"max-queues": "x"}, {"<": 1}):
+        s.put(f"/parameters/vhost-limits/{s.v}/limits", {"value": value})
+    s.put(f"/parameters/%3Cnothing%3E/{s.v}/x", {"value": 1})

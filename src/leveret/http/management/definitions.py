@@ -55,7 +55,7 @@ def _load(call: Call, vhost: str | None) -> object:
     if call.request.headers.get("content-type", "").startswith("multipart/form-data"):
         octets = _uploaded(call)
     try:
-        definitions = json.loads(octets)
+        definitions = json.loads(octets or b"{}")
     except (ValueError, RecursionError):
         raise bad_request("failed_to_parse_json") from None
     if not isinstance(definitions, dict):

@@ -39,14 +39,15 @@ _NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
 
 def publish(call: Call) -> object:
     """Publish a message, and answer whether it reached a queue."""
+    with call.looking():
+        vhost = _vhost(call)
+        if call.exchange_name not in vhost.exchanges and call.dialect.looks_for_exchange:
+            raise not_found("exchange_not_found")
     body = call.body(*call.dialect.publish_keys)
     octets = _payload(body)
     properties = _properties(body.get("properties"))
     with call.acting():
-        vhost = _vhost(call)
         rights = call.rights(vhost)
-        if call.exchange_name not in vhost.exchanges and call.dialect.looks_for_exchange:
-            raise not_found("exchange_not_found")
         publisher = OwnPublisher(vhost)
         publisher.rights = rights  # type: ignore[assignment]
         method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
@@ -117,20 +118,21 @@ class _Fetching(OwnChannel):
 
 def get_messages(call: Call) -> object:
     """Take messages from a queue, and settle them as the request wants."""
+    name = call.values["queue"]
+    with call.looking():
+        vhost = _vhost(call)
+        if name not in vhost.queues and call.dialect.looks_for_exchange:
+            raise not_found("queue_not_found")
     body = call.body("ackmode", "count", "encoding")
     mode = str(body["ackmode"])
     if mode not in _ACK_MODES:
         raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(_ACK_MODES)}")
     if body["encoding"] not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    count, name = _count(body), call.values["queue"]
+    count = _count(body)
     is_acked, is_requeued = _ACK_MODES[mode]
     with call.acting():
-        vhost = _vhost(call)
         rights = call.rights(vhost)
-        if name not in vhost.queues:
-            text = f"NOT_FOUND - no queue '{name}' in vhost '{vhost.name}'"
-            raise not_found("queue_not_found" if call.dialect.looks_for_exchange else text)
         channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
         try:
             with _named(is_get=True):
@@ -152,6 +154,8 @@ def _named(*, is_get: bool) -> Iterator[None]:
     except AmqpError as error:
         if is_get and error.code == 403:
             raise not_authorised(error.reply_text) from None
+        if is_get and error.code == 404:
+            raise not_found(error.reply_text) from None
         text = error.explanation if error.is_hard and error.explanation else error.reply_text
         raise bad_request(f"{error.code} {text}") from None
 

@@ -10,6 +10,7 @@ from leveret.admin.definitions_export import described_parameters, described_pol
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
 from leveret.core.model.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.policy_keys import printed
 from leveret.http.management.calls import CREATED, DONE, Call, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.vhosts import invalid, limit_fault
@@ -147,11 +148,13 @@ def put_parameter(call: Call) -> object:
         known = [(each["component"], each["name"]) for each in described_parameters(node.vhosts[name])]
         is_known = (component, call.values["name"]) in known
     if component != VHOST_LIMITS_PARAMETER:
-        raise invalid(f"component {component} not found")
+        raise invalid(call.dialect.shown_text(f"component {component} not found"))
     limits = value if isinstance(value, dict) else {}
     fault = limit_fault(limits, VHOST_LIMITS, "limits")
+    if not isinstance(value, dict | list):
+        fault = f"limits not a list {printed(value)}"
     if fault:
-        raise invalid(fault)
+        raise invalid(call.dialect.shown_text(fault))
     Admin(call.engine).set_vhost_limits(name, limits)
     return DONE if is_known else CREATED
 

@@ -178,8 +178,8 @@ def get_topic_permissions(call: Call) -> object:
 
 def put_permission(call: Call) -> object:
     """Set what a user may do in a virtual host."""
-    body = call.body(*RIGHTS)
     vhost, user = _permitted(call)
+    body = call.body(*RIGHTS)
     patterns = {name: _pattern(body[name]) for name in RIGHTS}
     with call.looking() as node:
         is_known = node.access.may_open(user, vhost)
@@ -215,8 +215,8 @@ def delete_permission(call: Call) -> object:
 
 def put_topic_permission(call: Call) -> object:
     """Restrict a user to some routing keys of an exchange."""
-    body = call.body("exchange", *_TOPIC_RIGHTS)
     vhost, user = _permitted(call)
+    body = call.body("exchange", *_TOPIC_RIGHTS)
     exchange, patterns = str(body["exchange"]), {name: _pattern(body[name]) for name in _TOPIC_RIGHTS}
     with call.looking() as node:
         if exchange not in node.vhosts[vhost].exchanges and call.dialect.topic_permissions_need_exchange:

@@ -72,8 +72,10 @@ def coverage(run_coverage: pa.Table) -> pa.Table:
 def flaky(fingerprints: pa.Table) -> pa.Table:
     """Count the behaviours that each test had on one commit, and name the first queue (by name) in which they differ.
 
+    A test without an end (`outcome` is null) is left out: how far it got before its run was killed is no behaviour.
     `entropy` is in bits: 0 if all runs were alike, 1 if two behaviours were equally frequent.
     """
+    fingerprints = fingerprints.filter(pc.is_valid(fingerprints["outcome"]))
     key = {name: Names.of(fingerprints[name]) for name in ("commit", "test")}
     tests = numbered(*(names.codes for names in key.values()))
     behaviours = numbered(tests.number, Names.of(fingerprints["fp"]).codes)
@@ -140,5 +142,5 @@ _TEST: Final = ("commit", "test")
 ACROSS: Final = {
     "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), _WAY, schema.LINEAGE, lineage),
     "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), _THING, schema.COVERAGE, coverage),
-    "flaky": Across("fingerprints", (*_TEST, "fp", "parts"), _TEST, schema.FLAKY, flaky),
+    "flaky": Across("fingerprints", (*_TEST, "outcome", "fp", "parts"), _TEST, schema.FLAKY, flaky),
 }

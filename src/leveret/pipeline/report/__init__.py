@@ -32,14 +32,14 @@ def report(
 ) -> str:
     """Return the HTML page on a run or commit, compared with another one.
 
-    `name` defaults to the newest run, and `against` to the newest one before it. `files` are the trace files that were
-    ingested, by path; the page names those that are cut or refused. `folder` is where the page will be: it then links
-    the pages of failed tests. The tables must be up to date. Raises NoSuchRunError if a name matches no run and no
-    commit, or several.
+    `name` defaults to the newest run, and `against` to the newest whole one before it. `files` are the trace files that
+    were ingested, by path; the page names those that are cut or refused. `folder` is where the page will be: it then
+    links the pages of failed tests. The tables must be up to date. Raises NoSuchRunError if a name matches no run and
+    no commit, or several.
     """
     runs = read("runs", columns=COLUMNS)
     subject = choose(runs, name)
-    other = before(runs, subject) if against is None else choose(runs, against)
+    other = before(read, runs, subject) if against is None else choose(runs, against)
     answers = find(read, subject, other)
     if folder is not None:
         add_links(answers["failed"], files, folder)

@@ -16,8 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.pipeline.diff import Difference, diff
-from leveret.pipeline.grouping import Row, grouped, numbering_of
+from leveret.pipeline.cut import cut_workers
+from leveret.pipeline.diff import Counted, Difference, diff
+from leveret.pipeline.grouping import Row, grouped
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.reading import Read
@@ -71,7 +72,7 @@ def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
     """Return all content of the page."""
     mine = partial(read, runs=subject.runs)
     answers = {
-        **_about_runs(mine),
+        **_about_runs(mine, cut_workers(read, subject.runs)),
         **_about_tests(mine, subject.runs),
         **_about_messages(mine),
         **_about_queues(mine),
@@ -86,14 +87,17 @@ def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
     return answers
 
 
-def _about_runs(mine: Mine) -> Answers:
-    rows = mine("runs", columns=(*_OF_RUNS, "events", "files", "truncated")).to_pylist()
+def _about_runs(mine: Mine, cut: Collection[tuple[str, str]]) -> Answers:
+    rows = mine("runs", columns=(*_OF_RUNS, "events", "files")).to_pylist()
+    for row in rows:
+        row["is_cut"] = (row["run"], row["worker"]) in cut
     used = [row for row in rows if (row["files"] or 0) > 0]
     totals = {
         "runs": len({row["run"] for row in rows}),
         "workers": len(rows),
         "events": sum(row["events"] or 0 for row in rows),
         "virtual": any(row["clock"] == "virtual" for row in rows),
+        "is_cut": any(row["is_cut"] for row in rows),
     }
     return {"runs": _top(used, ("-started", "run", "worker"), RUNS_SHOWN), "run_totals": [totals]}
 
@@ -119,8 +123,19 @@ def _about_tests(mine: Mine, runs: Sequence[str]) -> Answers:
     outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
         "outcomes": _top(outcomes, ("-count", "outcome")),
+        "test_totals": [
+            {
+                "tests": _different(rows["test"]),
+                "failed": _different(rows["test"].filter(pc.is_in(outcome, value_set=pa.array(_FAILED)))),
+                "unended": _different(rows["test"].filter(pc.is_null(outcome))),
+            }
+        ],
         "failed": _each_test_once(rows.filter(has_failed), runs),
     }
+
+
+def _different(names: pa.ChunkedArray) -> int:
+    return int(pc.count_distinct(names.cast(pa.string()), mode="all").as_py())
 
 
 def _each_test_once(failed: pa.Table, runs: Sequence[str]) -> list[Row]:
@@ -179,7 +194,7 @@ def _about_queues(mine: Mine) -> Answers:
     left = rows.filter(pc.greater(rows["leaked"], 0))
     totals = {
         "queues": len(queues),
-        "leaving": numbering_of(left, ("run", "worker", "test")).count,
+        "leaving": _different(left["test"]),
         **{name: sum(row[name] for row in queues) for name in (*_OF_QUEUES, "dead")},
     }
     again = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
@@ -281,10 +296,11 @@ def _about_flaky(read: Read, subject: Subject) -> Answers:
     for row in found:
         row["is_other"] = row["commit"] != subject.commit
     shown = _top(found, ("is_other", "-entropy", "test", "commit"), FLAKY_SHOWN)
-    repeated = pc.sum(pc.greater(known["runs"], 1)).as_py() or 0
+    repeated = _different(known["test"].filter(pc.greater(known["runs"], 1)))
+    tests = len({row["test"] for row in found})
     return {
         "flaky": shown,
-        "flaky_totals": [{"flaky": len(found), "repeated": repeated}],
+        "flaky_totals": [{"tests": tests, "found": len(found), "repeated": repeated}],
         "behaviours": _behaviours(read, shown) if shown else [],
     }
 
@@ -301,12 +317,11 @@ def _behaviours(read: Read, shown: Sequence[Row]) -> list[Row]:
     outcomes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in rows:
         key = (row["commit"], row["test"])
-        if key not in queues:
+        if key not in queues or row["outcome"] is None:
             continue
         parts = json.dumps([part for part in row["parts"] or [] if part["queue"] == queues[key]])
         runs[key][parts].add(row["run"])
-        if row["outcome"] is not None:
-            outcomes[*key, parts].add(row["outcome"])
+        outcomes[*key, parts].add(row["outcome"])
     answers: list[Row] = []
     for (commit, test), kinds in sorted(runs.items(), key=lambda pair: pair[0][::-1]):
         by_runs = sorted(kinds.items(), key=lambda pair: (-len(pair[1]), pair[0]))
@@ -363,10 +378,15 @@ def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
             for place, each in enumerate(of_side[:DIFFERENCES_SHOWN], start=1)
         ]
     return {
+        "sides": [_row_of_side(compared.left), _row_of_side(compared.right)],
         "differences": rows,
         "flaky_differences": [_row_of(each) for each in compared.of_flaky[:DIFFERENCES_SHOWN]],
         "flaky_difference_totals": [{"count": len(compared.of_flaky), "tests": compared.flaky_tests}],
     }
+
+
+def _row_of_side(side: Counted) -> Row:
+    return {"text": str(side), "has_cut": bool(side.cut)}
 
 
 def _row_of(difference: Difference) -> Row:

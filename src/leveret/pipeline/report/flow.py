@@ -16,29 +16,29 @@ from typing import Final
 
 from leveret.pipeline.report.markup import Html, element, shortened
 from leveret.pipeline.report.words import number
+from leveret.pipeline.wording import REASONS
 
 MOST_BOXES: Final = 18
 
-_BOX_WIDTH: Final = 180
+_LEAST_BOX_WIDTH: Final = 90
 _BOX_HEIGHT: Final = 44
-# The gap between columns, in which the labels of arrows are drawn.
-_GAP: Final = 200
-_SIDE: Final = 46
+# The least gap between columns, and the room beside a label for the curve and head of its arrow.
+_LEAST_GAP: Final = 110
+_CURVE: Final = 44
+# The room beside the outer columns: little, or enough for arrows that lead back.
+_SIDE: Final = 6
+_SIDE_OF_LANES: Final = 46
 _ROW_GAP: Final = 30
 _LANE: Final = 30
 _LABEL: Final = 16
 _LABEL_GAP: Final = 12
 _LONGEST_NAME: Final = 22
 _HEAD: Final = 11
-# The approximate width of a letter of a label.
+# The approximate width of a letter of a label, and of a box.
 _LETTER: Final = 7.2
+_BOX_LETTER: Final = 7.6
+_BOX_INSET: Final = 12
 _SWEEPS: Final = 6
-REASONS: Final = {
-    "rejected": "rejected",
-    "expired": "expired",
-    "maxlen": "queue full",
-    "delivery_limit": "delivery limit",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,29 @@ class Way:
         return sum(n for _, n in self.reasons)
 
 
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The widths of the picture: no wider than its names and labels, because a phone is narrow."""
+
+    box_width: float
+    # The gap between columns, in which the labels of arrows are drawn.
+    gap: float
+    side: float
+
+    def left(self, column: int) -> float:
+        return self.side + column * (self.box_width + self.gap)
+
+    def width(self, columns: int) -> float:
+        return self.left(columns) - self.gap + self.side
+
+
 @dataclass(eq=False, slots=True)
 class _Place:
     """A box, or the gap that an arrow passes through (`name` is None)."""
 
     name: str | None
     column: int
+    grid: _Grid
     y: float = 0.0
     before: list[_Place] = field(default_factory=list)
     after: list[_Place] = field(default_factory=list)
@@ -69,11 +86,11 @@ class _Place:
 
     @property
     def left(self) -> float:
-        return _SIDE + self.column * (_BOX_WIDTH + _GAP)
+        return self.grid.left(self.column)
 
     @property
     def right(self) -> float:
-        return self.left + _BOX_WIDTH
+        return self.left + self.grid.box_width
 
     @property
     def middle(self) -> float:
@@ -86,14 +103,15 @@ def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
     ways = [way for way in ways if way.source in names and way.target in names]
     forward, back = _without_cycles(ways)
     columns = _columns(names, forward)
-    places, chains = _placed(columns, forward)
+    grid = _grid(names, redelivered, forward, back)
+    places, chains = _placed(columns, forward, grid)
     _arrange(places)
     bottom = max(place.y + place.height for place in places)
     most = max(way.n for way in ways)
     drawn, labels = _forward_arrows(chains, most)
     more, lane_labels, bottom = _back_arrows(back, places, bottom, most)
     boxes = [_box(place, redelivered.get(place.name, 0)) for place in places if place.name is not None]
-    width = 2 * _SIDE + (max(columns.values()) + 1) * (_BOX_WIDTH + _GAP) - _GAP
+    width = grid.width(max(columns.values()) + 1)
     description = "; ".join(f"{way.source} to {way.target}: {', '.join(_lines(way))}" for way in ways)
     return element(
         "svg",
@@ -109,6 +127,14 @@ def picture(ways: Sequence[Way], redelivered: Mapping[str, int]) -> Html:
         width=f"{width:.0f}",
         height=f"{bottom + 8:.0f}",
     )
+
+
+def _grid(names: Sequence[str], redelivered: Mapping[str, int], forward: Sequence[Way], back: Sequence[Way]) -> _Grid:
+    texts = [_BOX_LETTER * len(shortened(name, _LONGEST_NAME)) for name in names]
+    texts += [_LETTER * len(_again(n)) for name, n in redelivered.items() if n and name in names]
+    box = max(_LEAST_BOX_WIDTH, 2 * _BOX_INSET + max(texts))
+    gap = max([_LEAST_GAP, *(_width(way) + _CURVE for way in forward)])
+    return _Grid(box, gap, _SIDE_OF_LANES if back else _SIDE)
 
 
 def in_words(reason: str | None) -> str:
@@ -169,7 +195,9 @@ def _columns(names: Sequence[str], forward: Sequence[Way]) -> dict[str, int]:
     return columns
 
 
-def _placed(columns: Mapping[str, int], forward: Sequence[Way]) -> tuple[list[_Place], list[tuple[Way, list[_Place]]]]:
+def _placed(
+    columns: Mapping[str, int], forward: Sequence[Way], grid: _Grid
+) -> tuple[list[_Place], list[tuple[Way, list[_Place]]]]:
     """Return a place for each queue, and for each way the places that it leads through, from box to box."""
     # A box is high enough for the labels of all arrows that leave it and the heads of all that enter it.
     leaving: dict[str, float] = defaultdict(float)
@@ -178,14 +206,14 @@ def _placed(columns: Mapping[str, int], forward: Sequence[Way]) -> tuple[list[_P
         leaving[way.source] += _height(way)
         coming[way.target] += _HEAD
     boxes = {
-        name: _Place(name, column, height=max(_BOX_HEIGHT, leaving[name] + 12, coming[name] + 12))
+        name: _Place(name, column, grid, height=max(_BOX_HEIGHT, leaving[name] + 12, coming[name] + 12))
         for name, column in columns.items()
     }
     places = list(boxes.values())
     chains = []
     for way in forward:
         source, target = boxes[way.source], boxes[way.target]
-        gaps = [_Place(None, column) for column in range(source.column + 1, target.column)]
+        gaps = [_Place(None, column, grid) for column in range(source.column + 1, target.column)]
         chain = [source, *gaps, target]
         for place, following in pairwise(chain):
             place.after.append(following)
@@ -339,12 +367,17 @@ def _box(place: _Place, redeliveries: int) -> Html:
     assert place.name is not None
     again = None
     if redeliveries:
-        label = f"↻ {number(redeliveries)} redelivered"
-        again = element("text", label, x=place.left + 12, y=place.middle + 12, class_="again")
+        again = element("text", _again(redeliveries), x=place.left + _BOX_INSET, y=place.middle + 12, class_="again")
     shown = shortened(place.name, _LONGEST_NAME)
     name_y = place.middle - 3 if redeliveries else place.middle + 5
-    box = element("rect", x=place.left, y=place.y, width=_BOX_WIDTH, height=place.height, rx=6, class_="box")
-    return element("g", element("title", place.name), box, element("text", shown, x=place.left + 12, y=name_y), again)
+    box = element("rect", x=place.left, y=place.y, width=place.grid.box_width, height=place.height, rx=6, class_="box")
+    return element(
+        "g", element("title", place.name), box, element("text", shown, x=place.left + _BOX_INSET, y=name_y), again
+    )
+
+
+def _again(redeliveries: int) -> str:
+    return f"↻ {number(redeliveries)} redelivered"
 
 
 def _height(way: Way) -> float:

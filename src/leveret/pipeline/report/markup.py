@@ -15,6 +15,9 @@ _VOID: Final = ("meta", "br", "link", "hr")
 # Control characters, marks that change the direction of text, and surrogates.
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST_NAME: Final = 90
+# The longest name that needs no places to break it, and where those are: after "/", "::" and "_".
+_LONGEST_UNBROKEN: Final = 20
+_BREAKS: Final = re.compile(r"(?<=[/_])(?![/_])|(?<=::)")
 
 
 class Html(str):
@@ -53,7 +56,7 @@ def code(name: str | None, longest: int = _LONGEST_NAME) -> Html:
     if name == "":
         return element("span", '"" (empty)', class_="none")
     shown = shortened(name, longest)
-    return element("code", shown, title=name if shown != name else None)
+    return element("code", _breakable(shown), title=name if shown != name else None)
 
 
 def shortened(name: str, longest: int) -> str:
@@ -62,6 +65,13 @@ def shortened(name: str, longest: int) -> str:
         return name
     end = longest // 2
     return f"{name[: longest - end - 1]}…{name[-end:]}"
+
+
+def _breakable(name: str) -> Child:
+    """Return a name with places at which a line may end: a test is easier to find if no word of it is broken."""
+    if len(name) <= _LONGEST_UNBROKEN:
+        return name
+    return Html("<wbr>".join(_escaped(piece) for piece in _BREAKS.split(name) if piece))
 
 
 def readable(text: str) -> str:

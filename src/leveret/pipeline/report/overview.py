@@ -62,16 +62,15 @@ def head(subject: Subject, answers: Answers, against: Subject | None) -> Html:
 
 
 def _tiles(answers: Answers, against: Subject | None) -> Html:
-    failing = sum(row["count"] for row in answers["outcomes"] if row["outcome"] in ("failed", "error"))
-    tests = sum(row["count"] for row in answers["outcomes"])
     broken = sum(row["count"] for row in answers["rules"])
     flaky = answers["flaky_totals"][0]
     queues = answers["queue_totals"][0]
     unused = sum(row["never"] for row in answers["coverage"])
     leaked = queues["leaked"] or 0
     dead = queues["dead"] or 0
+    runs = counted(answers["coverage_runs"][0]["runs"], "run")
     tiles = [
-        _tile("run", _of(failing, tests, "failed"), counted(tests, "test"), "bad" if failing else "good"),
+        _tests_tile(answers["test_totals"][0], is_cut=answers["run_totals"][0]["is_cut"]),
         _tile(
             "violations",
             counted(broken, "broken rule"),
@@ -80,11 +79,11 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         ),
         _tile(
             "flaky",
-            counted(flaky["flaky"], "flaky test"),
-            "their messages differ on the same commit"
-            if flaky["flaky"]
-            else "none found" + ("" if flaky["repeated"] else ": nothing to compare yet"),
-            "bad" if flaky["flaky"] else "good" if flaky["repeated"] else "plain",
+            counted(flaky["tests"], "flaky test"),
+            f"messages differ between runs of one commit, of {runs} in all"
+            if flaky["tests"]
+            else f"none found in {runs}" + ("" if flaky["repeated"] else ": nothing to compare yet"),
+            "bad" if flaky["tests"] else "good" if flaky["repeated"] else "plain",
         ),
         _tile(
             "queues",
@@ -96,7 +95,7 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
         _tile(
             "coverage",
             f"{number(unused)} never used",
-            "declared exchanges, queues, bindings and so on",
+            f"declared exchanges, queues, bindings and so on, in {runs}",
             "wait" if unused else "good",
         ),
     ]
@@ -108,8 +107,18 @@ def _tiles(answers: Answers, against: Subject | None) -> Html:
     return element("ul", *tiles, class_="tiles")
 
 
-def _of(part: int, whole: int, what: str) -> str:
-    return f"{number(part)} of {number(whole)} {what}" if part else f"None {what}" if whole else "No tests"
+def _tests_tile(totals: Row, *, is_cut: bool) -> Html:
+    tests, failed, unended = totals["tests"], totals["failed"], totals["unended"]
+    about = [counted(tests, "test"), *([f"{number(unended)} without an end"] if unended else [])]
+    if is_cut and not unended:
+        about.append("a part of the trace is missing")
+    if failed:
+        return _tile("run", f"{number(failed)} of {number(tests)} failed", ", ".join(about), "bad")
+    if unended:
+        return _tile("run", f"{number(unended)} without an end", f"of {counted(tests, 'test')}; none failed", "bad")
+    if not tests:
+        return _tile("run", "No tests", "recorded outside of tests", "plain")
+    return _tile("run", "None failed", ", ".join(about), "wait" if is_cut else "good")
 
 
 def _tile(target: str, figure: str, explanation: str, kind: str) -> Html:
@@ -136,8 +145,9 @@ def _files(cut: Sequence[str], refused: Sequence[tuple[str, str]]) -> Html | Non
         return None
     blocks: list[Html | None] = []
     if cut:
-        title = element("b", counted(len(cut), "trace file") + " without an end")
-        blocks.append(joined(title, ": the process was killed, so the last events are missing here."))
+        title = element("b", counted(len(cut), "trace file") + " with a part missing")
+        why = ": the end, because the process was killed, or damaged lines within. Numbers on this page are too small."
+        blocks.append(joined(title, why))
         blocks.append(element("ul", *[element("li", code(path)) for path in cut[:_FILES_SHOWN]]))
         blocks.append(more(_FILES_SHOWN, len(cut), "file"))
     if refused:
@@ -168,11 +178,11 @@ def _facts(runs: Sequence[Row], totals: Row) -> Html:
             text(_broker(row)),
             text(NONE if row["seed"] is None else str(row["seed"])),
             count(row["events"]),
-            text("cut" if row["truncated"] else "whole"),
+            text("cut" if row["is_cut"] else "whole"),
         )
         for row in runs
     ]
-    return table(["run and worker", "started", "commit", "broker", "seed", "#events", "file"], rows)
+    return table(["run and worker", "started", "commit", "broker", "seed", "#events", "trace"], rows)
 
 
 _CLOCKS: Final = {"virtual": "virtual: tests held it and moved it forward", "real": "real"}
@@ -205,9 +215,11 @@ def _tests(answers: Answers) -> list[Html | None]:
     ]
     retries = sum(row["retries"] for row in outcomes)
     seconds = sum(row["duration"] or 0 for row in outcomes)
-    title = f"{counted(sum(part.n for part in parts), 'test')} in {seconds:,.1f} s"
+    tests, times = answers["test_totals"][0]["tests"], sum(part.n for part in parts)
+    title = counted(tests, "test") + (f", run {counted(times, 'time')}," if times > tests else "")
+    title += f" in {seconds:,.1f} s"
     title += f", {counted(retries, 'retry', 'retries')}" if retries else ""
-    blocks: list[Html | None] = [element("h3", title), shares(parts, "tests"), legend(parts, "test")]
+    blocks: list[Html | None] = [element("h3", title), shares(parts, "outcomes of tests"), legend(parts, "outcome")]
     if answers["failed"]:
         blocks.append(_failed(answers))
         if not all(row.get("link") for row in answers["failed"]):
@@ -231,7 +243,7 @@ def _failed(answers: Answers) -> Html:
 
 
 def _ending(row: Row, runs: int) -> str:
-    outcome = row["outcome"] or "no end: the run was killed during this test"
+    outcome = row["outcome"] or "without an end: the run was killed during this test, or its trace is damaged"
     outcome += f" after {counted(row['retries'], 'retry', 'retries')}" if row["retries"] else ""
     return outcome if runs < 2 else f"{outcome}, in {row['failed_runs']} of {runs} runs"
 

@@ -16,7 +16,8 @@ from leveret.pipeline.report.flow import Way
 from leveret.pipeline.report.life import in_words
 from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.report.words import GLOSSARY, NONE, OUTCOMES, RULES, counted, number, span
+from leveret.pipeline.report.words import GLOSSARY, NONE, RULES, counted, number, span
+from leveret.pipeline.wording import copies, measure, thing
 from leveret.trace.events import DELIVERIES
 
 _UNKNOWN: Final = "(unknown)"
@@ -81,7 +82,7 @@ def violations(answers: Answers) -> Html:
         table(["what is wrong", "what to do", "#cases", "#tests"], rows),
         element("h3", f"{counted(len(cases), 'case')} of {number(total)}, a few of each rule"),
         *cases,
-        more(len(cases), total, "case", "; the table “violations” of the warehouse has all"),
+        more(len(cases), total, "case", "; the table “violations” has all"),
     )
 
 
@@ -101,7 +102,7 @@ def _subject_of(row: Row) -> str:
 
 def _life(row: Row, events: list[Row]) -> Html:
     if not events:
-        return empty("Its events are no longer in the warehouse.")
+        return empty("Its events are no longer stored.")
     named = set(named_events(row["text"]))
     first = events[0]["ts"] or 0
     lines = []
@@ -135,8 +136,8 @@ def flaky(answers: Answers) -> Html:
         else:
             why = (
                 "No test has run twice on a known commit yet (a run knows its commit from the CI service or from git). "
-                "Record several runs of one commit into the same warehouse; this section then lists the tests that "
-                "differ."
+                "Record several runs of one commit into the same folder of traces or warehouse; this section then "
+                "lists the tests that differ."
             )
         return section("flaky", "Flaky tests", purpose, empty(why))
     behaviours: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -154,7 +155,11 @@ def flaky(answers: Answers) -> Html:
     ]
     headings = ["test", "#runs", "#behaviours", "differs first in", "what happened in that queue"]
     return section(
-        "flaky", "Flaky tests", purpose, table(headings, cells), more(len(rows), totals["flaky"], "flaky test")
+        "flaky",
+        "Flaky tests",
+        purpose,
+        table(headings, cells),
+        more(len(rows), totals["found"], "test on a commit", ", also flaky"),
     )
 
 
@@ -163,22 +168,9 @@ def _on_commit(commit: str) -> Html:
 
 
 def _behaviour(row: Row) -> Html:
-    parts = [
-        f"{number(part['n'])} {_FATES.get(part['outcome'], part['outcome'])}"
-        + (f" after {counted(part['requeues'], 'requeue')}" if part["requeues"] else "")
-        for part in row["parts"] or []
-    ]
     ends = "" if row["outcomes"] in ([], ["passed"]) else f" ({', '.join(row['outcomes'])})"
-    flow = ", ".join(parts) or "no message reached it"
+    flow = ", ".join(map(copies, row["parts"] or [])) or "no message reached it"
     return element("div", f"{counted(row['runs'], 'run')}: {flow}{ends}")
-
-
-_FATES: Final = OUTCOMES | {
-    "dead_lettered": "dead-lettered",
-    "ready": "still waiting at the end",
-    "unacked": "still held at the end",
-    "undecided": "requeued at the end",
-}
 
 
 def _others(row: Row, behaviours: dict[tuple[str, str], list[Row]]) -> Html | None:
@@ -195,13 +187,16 @@ def compared(answers: Answers, subject: Subject, against: Subject | None) -> Htm
     )
     if against is None:
         why = (
-            "This warehouse has no earlier run to compare with. Record another one into it, or name two with --run and "
-            "--against."
+            "There is no earlier run to compare with. Record another one into the same folder of traces or warehouse, "
+            "or name two with --run and --against."
         )
         return section("comparison", "Compared with before", purpose, empty(why))
     left, right = f"before: {_named(against)}", f"now: {_named(subject)}"
     rows = answers["differences"]
-    both = element("p", "Before: ", code(str(against)), ". Now: ", code(str(subject)), ".")
+    before, now = answers["sides"]
+    both = element("p", "Before: ", code(before["text"], 200), ". Now: ", code(now["text"], 200), ".")
+    if before["has_cut"] or now["has_cut"]:
+        both = note("Before: ", before["text"], ". Now: ", now["text"], ".")
     if not rows:
         why = "Both did the same: the same messages in the same queues, with the same outcomes."
         if answers["flaky_differences"]:
@@ -220,7 +215,7 @@ def compared(answers: Answers, subject: Subject, against: Subject | None) -> Htm
 def _differences(rows: Sequence[Row], left: str, right: str) -> Html:
     cells = [
         (
-            heading(code(row["queue"], 80)),
+            heading(code(_what(row), 80)),
             text(_measure(row["side"], row["difference"])),
             element("td", row["left"] or NONE, class_="from"),
             element("td", row["right"] or NONE, class_="to"),
@@ -258,8 +253,11 @@ def _side_order(row: Row) -> tuple[int, int]:
 def _measure(side: str, difference: str) -> str:
     if side == "violations":
         return RULES.get(difference, (difference,))[0].removesuffix(".")
-    names = {"outcome": "outcome", "flow": "flow", "leaked": "left over", "max_depth": "greatest depth"}
-    return names.get(difference, difference.replace("_", " "))
+    return measure(difference)
+
+
+def _what(row: Row) -> str | None:
+    return thing(row["difference"], row["queue"] or "") if row["side"] == "coverage" else row["queue"]
 
 
 def queues(answers: Answers) -> Html:
@@ -366,10 +364,9 @@ def slowest(answers: Answers) -> Html:
         joined("waited", axis_labels(axis)),
         joined("processed", axis_labels(axis)),
     ]
-    caption = (
-        "A row adds up the queues with one name, of all tests. Bars: number of copies, by time. Dashed line: half of "
-        "them were faster. Full line: 95 of 100 were."
-    )
+    caption = "A row adds up the queues with one name, of all tests. Bars: number of copies, by time."
+    if any(_has_marks(bins) for row in rows for bins in _bins(row).values()):
+        caption += " Dashed line: half of them were faster. Full line: 95 of 100 were."
     total = answers["queue_totals"][0]["queues"]
     return section(
         "slowest", "Slowest queues", purpose, moved, table(headings, cells, caption), more(len(rows), total, "queue")
@@ -387,7 +384,7 @@ def _measure_of(us: float | None) -> str:
 
 
 def _measured(row: Row, measure: str, axis: Axis) -> Html:
-    bins = [(each["bin"], each["n"]) for each in row["bins"] if each["measure"] == measure]
+    bins = _bins(row)[measure]
     if not bins:
         return text(element("span", "none was settled" if measure == "process" else "none", class_="none"))
     half, most, longest = (span_of(row[f"{measure}_{name}"]) for name in ("p50", "p95", "top"))
@@ -395,11 +392,23 @@ def _measured(row: Row, measure: str, axis: Axis) -> Html:
     summary = f"longest {_measure_of(longest)}"
     if n > 1:
         summary = f"half {_within(half)}, {summary}"
-    if n >= _ENOUGH_FOR_SHARES:
+    if _has_marks(bins):
         summary = f"half {_within(half)}, 95 of 100 {_within(most)}, longest {_measure_of(longest)}"
     title = f"{row['queue']}, {measure}: {n} copies, {summary}"
     label = element("div", f"{counted(n, 'copy', 'copies')}: {summary}", class_="quiet small")
-    return text(histogram(axis, bins, (half, most) if n >= _ENOUGH_FOR_SHARES else (), title), label)
+    return text(histogram(axis, bins, (half, most) if _has_marks(bins) else (), title), label)
+
+
+def _bins(row: Row) -> dict[str, list[tuple[int, int]]]:
+    """Return the bins of each histogram of a queue, with the number of copies in them."""
+    found: dict[str, list[tuple[int, int]]] = {"wait": [], "process": []}
+    for each in row["bins"]:
+        found[each["measure"]].append((each["bin"], each["n"]))
+    return found
+
+
+def _has_marks(bins: Sequence[tuple[int, int]]) -> bool:
+    return sum(n for _, n in bins) >= _ENOUGH_FOR_SHARES
 
 
 def flow(answers: Answers) -> Html:
@@ -464,15 +473,15 @@ def _folded(title: str, block: Html) -> Html:
 
 def coverage(answers: Answers) -> Html:
     """Return the section on what was declared and never used."""
+    runs = answers["coverage_runs"][0]["runs"]
     purpose = (
-        "What programs or tests declared but no message used, in any run of the warehouse. Either a test is missing, "
-        "or the declaration is not needed and can be removed."
+        f"What programs or tests declared but no message used, in any of {counted(runs, 'run')}. Either a test is "
+        "missing, or the declaration is not needed and can be removed."
     )
     counts = {row["kind"]: row for row in answers["coverage"]}
     if not counts:
         why = "Nothing was declared: no exchange, queue, binding or consumer."
         return section("coverage", "Never used", purpose, empty(why))
-    runs = answers["coverage_runs"][0]["runs"]
     parts = [
         (
             heading(_KINDS.get(kind, (kind,))[0]),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from leveret.errors import NoSuchRunError
+from leveret.pipeline.cut import cut_among
+
+if TYPE_CHECKING:
+    from leveret.pipeline.reading import Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Subject:
 COLUMNS: Final = ("run", "commit", "started", "day", "files")
 # The fewest characters with which the beginning of a name may stand for a run or commit.
 _LEAST: Final = 4
+# Of the earlier runs, those that may be looked at for one that was not cut.
+_EARLIER_TRIED: Final = 10
 _BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -94,8 +100,11 @@ def _only(name: str, runs: set[str], commits: set[str]) -> str | None:
     return None
 
 
-def before(runs: pa.Table, subject: Subject) -> Subject | None:
-    """Return the newest run that began before this one. For a commit, return the commit of the newest such run."""
+def before(read: Read, runs: pa.Table, subject: Subject) -> Subject | None:
+    """Return the newest run that began before this one. For a commit, return the commit of the newest such run.
+
+    Runs that were cut, and commits whose runs all were, are passed over if one of the next few is whole.
+    """
     began = moment(subject.began)
     if began is None:
         return None
@@ -106,10 +115,11 @@ def before(runs: pa.Table, subject: Subject) -> Subject | None:
         and each.run not in subject.runs
         and (not subject.is_commit or each.commit not in (None, subject.name))
     ]
-    if not earlier:
-        return None
-    newest = max(earlier, key=lambda each: each.age)
-    return choose(runs, newest.commit if subject.is_commit else newest.run)
+    newest_first = sorted(earlier, key=lambda each: each.age, reverse=True)
+    names = dict.fromkeys(each.commit if subject.is_commit else each.run for each in newest_first)
+    found = [choose(runs, name) for name in list(names)[:_EARLIER_TRIED] if name is not None]
+    whole = (each for each in found if not cut_among(read, each.runs).issuperset(each.runs))
+    return next(whole, found[0] if found else None)
 
 
 def _known(runs: pa.Table) -> list[_Known]:

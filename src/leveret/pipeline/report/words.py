@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from leveret.pipeline.report.subject import moment
+from leveret.pipeline.wording import COPY_OUTCOMES
 
 # The text for a missing number.
 NONE: Final = "none"
@@ -75,12 +76,10 @@ GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
     ("flow", "the number of copies that a test put into each queue, how each ended, and how many were requeued"),
 )
 
+# How a message ended.
 OUTCOMES: Final[dict[str, str]] = {
-    "acked": "acknowledged",
+    **{name: COPY_OUTCOMES[name] for name in ("acked", "dropped", "expired", "purged")},
     "dead_lettered": "dead-lettered, but no queue took it",
-    "dropped": "dropped",
-    "expired": "expired",
-    "purged": "removed with or from its queue",
     "returned": "returned to the publisher",
     "open": "with a copy left over",
 }
