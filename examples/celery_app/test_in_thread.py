@@ -8,7 +8,7 @@ from typing import Any
 import amqp
 import pytest
 from celery import Celery
-from celery.contrib.testing.worker import start_worker
+from pytest_leveret.celery import running_worker
 
 from examples.celery_app.tasks import OutOfStock, create_app, invoice, reserve
 from leveret import Broker
@@ -24,10 +24,8 @@ def app(leveret: Broker) -> Iterator[Celery]:
 
 @pytest.fixture
 def worker(app: Celery) -> Iterator[Any]:
-    with start_worker(app, perform_ping_check=False) as worker:
+    with running_worker(app) as worker:
         yield worker
-        # The worker's loop sleeps until a message arrives, so it would not notice the end of this block.
-        app.control.shutdown()
 
 
 @pytest.mark.usefixtures("worker")

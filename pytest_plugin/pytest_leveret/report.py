@@ -12,13 +12,14 @@ import pytest
 
 from pytest_leveret import url_env
 from pytest_leveret.brokers import brokers_of
-from pytest_leveret.scopes import explain_mismatch
+from pytest_leveret.scopes import explain_mismatch, explain_missing
 
 if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.report import Report
 
 _TAKEN: Final = pytest.StashKey["list[Report]"]()
+_MISSING: Final = pytest.StashKey["str | None"]()
 
 
 class Reporting:
@@ -29,6 +30,7 @@ class Reporting:
         if call.excinfo is None:
             return
         explain_mismatch(item, call.excinfo.value)
+        item.stash[_MISSING] = explain_missing(call.excinfo.value)
         item.stash[_TAKEN] = []
         if hasattr(call.excinfo.value, "__notes__"):
             from leveret.observe.report import take_reports
@@ -44,6 +46,8 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         report.sections.append((f"leveret: {title}", rest))
+    if missing := item.stash.get(_MISSING, None):
+        report.sections.append(("leveret", missing))
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
         report.sections.append(("leveret: another broker", hint))
 

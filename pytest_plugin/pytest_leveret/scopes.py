@@ -1,4 +1,4 @@
-"""Which brokers a test shares with other tests, and what to use in a fixture that lives longer than a test."""
+"""Which brokers a test shares with other tests, and which fixture to use instead of a wrong one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any, Final
 import pytest
 
 _OWN: Final = ("leveret", "make_leveret")
+_NAMES: Final = (*_OWN, "leveret_session")
+# What a test may call its broker.
+_OTHER_NAMES: Final = frozenset({"broker", "rabbitmq", "rabbitmq_broker", "amqp_broker"})
 # The text of pytest when a fixture asks for one of a narrower scope.
 _MISMATCH: Final = re.compile(r"ScopeMismatch: .*? (\w+) scoped fixture (\w+) with a (\w+) scoped request")
 
@@ -45,6 +48,23 @@ def explain_mismatch(item: pytest.Item, error: BaseException) -> None:
             f'    from pytest_leveret import leveret_fixture\n    {wide}_broker = leveret_fixture("{wide}")'
         )
     error.msg = f"{error.msg}\n\n{subject} a new broker for each {narrow}. {advice}"  # type: ignore[attr-defined]
+
+
+def explain_missing(error: BaseException) -> str | None:
+    """Return what to use instead of a fixture that pytest has not found, if its name is like one of ours."""
+    name = getattr(error, "argname", None)
+    if not isinstance(error, pytest.FixtureLookupError) or not isinstance(name, str):
+        return None
+    if name in _OTHER_NAMES:
+        return (
+            f"fixture {name!r} does not exist. The broker of a test is the fixture leveret. For another name, write:\n"
+            f"    @pytest.fixture\n    def {name}(leveret):\n        return leveret"
+        )
+    if not name.startswith("lev"):
+        return None
+    from leveret.errors import expected
+
+    return f"fixture {name!r} does not exist{expected(name, _NAMES)}"
 
 
 def _depends_on_own(fixtures: dict[str, Any], name: str) -> bool:

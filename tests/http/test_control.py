@@ -260,6 +260,7 @@ def test_a_removed_fault_no_longer_fires(control: Control) -> None:
         ({"fault": "drop", "codee": 1}, "unknown name 'codee'; did you mean 'code'?"),
         ({"fault": "drop", "code": 1}, "the fault 'drop' has no keyword 'code'"),
         ({"fault": "drop", "on": "basic.publihs"}, "did you mean 'basic.publish'?"),
+        ({"fault": "reset_peer"}, """'on' is missing for the fault 'reset_peer'; name a method or an event"""),
         ({"fault": "drop", "times": "2"}, 'times="2" must be a whole number, 0 or more or null'),
     ],
 )
@@ -277,13 +278,20 @@ def test_a_wrong_fault_is_refused_with_what_is_valid(control: Control, body: dic
         ("/queues", {"nam": "a"}, 400, "unknown name 'nam'; did you mean 'name'?"),
         ("/queues", {"name": "a", "durable": "yes"}, 400, 'durable="yes" must be true or false'),
         ("/queues", {"name": "a", "arguments": {"x-max-length": -1}}, 409, "PRECONDITION_FAILED"),
-        ("/publish", {"properties": {"expiraton": "1"}}, 400, "must be an object with 'content_type'"),
-        ("/publish", {"exchange": "missing"}, 409, "NOT_FOUND - no exchange 'missing'"),
+        (
+            "/publish",
+            {"properties": {"expiraton": "1"}},
+            400,
+            "unknown name 'properties.expiraton'; did you mean 'expiration'?",
+        ),
+        ("/publish", {"properties": {"priority": "1"}}, 400, 'properties.priority="1" must be a whole number'),
+        ("/publish", {"exchange": "missing"}, 404, "NOT_FOUND - no exchange 'missing'"),
         ("/publish", {"body_base64": "!"}, 400, "body_base64 is not base64"),
         ("/assert/acked", {}, 400, "'queue' is missing; it must be a text"),
         ("/assert/acked", {"queue": "ordres"}, 404, "queue 'ordres' was never declared or used"),
         ("/wait-idle", {"timeout": -1}, 400, "timeout"),
-        ("/unbind", {"source": "a", "destination": "b"}, 409, "NOT_FOUND"),
+        ("/unbind", {"source": "a", "destination": "b"}, 404, "NOT_FOUND"),
+        ("/queues/none/purge", {}, 404, "NOT_FOUND - no queue 'none'"),
         ("/queues/none/purge", {"x": 1}, 400, "this takes no body; leave 'x' out"),
     ],
 )
@@ -294,6 +302,70 @@ def test_a_wrong_request_is_refused_with_what_is_valid(
 
     assert answer.status == status
     assert reason in answer.json["reason"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "reason"),
+    [
+        ("DELETE", "/faults?vhots=x", "unknown parameter 'vhots'; did you mean 'vhost'?"),
+        ("DELETE", "/faults?vhost=", "vhost is empty; give it a value, or leave it out"),
+        ("DELETE", "/faults?vhost=/&vhost=x", "the parameter 'vhost' is given twice; give it once"),
+        ("POST", "/reset?vhost=x", "unknown parameter 'vhost'; this takes no parameters, so leave it out"),
+        ("GET", "/events?kind=acked", "unknown parameter 'kind'; did you mean 'kinds'?"),
+        ("GET", "/events/stream?from=middle", "from='middle' must be 'start'; or leave it out"),
+        ("GET", "/vhosts/%2F/queues/q?limit=-1", "limit='-1' must be a whole number, as in limit=100"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_and_nothing_happens(
+    control: Control, method: str, path: str, reason: str
+) -> None:
+    fault = control.ask("POST", "/faults", {"fault": "drop", "vhost": control.vhost, "optional": True}).json
+
+    answer = control.ask(method, path)
+
+    assert (answer.status, answer.json["reason"]) == (400, reason)
+    assert not control.ask("GET", f"/faults/{fault['id']}").json["is_spent"]
+
+
+def test_a_fault_needs_a_virtual_host_that_exists(control: Control) -> None:
+    added = control.ask("POST", "/faults", {"fault": "drop", "vhost": "nope"})
+    removed = control.ask("DELETE", "/faults?vhost=nope")
+
+    assert (added.status, removed.status) == (404, 404)
+    assert "virtual host 'nope' does not exist" in removed.json["reason"]
+
+
+def test_the_faults_of_a_deleted_virtual_host_can_still_be_removed(control: Control) -> None:
+    name = control.ask("POST", "/vhosts", {}).json["name"]
+    fault = control.ask("POST", "/faults", {"fault": "drop", "vhost": name, "optional": True}).json
+    control.ask("DELETE", f"/vhosts/{name}")
+
+    assert control.ask("DELETE", f"/faults?vhost={name}").status == 204
+    assert control.ask("GET", f"/faults/{fault['id']}").json["is_spent"]
+
+
+def test_a_fault_acts_at_once_if_on_says_now(control: Control) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(control.broker.url_for(control.vhost)))
+
+    control.ask("POST", "/faults", {"fault": "close_connection", "on": "now", "vhost": control.vhost})
+
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        connection.process_data_events(5)
+
+
+def test_two_tests_do_not_share_a_virtual_host_by_accident(control: Control) -> None:
+    answer = control.ask("POST", "/vhosts", {"name": control.vhost})
+
+    assert answer.status == 409
+    assert answer.json["reason"].startswith(f"virtual host '{control.vhost}' exists already; choose another name")
+
+
+def test_time_does_not_move_beyond_the_last_date(control: Control) -> None:
+    answer = control.ask("POST", "/clock/advance", {"hours": 1e12})
+
+    assert answer.status == 400
+    assert answer.json["reason"] == "advance(hours=1000000000000.0) would end after the year 9999; pass a shorter span"
+    assert not control.ask("GET", "/clock").json["is_held"]
 
 
 def test_a_body_that_is_no_json_is_refused(broker: Broker) -> None:

@@ -8,6 +8,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 
 from leveret import Broker
@@ -69,6 +70,41 @@ def test_a_stream_can_begin_with_what_was_recorded(control: Control) -> None:
 
     assert next(stream) == {}
     assert json.loads(next(stream)["attrs"])["body"] == "before"
+
+
+def test_answers_can_be_joined_by_the_numbers_of_events_and_connections(control: Control) -> None:
+    with pika.BlockingConnection(pika.URLParameters(control.broker.url_for(control.vhost))) as client:
+        client.channel().basic_publish("", "orders", b"x")
+        control.post("/assert/published", routing_key="orders", timeout=5)
+        (connection,) = control.inside("GET", "/connections").json
+
+        every = control.ask("GET", "/events").json["events"]
+        (published,) = control.inside("GET", "/events?kinds=published").json["events"]
+
+    assert published["conn"] == connection["number"]
+    assert published in every
+
+
+def test_an_event_has_the_real_time_of_its_own_and_none_while_the_clock_stands(control: Control) -> None:
+    control.post("/publish", routing_key="orders")
+    control.ask("POST", "/clock/hold")
+    control.post("/publish", routing_key="orders")
+    control.ask("POST", "/clock/advance", {"minutes": 1})
+    control.ask("POST", "/clock/release")
+
+    first, second = control.inside("GET", "/events?kinds=published").json["events"]
+
+    assert first["wall"] == first["ts"]
+    assert "wall" not in second
+
+
+def test_a_stream_of_a_deleted_virtual_host_ends(control: Control) -> None:
+    stream = open_stream(control, f"/vhosts/{control.vhost}/events/stream?kinds=published")
+    assert next(stream) == {}
+
+    control.ask("DELETE", f"/vhosts/{control.vhost}")
+
+    assert list(stream) == []
 
 
 def test_a_stream_of_one_virtual_host_holds_nothing_of_another(control: Control) -> None:

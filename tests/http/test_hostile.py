@@ -115,6 +115,15 @@ def test_a_head_that_is_too_large_is_refused(broker: Broker) -> None:
         assert read_to_end(client).startswith(b"HTTP/1.1 431")
 
 
+def test_a_head_that_is_too_large_is_refused_even_in_one_piece(broker: Broker) -> None:
+    with raw(broker) as client:
+        client.sendall(HEAD[:-2] + b"x: " + b"y" * 32_768 + b"\r\n\r\n")
+        answer = read_to_end(client)
+
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert b"the head of the request exceeds the limit of 32768 bytes; send a shorter URL or fewer headers" in answer
+
+
 def test_a_client_that_sends_its_request_slowly_is_dropped_in_real_time() -> None:
     clock = ManualClock()
     with server(fine, wall=clock, limits=Limits(request_us=1000)) as slow, connected(slow) as client:

@@ -18,7 +18,7 @@ class Listener:
     def __init__(self) -> None:
         self.bodies: Queue[bytes] = Queue()
 
-    def feed(self, raw_events: list[RawEvent]) -> None:
+    def feed(self, raw_events: list[RawEvent], first: int) -> None:
         for raw in raw_events:
             if raw[0] == PUBLISHED:
                 self.bodies.put(raw[5].body)

@@ -63,7 +63,7 @@ def test_a_wrong_value_is_refused_in_words(quiet: Broker, endpoint: Endpoint) ->
     [
         (b'{"name": "\\ud800"}', "the body has a lone surrogate, which UTF-8 cannot encode; leave it out"),
         (b'{"name": NaN}', "the body is not JSON: NaN is no number of JSON"),
-        (b"\xff", "the body is not JSON: "),
+        (b"\xff", "the body is not UTF-8: byte 0 is 0xff; encode the JSON as UTF-8"),
         (b"[" * 100_000, "the body is not JSON: "),
         (b"[]", "the body must be a JSON object, not []"),
     ],

@@ -86,7 +86,7 @@ def test_expired_runs_are_gone_and_named_if_their_traces_come_again(
     warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "expire", "--keep", "90d", "-w", warehouse]) == 0
-    assert capsys.readouterr().out == "1 runs have expired; `vacuum` removes their files a day later\n"
+    assert capsys.readouterr().out == "1 run expired; `vacuum` removes their files a day later\n"
     copy = tmp_path / "copy.jsonl"
     (tmp_path / "traces" / "old.jsonl").rename(copy)
 
@@ -103,9 +103,9 @@ def test_updates_let_runs_expire_from_always_until_never(
     warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "expire", "--keep", "20w", "--always", "-w", warehouse]) == 0
-    assert capsys.readouterr().out == "each update keeps the runs of the last 140 days\n0 runs have expired\n"
+    assert capsys.readouterr().out == "each update keeps the runs of the last 140 days\n0 runs expired\n"
     assert main(["pipeline", "expire", "-w", warehouse]) == 0
-    assert capsys.readouterr().out == "0 runs have expired\n"
+    assert capsys.readouterr().out == "0 runs expired\n"
 
     assert main(["pipeline", "expire", "--never", "-w", warehouse]) == 0
 

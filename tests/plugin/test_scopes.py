@@ -171,3 +171,25 @@ def test_a_mismatch_without_a_broker_is_left_alone(run):
 
     result.assert_outcomes(errors=1)
     result.stdout.no_fnmatch_line("*leveret_session*")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("broker", "fixture 'broker' does not exist. The broker of a test is the fixture leveret. *"),
+        ("levret", "fixture 'levret' does not exist; did you mean 'leveret'?"),
+        ("leveret_sesion", "fixture 'leveret_sesion' does not exist; did you mean 'leveret_session'?"),
+    ],
+)
+def test_a_fixture_that_does_not_exist_is_answered_with_the_one_that_does(run, name, said):
+    result = run(f"def test_it({name}): pass")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+
+
+def test_a_missing_fixture_of_another_subject_is_left_alone(run):
+    result = run("def test_it(database): pass")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.no_fnmatch_line("*-- leveret --*")

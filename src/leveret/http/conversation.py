@@ -63,6 +63,8 @@ class Office(Protocol):
 
 # The statuses whose responses have no body (RFC 9110, 6.4.1).
 _WITHOUT_BODY: Final = (204, 304)
+# The hint of h11 for a head that does not end within its limit.
+_TOO_LARGE: Final = 431
 _CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
 
 
@@ -133,11 +135,17 @@ class HttpConversation:
                 else:
                     return
         except h11.RemoteProtocolError as error:
+            if error.error_status_hint == _TOO_LARGE:
+                self._refuse_head()
+                return
             self._refuse(error.error_status_hint, "bad_request", f"not a valid HTTP/1.1 request: {error}")
 
     def _begin(self, head: h11.Request) -> None:
         self._head = head
         self._body, self._body_bytes = [], 0
+        if _size_of(head) > self._limits.head_bytes:
+            self._refuse_head()
+            return
         length = dict(head.headers).get(b"content-length", b"0")
         if int(length) > self._limits.body_bytes:
             self._refuse_body()
@@ -148,6 +156,11 @@ class HttpConversation:
             self._refuse_body()
         else:
             self._body.append(data)
+
+    def _refuse_head(self) -> None:
+        limit = self._limits.head_bytes
+        reason = f"the head of the request exceeds the limit of {limit} bytes; send a shorter URL or fewer headers"
+        self._refuse(431, "head_too_large", reason)
 
     def _refuse_body(self) -> None:
         reason = f"the body exceeds the limit of {self._limits.body_bytes} bytes; send less"
@@ -287,6 +300,12 @@ def _divided(target: str) -> tuple[str, str | None]:
         return target, None
     authority, slash, rest = target.removeprefix("http://").partition("/")
     return f"{slash or '/'}{rest}", authority
+
+
+def _size_of(head: h11.Request) -> int:
+    """Return the bytes of a request's head. h11 limits only one that arrives in several parts."""
+    lines = sum(len(name) + len(value) + len(b": \r\n") for name, value in head.headers)
+    return len(head.method) + len(head.target) + lines
 
 
 def _head_of(response: Response, length: int | None) -> h11.Response:

@@ -26,8 +26,8 @@ _LONG_S: Final = 3600.0
 class Subscriber(Protocol):
     """A stream that is fed. The pump calls it on its own thread, without any lock."""
 
-    def feed(self, raw_events: list[RawEvent]) -> None:
-        """Take the events since the last call, which may be none."""
+    def feed(self, raw_events: list[RawEvent], first: int) -> None:
+        """Take the events since the last call, which may be none. The first of them is the broker's event `first`."""
         ...
 
     def end(self) -> None:
@@ -52,7 +52,7 @@ class Pump:
             # The others get what they have not seen yet.
             self._feed()
             if from_start:
-                subscriber.feed(self._engine.recorder.raw())
+                subscriber.feed(*numbered(self._engine.recorder.raw, self._engine))
             self._subscribers.append(subscriber)
             if not self._is_running:
                 self._is_running = True
@@ -91,11 +91,18 @@ class Pump:
             return self._is_running
 
     def _feed(self) -> None:
-        raw_events = self._engine.recorder.raw_after(self._seen)
+        raw_events, first = numbered(lambda: self._engine.recorder.raw_after(self._seen), self._engine)
         if raw_events:
             self._seen = raw_events[-1]
-            for subscriber in list(self._subscribers):
-                subscriber.feed(raw_events)
+        for subscriber in list(self._subscribers):
+            subscriber.feed(raw_events, first)
+
+
+def numbered(read: Callable[[], list[RawEvent]], engine: Engine) -> tuple[list[RawEvent], int]:
+    """Return the latest events as `read` returns them, and the number that the broker gave the first of them."""
+    with engine.lock:
+        found = read()
+        return found, engine.recorder.recorded_count - len(found) + 1
 
 
 class EventStream:

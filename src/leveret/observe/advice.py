@@ -53,7 +53,8 @@ def advice(refusal: Event) -> list[str]:
     if match := _UNKNOWN_USER.match(cause):
         user = match[1]
         return [
-            f"To add user {user!r}: Broker(users={{{user!r}: password}}), make_leveret(users=...), or "
+            f"To add user {user!r}: Broker(users={{{user!r}: password}}), @pytest.mark.leveret(users=...), "
+            f"leveret_users = {user}=PASSWORD in the ini file, or "
             f"broker.admin.add_user({user!r}, password) and broker.admin.set_permissions({user!r})"
         ]
     if match := _WRONG_PASSWORD.match(cause):
@@ -61,7 +62,11 @@ def advice(refusal: Event) -> list[str]:
     if match := _NO_VHOST.match(text):
         vhost, asking = match[1], _ASKING_USER.match(cause)
         user = "guest" if asking is None else asking[1]
-        return [f"To add vhost {vhost!r}: broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"]
+        return [
+            f"To add vhost {vhost!r}: Broker(vhosts={{{vhost!r}}}), @pytest.mark.leveret(vhosts={{{vhost!r}}}), "
+            f"leveret_vhosts = {vhost} in the ini file, or "
+            f"broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"
+        ]
     if match := _NO_ACCESS.match(text):
         return [f"To let user {match[2]!r} in: {_permissions(match[2], match[1])}"]
     if match := _NO_RIGHT.search(text):

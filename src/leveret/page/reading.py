@@ -7,6 +7,7 @@ of a body. This module reads the events of a live broker; `trace_source` reads a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -127,6 +128,8 @@ class RealTime:
         known = list(moves)
         self._own: Final = [own for own, _ in known]
         self._real: Final = [real for _, real in known]
+        # Whether the clock no longer remembers its first moves.
+        self._is_cut: Final = isinstance(moves, deque) and len(known) == moves.maxlen
 
     def of(self, at: int) -> int:
         """Return the real time of an instant. While the clock stood still, that is when it came to stand there."""
@@ -138,6 +141,19 @@ class RealTime:
             return at if not own else min(at, real[0])
         reached = real[index - 1] + at - own[index - 1]
         return reached if index == len(own) else min(reached, real[index])
+
+    def exactly_of(self, at: int) -> int | None:
+        """Return the real time of an instant at which the clock ran; None if it stood still or was moved then."""
+        own, real = self._own, self._real
+        index = bisect_left(own, at)
+        if not own:
+            return at
+        if index < len(own) and own[index] == at:
+            return None
+        if index == 0:
+            return None if self._is_cut else at
+        reached = real[index - 1] + at - own[index - 1]
+        return reached if index == len(own) or reached <= real[index] else None
 
 
 class _LiveReader:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, Final, Unpack
 
 from leveret.engine.engine import refuse_to_starve_clients
@@ -37,6 +38,8 @@ _UNITS_US: Final = {
     "hours": 3_600_000_000,
     "days": 86_400_000_000,
 }
+# The end of the year 9999, beyond which Python has no dates.
+_LATEST_US: Final = 253_402_300_799_999_999
 # Steps in a row that sent nothing, before other threads may use the broker again.
 _SILENT_STEPS: Final = 1_000
 
@@ -122,9 +125,15 @@ class Clock(Hinting):
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
             raise TypeError("advance() needs a span: pass seconds, as in advance(30), ms=, minutes=, hours= or days=")
-        span_us = round(sum((span or 0) * _UNITS_US[unit] for unit, span in given.items()))
+        exact_us = sum((span or 0) * _UNITS_US[unit] for unit, span in given.items())
+        if isinstance(exact_us, float) and not isfinite(exact_us):
+            raise ValueError(f"advance() by {exact_us} is no span; pass a finite number")
+        span_us = round(exact_us)
         if span_us < 0:
             raise ValueError(f"advance() by {span_us / 1_000_000:g} s would move time backwards; pass a positive span")
+        if self._engine.clock.now() + span_us > _LATEST_US:
+            spans = ", ".join(f"{unit}={span!r}" for unit, span in given.items() if span is not None)
+            raise ValueError(f"advance({spans}) would end after the year 9999; pass a shorter span")
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
         if settle > 0:

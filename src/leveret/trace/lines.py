@@ -63,21 +63,25 @@ class Lines:
         self._places.clear()
         self._templates = self._new_templates()
 
-    def write(self, raw_events: Iterable[RawEvent], wall: int, next_seq: Callable[[], int]) -> list[str]:
-        """Return the lines of events from one turn of the loop, each with its newline."""
+    def write(self, raw_events: Iterable[RawEvent], wall: int | None, next_seq: Callable[[], int]) -> list[str]:
+        """Return the lines of events from one turn of the loop, each with its newline.
+
+        `wall` is the real time of that turn; None leaves it out.
+        """
         # Hot: a loop over events.
         templates, test = self._templates, self.test
         lines: list[str] = []
         add = lines.append
         last_at: object = None
         turn, end = "", _end_text(test)
+        wall_text = "" if wall is None else f',"wall":{wall}'
         for raw in raw_events:
             kind, at = raw[0], raw[1]
             template = templates.get(kind)
             if template is not None:
                 if at is not last_at:
                     last_at = at
-                    turn = f',"ts":{at},"wall":{wall},"seq":'
+                    turn = f',"ts":{at}{wall_text},"seq":'
                 add(template(raw, next_seq(), turn, end))
             elif kind == events.TEST_START:
                 test = str(raw[2])

@@ -54,6 +54,7 @@ class Recorder:
         "_handed_out",
         "_kept",
         "_lock",
+        "_moved_count",
         "_pack",
         "_require_known",
         "_unpack",
@@ -96,6 +97,8 @@ class Recorder:
         self._kept: Final[deque[RawEvent]] = deque((_BEGINNING,), maxlen=size + 1)
         # The newest events.
         self._fresh: Final[list[RawEvent]] = []
+        # How many events have left `_fresh`.
+        self._moved_count = 0
         # Those of them that were the last that a reader saw, by their index.
         self._handed_out: Final[dict[int, RawEvent]] = {}
         # The value of `Hooks.tap`. It is None if nothing is recorded, so that the core does not even make the tuple.
@@ -127,6 +130,7 @@ class Recorder:
     def _keep_fresh(self) -> None:
         fresh, pack = self._fresh[-self.size - 1 :], self._pack
         first = len(self._fresh) - len(fresh)
+        self._moved_count += len(self._fresh)
         if pack is not None:
             fresh = _plain(fresh, pack)
         for place, raw in self._handed_out.items():
@@ -157,6 +161,13 @@ class Recorder:
             self._catch_up()
             return self._kept[0] is not _BEGINNING or len(self._kept) + len(self._fresh) > self.size + 1
 
+    @property
+    def recorded_count(self) -> int:
+        """How many events have been recorded so far, with those that are forgotten: the number of the newest one."""
+        with self._lock:
+            self._catch_up()
+            return self._moved_count + len(self._fresh)
+
     def __len__(self) -> int:
         with self._lock:
             self._catch_up()
@@ -166,6 +177,7 @@ class Recorder:
         """Forget all events. From now on the record is complete again."""
         with self._lock:
             self._catch_up()
+            self._moved_count += len(self._fresh)
             self._fresh.clear()
             self._handed_out.clear()
             self._kept.clear()

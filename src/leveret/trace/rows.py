@@ -70,8 +70,8 @@ class Rows:
         self.redaction: Final = redaction
         self.keeps_bodies: Final = keeps_bodies
 
-    def row(self, raw: RawEvent, seq: int, wall: int, test: str | None) -> Row:
-        """Return the row of one event."""
+    def row(self, raw: RawEvent, seq: int, wall: int | None, test: str | None) -> Row:
+        """Return the row of one event. `wall` is None if its real time is unknown."""
         row, attrs = self.columns_and_attrs(raw)
         row["wall"], row["seq"], row["test"] = wall, seq, test
         if self.numbering.ordinal and row["kind"] in _NAMING_BROKERS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
 from leveret.http.control.bodies import parsed
 from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.queries import checked
 from leveret.http.control.table import ENDPOINTS
 from leveret.http.guard import refuse_stranger
 from leveret.http.messages import Request, Response, refusal
@@ -56,8 +57,9 @@ class Control:
         if found is None:
             return self._refuse_unrouted(request)
         try:
+            parameters = checked(request.query, found.route.query)
             body = parsed(request.body, found.route.body)
-            call = Call(self._engine, self._pump, self._numbers, request, found.values, request.parameters, body)
+            call = Call(self._engine, self._pump, self._numbers, request, found.values, parameters, body)
             return found.route.respond(found.route.handler(call))
         except tuple(kind for kind, _, _ in _ANSWERS) as error:
             return _answer(error)
@@ -73,6 +75,8 @@ class Control:
 
 def _answer(error: Exception) -> Response:
     status, word = next((status, word) for kind, status, word in _ANSWERS if isinstance(error, kind))
+    if isinstance(error, RefusedError) and error.code == 404:
+        status, word = 404, "not_found"
     value: dict[str, object] = {"error": word, "reason": str(error)}
     notes = getattr(error, "__notes__", ())
     if notes:

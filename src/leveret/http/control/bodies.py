@@ -32,8 +32,14 @@ class WrongBody(ValueError):
 def parsed(octets: bytes, schema: Schema | None) -> Json:
     """Return the body of a request. An empty one is an empty object. Raises WrongBody if it does not fit the schema."""
     try:
-        value = json.loads(octets, parse_constant=_refuse_constant) if octets.strip() else {}
+        text = octets.decode()
+        value = json.loads(text, parse_constant=_refuse_constant) if text.strip() else {}
         json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start} is 0x{octets[error.start]:02x}"
+        raise WrongBody(
+            f"the body is not UTF-8: {place}; encode the JSON as UTF-8, and send bytes as body_base64"
+        ) from None
     except UnicodeEncodeError:
         raise WrongBody("the body has a lone surrogate, which UTF-8 cannot encode; leave it out") from None
     except (ValueError, RecursionError) as error:
@@ -52,17 +58,20 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _check_record(value: Json, schema: Schema) -> None:
+def _check_record(value: Json, schema: Schema, place: str = "") -> None:
+    """Raise WrongBody unless an object fits. `place` is where it stands in the body, such as "properties."."""
     known: Mapping[str, Schema] = schema["properties"]
     for name in value:
         if name not in known:
-            raise WrongBody(f"unknown name {name!r}{expected(name, known)}")
+            raise WrongBody(f"unknown name {place + name!r}{expected(name, known)}")
     for name in schema["required"]:
         if name not in value:
-            raise WrongBody(f"{name!r} is missing; it must be {_described(known[name])}")
+            raise WrongBody(f"{place + name!r} is missing; it must be {_described(known[name])}")
     for name, given in value.items():
-        if not _fits(given, known[name]):
-            raise WrongBody(f"{name}={json.dumps(given)} must be {_described(known[name])}")
+        if isinstance(given, dict) and "properties" in known[name]:
+            _check_record(given, known[name], f"{place}{name}.")
+        elif not _fits(given, known[name]):
+            raise WrongBody(f"{place}{name}={json.dumps(given)} must be {_described(known[name])}")
 
 
 def _fits(value: Any, schema: Schema) -> bool:
@@ -79,7 +88,7 @@ def _fits(value: Any, schema: Schema) -> bool:
         return _fits_record(value, schema)
     if not is_kind or not isinstance(value, int | float):
         return is_kind
-    return isfinite(value) and value >= schema.get("minimum", value)
+    return (isinstance(value, int) or isfinite(value)) and value >= schema.get("minimum", value)
 
 
 def _fits_record(value: Json, schema: Schema) -> bool:

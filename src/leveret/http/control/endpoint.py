@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.http.control.scope import Scope
-from leveret.http.control.shapes import Json, Schema
+from leveret.http.control.shapes import TEXT, Json, Schema
 from leveret.http.messages import Request, Response
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Call:
     # For virtual hosts without a name of their own. None comes twice.
     numbers: Iterator[int]
     request: Request
-    # The names in the path, the query, and the body as the schema says.
+    # The names in the path, the checked query, and the body as the schema says.
     values: Mapping[str, str]
     parameters: Mapping[str, str]
     body: Json
@@ -51,6 +51,13 @@ class Call:
 Handler = Callable[[Call], object]
 
 
+class Parameter(NamedTuple):
+    """A parameter of the query."""
+
+    meaning: str
+    schema: Schema = TEXT
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A row of the table."""
@@ -64,8 +71,8 @@ class Endpoint:
     answer: Schema | None = None
     # The schema of the request's body. None: there is none.
     body: Schema | None = None
-    # The parameters of the query, with what they mean.
-    query: Mapping[str, str] = field(default_factory=dict)
+    # The parameters of the query, by name.
+    query: Mapping[str, Parameter] = field(default_factory=dict)
     status: int = 200
     media: str = "application/json"
 

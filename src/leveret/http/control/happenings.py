@@ -1,29 +1,31 @@
 """The endpoints for what has happened: events as a list, as a stream and as a trace file, and the page.
 
 An event has the columns of a trace file (docs/recording.md), whichever way it is read. Values of headers with
-secret-looking names are hidden there, and here too.
+secret-looking names are hidden there, and here too. Connections and events have the broker's own numbers, so answers
+can be joined. `wall` is missing while the clock stands still, because the broker keeps only its own time.
 """
 
 from __future__ import annotations
 
 import json
-from itertools import count
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, cast
 
 from leveret.errors import BrokerError, unknown
-from leveret.http.control.endpoint import Call, Endpoint
-from leveret.http.control.scope import is_of
+from leveret.http.control.endpoint import Call, Endpoint, Parameter
+from leveret.http.control.scope import MARKS, is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.control.topology import ROOT, VHOST
 from leveret.http.messages import Response
-from leveret.http.stream import EventStream
+from leveret.http.stream import EventStream, numbered
 from leveret.page.live import checks_of
+from leveret.page.reading import OwnNumbers, RealTime
 from leveret.time.sources import SystemClock
 from leveret.trace import events
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import Numbering
 from leveret.trace.version import __version__
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
 
 _FILTERS: Final = {
-    "kinds": "only events of these kinds, separated by commas, such as published,acked",
-    "queue": "only events about this queue",
+    "kinds": Parameter("only events of these kinds, separated by commas, such as published,acked"),
+    "queue": Parameter("only events about this queue"),
 }
 _EVENTS: Final[Schema] = record({"events": listed(TABLE), "is_complete": FLAG})
 _NDJSON: Final = "application/x-ndjson"
@@ -54,13 +56,22 @@ class EventLines:
         self._queue = queue
         redact = engine.redact
         names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
-        self._lines = Lines(Numbering(0, count(1).__next__), Redaction(names), keeps_bodies=True)
-        self._next_seq = count(1).__next__
+        self._engine = engine
+        self._lines = Lines(OwnNumbers(), Redaction(names), keeps_bodies=True)
 
-    def of(self, raw_events: list[RawEvent]) -> list[str]:
-        """Return the lines of the events that are wanted, each with its newline."""
-        wanted = [raw for raw in raw_events if self._wants(raw)]
-        return self._lines.write(wanted, _REAL.now(), self._next_seq) if wanted else []
+    def of(self, raw_events: list[RawEvent], first: int) -> list[str]:
+        """Return the lines of the events that are wanted, each with its newline. `first` is the first one's number."""
+        wanted = [(number, raw) for number, raw in enumerate(raw_events, first) if self._wants(raw)]
+        if not wanted:
+            return []
+        with self._engine.lock:
+            real_time = RealTime(self._engine.clock.moves)
+        # The marks of a test are no lines, so they take no number.
+        next_seq = (number for number, raw in wanted if raw[0] not in MARKS).__next__
+        lines: list[str] = []
+        for at, turn in groupby((raw for _, raw in wanted), key=itemgetter(1)):
+            lines += self._lines.write(turn, real_time.exactly_of(cast("int", at)), next_seq)
+        return lines
 
     def _wants(self, raw: RawEvent) -> bool:
         if self._vhost is not None and not is_of(raw, self._vhost):
@@ -79,10 +90,10 @@ def _lines_of(call: Call) -> EventLines:
     return EventLines(call.engine, vhost, kinds=parameters.get("kinds", ""), queue=parameters.get("queue"))
 
 
-def _recorded(call: Call) -> list[RawEvent]:
+def _recorded(call: Call) -> tuple[list[RawEvent], int]:
     _require_recording(call)
     call.engine.sync()
-    return call.engine.recorder.raw()
+    return numbered(call.engine.recorder.raw, call.engine)
 
 
 def _require_recording(call: Call) -> None:
@@ -92,7 +103,7 @@ def _require_recording(call: Call) -> None:
 
 def _list_events(call: Call) -> object:
     lines = _lines_of(call)
-    found = [json.loads(line) for line in lines.of(_recorded(call))]
+    found = [json.loads(line) for line in lines.of(*_recorded(call))]
     return {"events": found, "is_complete": not call.engine.recorder.has_dropped}
 
 
@@ -112,18 +123,25 @@ class FedStream(EventStream):
 
     def __init__(self, call: Call, lines: EventLines) -> None:
         super().__init__(lambda: call.pump.unsubscribe(self))
+        self._engine = call.engine
+        self._vhost = call.values.get("vhost")
         self._lines = lines
 
-    def feed(self, raw_events: list[RawEvent]) -> None:
-        """Send the events that are wanted."""
-        lines = self._lines.of(raw_events)
+    def feed(self, raw_events: list[RawEvent], first: int) -> None:
+        """Send the events that are wanted. End if the virtual host of the stream has been deleted."""
+        lines = self._lines.of(raw_events, first)
         if lines:
             self.send_bytes("".join(f"data: {line}\n" for line in lines).encode("ascii"))
+        if self._vhost is not None:
+            with self._engine.lock:
+                is_deleted = self._vhost not in self._engine.node.vhosts
+            if is_deleted:
+                self.end()
 
 
 def _trace(call: Call) -> object:
     engine = call.engine
-    lines = _lines_of(call).of(_recorded(call))
+    lines = _lines_of(call).of(*_recorded(call))
     now = _REAL.now()
     facts = {
         "run": f"http-{now}",
@@ -156,7 +174,7 @@ def _page(call: Call) -> object:
     from leveret.page.live import test_of
     from leveret.page.story import story_of
 
-    recorded = _recorded(call)
+    recorded, _ = _recorded(call)
     reading: Reading = call.scope.reading() if "vhost" in call.values else call.engine.reading(None)
     page = page_of(story_of([reading], test_of(recorded), source="memory"))
     return Response.of_text(page, "text/html")
@@ -184,7 +202,7 @@ ENDPOINTS: Final = (
         "/events/stream",
         "Send the events as they happen, after a first one named open",
         handler=_stream_events,
-        query={**_FILTERS, "from": "`start` sends first what was recorded before"},
+        query={**_FILTERS, "from": Parameter("`start` sends first what was recorded before", {"enum": ["start"]})},
         media=_SSE,
     ),
     *_both("getTrace", "/trace", "Return a trace file", handler=_trace, query=_FILTERS, media=_NDJSON),

@@ -16,7 +16,9 @@ _REFUSALS: Final = {
     "401": "The user or the password is missing or wrong.",
     "403": "The user is no administrator, or the request comes from another site.",
     "404": "A virtual host, queue, exchange or fault of this name does not exist.",
-    "409": "An assertion failed, a wait timed out, or RabbitMQ would refuse this.",
+    "409": "An assertion failed, a wait timed out, the name is taken, or RabbitMQ would refuse this.",
+    "413": "The body is too large.",
+    "431": "The head of the request is too large.",
 }
 
 
@@ -51,7 +53,8 @@ def _operation(endpoint: Endpoint) -> Json:
         {"name": name, "in": "path", "required": True, "schema": TEXT} for name in _NAME.findall(endpoint.template)
     ]
     parameters += [
-        {"name": name, "in": "query", "description": text, "schema": TEXT} for name, text in endpoint.query.items()
+        {"name": name, "in": "query", "description": one.meaning, "schema": one.schema}
+        for name, one in endpoint.query.items()
     ]
     if parameters:
         described["parameters"] = parameters

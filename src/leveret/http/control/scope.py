@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
 # Events that belong to no virtual host, and say which events count.
-_MARKS: Final = (events.TEST_START, events.TEST_END)
+MARKS: Final = (events.TEST_START, events.TEST_END)
 
 
 class Scope(BrokerActions, CheckedAssertions, Hinting):
@@ -206,7 +206,7 @@ class OneVhostsEvents:
 def is_of(raw: RawEvent, vhost: str) -> bool:
     """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
     at = _VHOST_AT.get(str(raw[0]))
-    return raw[0] in _MARKS if at is None else raw[at] == vhost
+    return raw[0] in MARKS if at is None else raw[at] == vhost
 
 
 class OneVhostsFindings:

@@ -6,17 +6,20 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from leveret.engine.urls import amqp_url
-from leveret.errors import NotDeclaredError, expected
+from leveret.errors import BrokerError, NotDeclaredError, expected
 from leveret.http.control import shapes
-from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
 from leveret.observe.names import find_queue, find_vhost
 from leveret.observe.views import ConnectionView, ExchangeView
+from leveret.server import native
 
 ROOT: Final = "/leveret/v1"
 VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
 # How many messages of a queue the answer holds, if the request does not say.
 _MESSAGES_MOST: Final = 1000
+# Held while a virtual host is added: two tests that ask for one name at the same time must not share it.
+_ADDING: Final = native.reentrant_lock()
 _VHOST: Final = record({"name": TEXT, "url": TEXT})
 
 
@@ -35,10 +38,20 @@ def _list_vhosts(call: Call) -> object:
 
 def _add_vhost(call: Call) -> object:
     name = call.body.get("name") or _free_name(call)
-    call.admin.add_vhost(name, default_queue_type=call.body.get("default_queue_type", "classic"))
+    with _ADDING:
+        _require_new(call, name)
+        call.admin.add_vhost(name, default_queue_type=call.body.get("default_queue_type", "classic"))
     for user in call.admin.list_users():
         call.admin.set_permissions(user, name)
     return vhost_json(call, name)
+
+
+def _require_new(call: Call, name: str) -> None:
+    with call.engine.lock:
+        if name in call.engine.node.vhosts:
+            raise BrokerError(
+                f"virtual host {name!r} exists already; choose another name, or leave it out to get a new one"
+            )
 
 
 def _free_name(call: Call) -> str:
@@ -62,11 +75,9 @@ def _get_queue(call: Call) -> object:
 
 
 def _queue(call: Call, name: str) -> Json:
-    limit = call.parameters.get("limit", str(_MESSAGES_MOST))
-    if not limit.isdecimal():
-        raise ValueError(f"limit={limit!r} must be a whole number, as in limit=100")
+    limit = int(call.parameters.get("limit", _MESSAGES_MOST))
     with call.engine.looking() as node:
-        return shapes.queue(find_queue(node, call.scope.vhost, name), node, int(limit))
+        return shapes.queue(find_queue(node, call.scope.vhost, name), node, limit)
 
 
 def _declare_queue(call: Call) -> object:
@@ -199,7 +210,11 @@ ENDPOINTS: Final = (
         "Return a queue with its messages, consumers and bindings.",
         _get_queue,
         component("Queue"),
-        query={"limit": f"how many ready and how many unacked messages to return at most; {_MESSAGES_MOST} by default"},
+        query={
+            "limit": Parameter(
+                f"how many ready and how many unacked messages to return at most; {_MESSAGES_MOST} by default", COUNT
+            )
+        },
     ),
     Endpoint("deleteQueue", "DELETE", f"{VHOST}/queues/{{queue}}", "Delete a queue.", _delete_queue, _MESSAGES),
     Endpoint(

@@ -13,11 +13,13 @@ from leveret.faults.named import NamedFaults, Refusal
 from leveret.faults.rule import OPTIONS, Rule
 from leveret.faults.streams import Direction
 from leveret.http.control import shapes
-from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.bodies import WrongBody
+from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.http.control.topology import ROOT
 from leveret.observe.keywords import Alarm
+from leveret.observe.names import find_vhost
 from leveret.observe.state import connections
 from leveret.observe.views import ConnectionView
 from leveret.time.clock import Clock
@@ -115,6 +117,13 @@ def _own_parameters(name: str) -> dict[str, Schema]:
     return {one.name: _TYPES.get(one.annotation, ANYTHING) for one in own}
 
 
+# The faults that act at once without `on`. Over HTTP that must be said, because it hits the clients of every test.
+_NOW: Final = "now"
+_INSTANT: Final = tuple(
+    name
+    for name, act in _METHODS.items()
+    if "on" in (given := inspect.signature(act).parameters) and given["on"].default is None
+)
 _PARAMETERS: Final = {word: schema for name in _METHODS for word, schema in _own_parameters(name).items()}
 _FAULT: Final[dict[str, Schema]] = {"fault": {"enum": list(_METHODS)}, **_PARAMETERS, **_WHEN, **CRITERIA}
 
@@ -130,6 +139,17 @@ def _add_fault(call: Call) -> object:
     for word in body:
         if word in _PARAMETERS and word not in own:
             raise unknown_keyword(f"the fault {name!r}", word, (*own, *_WHEN))
+    if "vhost" in body:
+        with call.engine.lock:
+            find_vhost(call.engine.node, body["vhost"])
+    if name in _INSTANT:
+        if "on" not in body:
+            raise WrongBody(
+                f"'on' is missing for the fault {name!r}; name a method or an event, such as basic.ack, "
+                'or say "now" to act at once on everything that matches'
+            )
+        if body["on"] == _NOW:
+            del body["on"]
     options = {word: criterion(word, value) for word, value in body.items()}
     add: Any = getattr(call.engine.faults, name)
     rule = add(**options)
@@ -155,9 +175,13 @@ def _remove_fault(call: Call) -> object:
 
 def _remove_faults(call: Call) -> object:
     vhost = call.parameters.get("vhost")
-    for rule in call.engine.fault_rules():
-        if vhost is None or rule.places.get("vhost") == vhost:
-            rule.remove()
+    chosen = [rule for rule in call.engine.fault_rules() if vhost is None or rule.places.get("vhost") == vhost]
+    if vhost is not None and not chosen:
+        # The virtual host of a fault may have been deleted before the fault.
+        with call.engine.lock:
+            find_vhost(call.engine.node, vhost)
+    for rule in chosen:
+        rule.remove()
     return None
 
 
@@ -208,7 +232,8 @@ ENDPOINTS: Final = (
         "addFault",
         "POST",
         f"{ROOT}/faults",
-        "Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python.",
+        "Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python. "
+        'With `"on": "now"` it acts at once.',
         _add_fault,
         component("Fault"),
         record(_FAULT, *(name for name in _FAULT if name != "fault")),
@@ -220,7 +245,7 @@ ENDPOINTS: Final = (
         f"{ROOT}/faults",
         "Remove all faults.",
         _remove_faults,
-        query={"vhost": "remove only those that were added for this virtual host"},
+        query={"vhost": Parameter("remove only those that were added for this virtual host")},
     ),
     Endpoint(
         "getFault", "GET", f"{ROOT}/faults/{{fault}}", "Return a fault by its id.", _get_fault, component("Fault")

@@ -15,8 +15,8 @@
     drop: "basic.publish",
     duplicate: "",
     redeliver: "",
-    cancel_consumers: "",
-    block_publishers: "",
+    cancel_consumers: "now",
+    block_publishers: "now",
     refuse_connections: "",
   };
 
