@@ -27,7 +27,7 @@ from leveret.pipeline.sources import HEADER_START, TraceFile, inspect_head
 from leveret.trace.schema import COLUMNS
 
 # How much of a file is parsed at a time. A line may be longer.
-_PIECE_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 2 << 20
 _PARQUET_ROWS: Final = 250_000
 _COMPRESSED_BYTES: Final = 64 << 10
 # The steps in which the last bytes before a damaged place are decompressed.
@@ -110,22 +110,28 @@ class _Content:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the content in pieces of whole lines; the last piece may end within a line."""
-        kept, is_header = b"", True
+        is_header = True
+        # Chunks are joined once there are enough of them: joining each to what is kept would copy a piece many times.
+        kept: list[bytes] = []
+        kept_bytes = 0
         for chunk in self._chunks():
-            content = kept + chunk
             if is_header:
-                _, end, content = content.partition(b"\n")
+                head, end, chunk = (b"".join(kept) + chunk).partition(b"\n")
                 is_header = not end
-            if is_header or len(content) < _PIECE_BYTES:
-                kept = content
+                kept, kept_bytes = [head] if is_header else [], 0
+            kept.append(chunk)
+            kept_bytes += len(chunk)
+            if is_header or kept_bytes < _PIECE_BYTES:
                 continue
+            content = b"".join(kept)
             end_of_line = content.rfind(b"\n") + 1
-            kept = content[end_of_line:]
+            kept, kept_bytes = [content[end_of_line:]], len(content) - end_of_line
             if end_of_line:
                 yield content[:end_of_line]
-        if kept and not is_header:
-            yield kept
-        self.is_cut |= is_header or (bool(kept) and not kept.endswith(b"\n"))
+        rest = b"".join(kept)
+        if rest and not is_header:
+            yield rest
+        self.is_cut |= is_header or (bool(rest) and not rest.endswith(b"\n"))
 
     def _chunks(self) -> Iterator[bytes]:
         with open(self._path, "rb") as file:
