@@ -442,13 +442,14 @@ def test_a_trace_that_reaches_back_to_the_beginning_of_the_test_is_long_enough(m
     world.assertions.assert_not_published("orders")
 
 
-def test_a_dead_letter_in_another_queue_is_nearer_than_a_message_that_reached_none(broker) -> None:
-    broker.declare_queue("dead")
-    broker.declare_queue(
+def test_a_dead_letter_in_another_queue_is_nearer_than_a_message_that_reached_none(leveret) -> None:
+    leveret.allow("unroutable")
+    leveret.declare_queue("dead")
+    leveret.declare_queue(
         "jobs", arguments={"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     )
-    broker.publish("", "jobs", "died")
-    broker.publish("", "nowhere", "lost")
+    leveret.publish("", "jobs", "died")
+    leveret.publish("", "nowhere", "lost")
 
     with pytest.raises(AssertionError, match=r"nearest: #1 .*\n  differs: it arrived in 'dead' instead of 'jobs'"):
-        broker.assert_dead_lettered("jobs", to="jobs")
+        leveret.assert_dead_lettered("jobs", to="jobs")
