@@ -56,6 +56,34 @@ def test_loading_twice_changes_nothing(broker: Broker) -> None:
     assert broker.admin.export_definitions() == once
 
 
+def test_an_export_of_one_virtual_host_can_be_imported_into_another(broker: Broker) -> None:
+    # Seen in RabbitMQ 4.3 and 3.10: names with the reserved prefix are exported, and skipped by an import.
+    broker.admin.add_vhost("copy")
+    exchanges = [{"name": "amq.rabbitmq.log", "type": "topic"}, {"name": "shop", "type": "topic"}]
+
+    broker.admin.import_definitions({"exchanges": exchanges, "queues": [{"name": "amq.mine"}]}, vhost="copy")
+
+    assert broker.exchange("shop", vhost="copy").type == "topic"
+    assert broker.queues == []
+    with pytest.raises(LookupError):
+        broker.exchange("amq.rabbitmq.log", vhost="copy")
+
+
+def test_a_mistake_in_a_queue_keeps_exchanges_and_other_queues_and_no_bindings(broker: Broker) -> None:
+    # Seen in RabbitMQ 4.3.
+    definitions = {
+        "queues": [{"name": "bad", "arguments": {"x-max-length": -1}}, {"name": "good"}],
+        "exchanges": [{"name": "shop", "type": "direct"}],
+        "bindings": [{"source": "shop", "destination": "good", "destination_type": "queue", "routing_key": ""}],
+    }
+
+    with pytest.raises(BrokerError, match="queue 'bad': PRECONDITION_FAILED"):
+        broker.admin.import_definitions(definitions, vhost="/")
+
+    assert [queue.name for queue in broker.queues] == ["good"]
+    assert list(broker.exchange("shop").bindings) == []
+
+
 def test_import_adds_to_existing_definitions(broker: Broker) -> None:
     broker.declare_queue("orders")
     broker.publish("", "orders", b"x")

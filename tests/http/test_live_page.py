@@ -201,6 +201,43 @@ def test_a_fault_is_added_fires_and_is_shown(page: Page, live: Broker) -> None:
     assert live.faults.rules[0].fired == 1
 
 
+def test_a_fault_without_an_occasion_is_refused_and_does_nothing(page: Page, live: Broker) -> None:
+    page.get_by_label("on which method or event").fill("")
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    expect(page.get_by_text("'on' is missing for the fault 'reset_peer'")).to_be_visible()
+    assert live.faults.rules == []
+
+
+def test_an_empty_form_does_not_publish(page: Page, live: Broker) -> None:
+    page.get_by_role("button", name="Publish").click()
+
+    expect(page.get_by_text("The exchange and the routing key are empty")).to_be_visible()
+    live.assert_not_published()
+
+
+def test_a_message_goes_to_the_virtual_host_of_the_chosen_queue(page: Page, live: Broker) -> None:
+    live.admin.add_vhost("shop")
+    live.declare_queue("paid", vhost="shop")
+
+    page.get_by_role("button", name="paid in shop").first.click()
+
+    expect(page.get_by_label("virtual host", exact=True)).to_have_value("shop")
+
+
+def test_an_act_is_confirmed_in_words(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
+    answer = page.get_by_role("status", name="Answer")
+
+    page.get_by_role("button", name="Purge orders").click()
+    expect(answer).to_have_text("1 message purged from orders.")
+    page.get_by_role("button", name="Hold time").click()
+    expect(answer).to_contain_text("Time is held at")
+    page.get_by_role("button", name="Let time run").click()
+    expect(answer).to_have_text("Time runs again.")
+
+
 def test_a_refusal_is_shown_with_its_reason(page: Page) -> None:
     page.get_by_label("exchange", exact=True).fill("missing")
     page.get_by_role("button", name="Publish").click()
@@ -277,10 +314,21 @@ def test_axe_finds_nothing_in_the_page(page: Page, live: Broker, scheme: str) ->
     assert axe_violations(page) == []
 
 
-def test_the_page_fits_a_phone(page: Page) -> None:
+def test_the_page_fits_a_phone_without_breaking_words(page: Page, live: Broker) -> None:
+    name = "a-rather-long-queue-name.of.some.service"
+    live.declare_queue(name)
+    expect(cell(page, "Queues", name, 1)).to_have_text("classic")
     page.set_viewport_size({"width": 390, "height": 800})
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    # A word that breaks takes two lines.
+    lines = """(cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map((line) => line.top)).size;
+    }"""
+    assert cell(page, "Queues", "of.some.service", 1).evaluate(lines) == 1
+    assert page.get_by_role("button", name="Purge a-rather").evaluate(lines) == 1
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

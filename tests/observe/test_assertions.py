@@ -440,3 +440,16 @@ def test_a_trace_that_reaches_back_to_the_beginning_of_the_test_is_long_enough(m
     world.begin_test("test_b")
 
     world.assertions.assert_not_published("orders")
+
+
+def test_a_dead_letter_in_another_queue_is_nearer_than_a_message_that_reached_none(leveret) -> None:
+    leveret.allow("unroutable")
+    leveret.declare_queue("dead")
+    leveret.declare_queue(
+        "jobs", arguments={"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    )
+    leveret.publish("", "jobs", "died")
+    leveret.publish("", "nowhere", "lost")
+
+    with pytest.raises(AssertionError, match=r"nearest: #1 .*\n  differs: it arrived in 'dead' instead of 'jobs'"):
+        leveret.assert_dead_lettered("jobs", to="jobs")

@@ -2,7 +2,8 @@
 
 It takes a whole broker or one virtual host, as `rabbitmqctl export_definitions` and the management API write them.
 Existing queues, exchanges and bindings stay as they are. Users, permissions, limits and policies take the new values.
-The order is RabbitMQ's (rabbit_definitions). As there, what comes before a mistake has been done.
+The order is RabbitMQ's (rabbit_definitions), and names that begin with `amq.` are skipped, as its clients may not
+declare them. As there, what comes before a mistake has been done, and the exchanges, queues or bindings beside it too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from leveret.core.wire.values import Field
 from leveret.errors import BrokerError, expected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from leveret.core.model.binding import Destination
     from leveret.core.model.node import Node
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
+# An export of "/" holds amq.rabbitmq.log, so without this it could not be read into another virtual host.
+_RESERVED: Final = "amq."
 _ONE_VHOST: Final = "single_virtual_host"
 # leveret ignores RabbitMQ's name of the format, and what its plugins and features add.
 _SECTIONS: Final = (
@@ -93,12 +96,10 @@ class _Loading:
                 host.policies.set(_policy(item, item))
         for vhost in self._node.vhosts.values():
             vhost.policies_changed()
-        for item in items(self._definitions, "queues", "queue"):
-            self._add_queue(item)
-        for item in items(self._definitions, "exchanges", "exchange"):
-            self._add_exchange(item)
-        for item in items(self._definitions, "bindings", "binding of", ("source", "destination", "routing_key")):
-            self._add_binding(item)
+        _add_all(items(self._definitions, "exchanges", "exchange"), self._add_exchange)
+        _add_all(items(self._definitions, "queues", "queue"), self._add_queue)
+        places = ("source", "destination", "routing_key")
+        _add_all(items(self._definitions, "bindings", "binding of", places), self._add_binding)
 
     def _add_user(self, item: Item) -> None:
         user = User(item.text("name"), tags=item.texts("tags"), limits=item.limits("limits", USER_LIMITS))
@@ -162,7 +163,7 @@ class _Loading:
         kind = item.word("type", QUEUE_TYPES, host.default_queue_type)
         if kind != host.default_queue_type and "x-queue-type" not in arguments:
             arguments = arguments.with_entry("x-queue-type", Field("S", kind.encode()))
-        if name in host.queues:
+        if name in host.queues or name.startswith(_RESERVED):
             return
         with _naming(item):
             host.declare_queue(
@@ -174,7 +175,7 @@ class _Loading:
 
     def _add_exchange(self, item: Item) -> None:
         host, name = self._vhost_of(item), item.name("name")
-        if name in host.exchanges:
+        if name in host.exchanges or name.startswith(_RESERVED):
             return
         with _naming(item):
             host.declare_exchange(
@@ -213,6 +214,18 @@ class _Loading:
         if name not in users:
             raise item.wrong("user", f"names the unknown user {name!r}{expected(name, users)}")
         return users[name]
+
+
+def _add_all(found: Iterable[Item], add: Callable[[Item], None]) -> None:
+    """Add every object of a section that can be added, and then raise the first mistake."""
+    mistakes: list[BrokerError] = []
+    for item in found:
+        try:
+            add(item)
+        except BrokerError as error:
+            mistakes.append(error)
+    if mistakes:
+        raise mistakes[0]
 
 
 def _policy(item: Item, value: Item) -> Policy:

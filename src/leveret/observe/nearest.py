@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # What a difference costs at least, and what it costs more the further apart the values are.
 _DIFFERENT: Final = 0.2
 _FAR: Final = 0.8
+# It was dead-lettered as asked, only to another queue: nearer than a message that was never there.
+_FAR_TARGET: Final = 0.1
 _ANOTHER_OUTCOME: Final = 0.3
 _ANOTHER_REASON: Final = 0.3
 _ANOTHER_VHOST: Final = 0.3
@@ -212,8 +214,8 @@ class Nearest:
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"
-        nearness = min((value_distance(to, one) for one in arrived), default=1.0)
-        return [Difference(f"it arrived in {where} instead of {to!r}", _DIFFERENT + _FAR * nearness)]
+        distance = min((value_distance(to, one) for one in arrived), default=1.0)
+        return [Difference(f"it arrived in {where} instead of {to!r}", _DIFFERENT + _FAR_TARGET * distance)]
 
     def _never_there(self) -> str:
         place = self._question.place

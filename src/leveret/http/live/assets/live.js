@@ -50,18 +50,19 @@
   };
 
   /**
-   * Call the control API, and show what it refuses.
+   * Call the control API, and show what it refuses, or what was done.
    * @param {string} method
    * @param {string} place
    * @param {Row} [body]
+   * @param {(answer: Row) => string} [done]
    */
-  async function call(method, place, body) {
+  async function call(method, place, body, done) {
     const options = { method, body: body && JSON.stringify(body) };
     try {
       const response = await fetch(API + place, options);
       const text = await response.text();
       const answer = text ? JSON.parse(text) : {};
-      say(response.ok ? "" : answer.reason);
+      say(response.ok ? (done?.(answer) ?? "") : answer.reason, response.ok);
       return response.ok ? answer : null;
     } catch (error) {
       say(`the broker does not answer: ${error}`);
@@ -76,6 +77,17 @@
   function say(text, isFine) {
     parts.answer.className = isFine ? "answer fine" : "answer";
     refill(parts.answer, text);
+  }
+
+  /** @param {Row} queue */
+  function purge(queue) {
+    const where = inVhost(queue.vhost, queue.name);
+    return call("POST", `${placeOf(queue)}/purge`, undefined, (answer) => `${counted(answer.messages, "message")} purged from ${where}.`);
+  }
+
+  /** @param {Row} clock */
+  function heldText(clock) {
+    return `Time is held at ${new Date(clock.now * 1000).toISOString()}.`;
   }
 
   /** @param {Row} queue */
@@ -200,7 +212,7 @@
       (queue) => [
         button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
         ...["", "", "", ""],
-        button("Purge", () => call("POST", `${placeOf(queue)}/purge`), { "aria-label": `Purge ${queue.name}` }),
+        button("Purge", () => purge(queue), { "aria-label": `Purge ${queue.name}` }),
       ],
       (queue) => [null, queue.type, queue.ready, queue.unacked, queue.consumers, null],
     ),
@@ -219,7 +231,7 @@
     faults: liveTable(
       "Faults",
       ["fault", "fired", "action"],
-      (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`))],
+      (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`, undefined, (one) => `Fault ${one.fault} was removed; it fired ${counted(one.fired, "time")}.`))],
       (fault) => [fault.text, counted(fault.fired, "time"), null],
     ),
   };
@@ -318,12 +330,13 @@
   }
 
   function drawEvents() {
-    refill(parts.events, ...live.events.map((text) => el("li", { title: text }, text)).reverse());
+    refill(parts.events, ...live.events.map((text) => el("li", {}, text)).reverse());
   }
 
   /** @param {Row} queue */
   function look(queue) {
     live.queue = queue;
+    vhost.value = queue.vhost;
     refill(parts.messages, el("p", { class: "note" }, `Reading ${queue.name} ...`));
     refresh();
   }
@@ -407,14 +420,19 @@
     return el("input", { type: "text", name, "aria-label": label, placeholder: label, ...attributes });
   }
 
+  const vhost = field("vhost", "virtual host", { value: "/" });
   const publishing = form(
     "Publish",
     async (values) => {
+      if (!values.exchange && !values.routing_key) {
+        say("The exchange and the routing key are empty; name the queue as the routing key, or name an exchange.");
+        return;
+      }
       const body = { exchange: values.exchange, routing_key: values.routing_key, body: values.body };
       const answer = await call("POST", `/vhosts/${encodeURIComponent(values.vhost || "/")}/publish`, body);
       if (answer) say(answer.routed ? "The message was routed." : "The message reached no queue.", answer.routed);
     },
-    field("vhost", "virtual host", { value: "/" }),
+    vhost,
     field("exchange", "exchange"),
     field("routing_key", "routing key", { class: "wide" }),
     el("textarea", { name: "body", "aria-label": "body", placeholder: "body" }),
@@ -424,10 +442,10 @@
   const advancing = form(
     "Time",
     async (values) => {
-      await call("POST", "/clock/advance", { seconds: Number(values.seconds) });
+      await call("POST", "/clock/advance", { seconds: Number(values.seconds) }, heldText);
     },
-    button("Hold time", () => call("POST", "/clock/hold")),
-    button("Let time run", () => call("POST", "/clock/release")),
+    button("Hold time", () => call("POST", "/clock/hold", undefined, heldText)),
+    button("Let time run", () => call("POST", "/clock/release", undefined, () => "Time runs again.")),
     field("seconds", "seconds", { type: "number", value: "60", min: "0", step: "any" }),
     el("button", {}, "Advance"),
   );
@@ -436,7 +454,8 @@
   const faulting = form(
     "Add a fault",
     async (values) => {
-      await call("POST", "/faults", { fault: values.fault, optional: true, ...(values.on ? { on: values.on } : {}) });
+      const body = { fault: values.fault, optional: true, ...(values.on ? { on: values.on } : {}) };
+      await call("POST", "/faults", body, (one) => `Fault ${one.fault} was added; it acts ${one.on === "now" ? "now" : `on ${one.on}`}.`);
     },
     el(
       "select",
