@@ -41,13 +41,3 @@ def test_a_worker_ends_when_its_broker_has_stopped(leveret: Broker, app) -> None
         leveret.stop()
 
     assert worker.blueprint.shutdown_complete.is_set()
-
-
-def test_a_worker_ends_after_it_has_connected_again(leveret: Broker, app) -> None:
-    from pytest_leveret.celery import running_worker
-
-    with running_worker(app) as worker:
-        leveret.restart()
-        leveret.wait_for_consumer("celery", timeout=10)
-
-    assert worker.blueprint.shutdown_complete.is_set()
