@@ -455,7 +455,10 @@
     "Add a fault",
     async (values) => {
       const body = { fault: values.fault, optional: true, ...(values.on ? { on: values.on } : {}) };
-      await call("POST", "/faults", body, (one) => `Fault ${one.fault} was added; it acts ${one.on === "now" ? "now" : `on ${one.on}`}.`);
+      await call("POST", "/faults", body, (one) => {
+        const when = one.on === "now" ? "now" : `on ${one.on}`;
+        return `Fault ${one.fault} was added; it acts ${when}.`;
+      });
     },
     el(
       "select",
