@@ -22,6 +22,7 @@ from leveret.pipeline.cut import cut_among
 from leveret.pipeline.grouping import Row, grouped, numbering_of
 from leveret.pipeline.kernel.across import flaky
 from leveret.pipeline.kernel.events import NEEDED
+from leveret.pipeline.kernel.schema import plain
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.wording import copies, measure, thing
 from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE
@@ -246,23 +247,14 @@ def _covered_by(read: Read, runs: Collection[str], tests: Collection[str]) -> Co
     """
     used: Counter[Place] = Counter()
     chosen: list[Where] = [{"test": tests}, {"kind": _DECLARATIONS}]
-    events = pa.concat_tables(_plain(read("events", runs=runs, columns=NEEDED, where=where)) for where in chosen)
+    parts = [read("events", runs=runs, columns=NEEDED, where=where) for where in chosen]
+    # Tables with different dictionaries cannot be put together.
+    events = pa.concat_tables(rows.cast(plain(rows.schema)) for rows in parts)
     for run in runs:
         of_run = events.filter(pc.equal(events["run"], run))
         for row in tables_of(of_run)["run_coverage"].to_pylist():
             used[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
     return used
-
-
-def _plain(rows: pa.Table) -> pa.Table:
-    """Return rows with plain strings, because tables with different dictionaries cannot be put together."""
-    plain = pa.schema(
-        [
-            pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
-            for field in rows.schema
-        ]
-    )
-    return rows.cast(plain)
 
 
 def _several(

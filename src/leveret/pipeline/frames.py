@@ -150,11 +150,7 @@ def across(table: Across, rows: DataFrame) -> DataFrame:
 
 def plain(rows: pa.Table) -> pa.Table:
     """Return the rows with strings instead of dictionary codes, as Spark takes them."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in rows.columns
-    ]
-    return pa.Table.from_arrays(columns, rows.column_names)
+    return rows.cast(schema.plain(rows.schema))
 
 
 def _of_parts(
