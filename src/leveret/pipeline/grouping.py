@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leveret.pipeline.kernel.columns import NULL, Array, Names, flags, numbers
+from leveret.pipeline.kernel.columns import NULL, Names, codes_of, numbers
 from leveret.pipeline.kernel.groups import Numbering, numbered
 
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ def grouped(
     for name in sums:
         found[name] = _sum(rows[name], groups)
     for name in highest:
-        values = groups.highest(_codes(rows[name]))
+        values = groups.highest(codes_of(rows[name]))
         found[name] = [None if value == NULL else value for value in values.tolist()]
     for name in different:
         codes = Names.of(rows[name]).codes
@@ -45,16 +45,7 @@ def grouped(
 
 def numbering_of(rows: pa.Table, by: Sequence[str]) -> Numbering:
     """Number the rows: those that are equal in the columns `by` get equal numbers."""
-    return numbered(*(_codes(rows[name]) for name in by)) if by else numbered(np.zeros(len(rows), np.int64))
-
-
-def _codes(column: pa.ChunkedArray) -> Array:
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return numbers(column)
-    if pa.types.is_boolean(kind):
-        return flags(column)
-    return Names.of(column).codes
+    return numbered(*(codes_of(rows[name]) for name in by)) if by else numbered(np.zeros(len(rows), np.int64))
 
 
 def _sum(column: pa.ChunkedArray, groups: Numbering) -> list[Any]:

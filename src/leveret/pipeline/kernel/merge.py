@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import Array, Names, numbers
+from leveret.pipeline.kernel.columns import codes_of, numbers
 from leveret.pipeline.kernel.fingerprints import fingerprints
 from leveret.pipeline.kernel.groups import numbered
 
@@ -68,21 +68,13 @@ def merged(slices: Sequence[Mapping[str, pa.Table]], copies: pa.Table, commit: s
 
 
 def _merged(rows: pa.Table, how: _Added) -> pa.Table:
-    groups = numbered(*(_codes(rows[name]) for name in how.key))
+    groups = numbered(*(codes_of(rows[name]) for name in how.key))
     found = rows.take(pa.array(groups.first))
     changed = {name: groups.sums(numbers(rows[name].fill_null(0))) for name in how.sums}
     changed |= {name: groups.highest(numbers(rows[name])) for name in how.highest}
     for name, values in changed.items():
         found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pa.array(values))
     return found
-
-
-def _codes(column: pa.ChunkedArray) -> Array:
-    if pa.types.is_integer(column.type):
-        return numbers(column)
-    if pa.types.is_date(column.type):
-        return numbers(column.cast(pa.int32()))
-    return Names.of(column).codes
 
 
 def _with_histograms(queue_stats: pa.Table, latency_hist: pa.Table) -> pa.Table:
