@@ -31,7 +31,7 @@ class OneSparkSession(LoadGroupScheduling):
         if nodeid.startswith(_IN_BROWSER):
             return "browser"
         if nodeid.startswith(_IN_COPIES):
-            # "path::test[a fault-docs/faults.md]" belongs to the row "a fault".
+            # "path::test[a fault-docs/reference/faults.md]" belongs to the row "a fault".
             return nodeid.partition("[")[2].partition("-")[0].rstrip("]")
         scope: str = super()._split_scope(nodeid)
         return scope

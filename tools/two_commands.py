@@ -1,4 +1,4 @@
-"""The commands of docs/pipeline.md, "Two commands", run on a machine with almost nothing installed.
+"""The commands of docs/how-to/pipeline.md, "Two commands", run on a machine with almost nothing installed.
 
     python tools/two_commands.py [FOLDER]
 
@@ -44,8 +44,8 @@ def main(folder: Path) -> int:
 
 def commands() -> list[str]:
     """Return the commands that the page names."""
-    found = _SECTION.search((ROOT / "docs/pipeline.md").read_text(encoding="utf-8"))
-    assert found is not None, "docs/pipeline.md has no commands under 'Two commands'"
+    found = _SECTION.search((ROOT / "docs/how-to/pipeline.md").read_text(encoding="utf-8"))
+    assert found is not None, "docs/how-to/pipeline.md has no commands under 'Two commands'"
     return found[1].splitlines()
 
 

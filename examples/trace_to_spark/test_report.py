@@ -1,4 +1,7 @@
-"""A test that turns the traces of two examples into a page. docs/pipeline.md shows the commands that do the same."""
+"""A test that turns the traces of two examples into a page.
+
+docs/how-to/pipeline.md shows the commands that do the same.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Change:
     passing: dict[str, None] = field(default_factory=dict)
 
 
-# Why x-death differs (docs/broker.md).
+# Why x-death differs (docs/reference/broker.md).
 _COUNT_RESTARTS: Final = [
     "From 4.0 on, RabbitMQ restarts the count when a client publishes a message with an x-death header. Up to 3.13, it",
     "continues the count. A way out: let the client count in a header of its own",

@@ -123,11 +123,11 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
           makes its own certificates (see `tls`).
-        - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/http.md). It needs h11, the extra
-          leveret[http]. `management_port` 0 takes a free port.
+        - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/how-to/http.md). It needs h11,
+          the extra leveret[http]. `management_port` 0 takes a free port.
         - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
-          there (see docs/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers whose
-          values are left out.
+          there (see docs/how-to/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers
+          whose values are left out.
         """
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
@@ -359,7 +359,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def faults(self) -> FaultPlan:
-        """The faults that the test adds: `broker.faults.reset_peer(on="basic.ack")`, see docs/faults.md."""
+        """The faults that the test adds: `broker.faults.reset_peer(on="basic.ack")`, see docs/reference/faults.md."""
         plan = self._engine.faults
         plan.on_unused = self._judge.refuse_unused
         return plan
@@ -373,7 +373,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     @property
     def clock(self) -> Clock:
-        """The clock, which the test can move: `broker.clock.advance(minutes=5)`, see docs/time.md."""
+        """The clock, which the test can move: `broker.clock.advance(minutes=5)`, see docs/how-to/time.md."""
         if self._the_clock is None:
             from leveret.time.clock import Clock
 
@@ -399,10 +399,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._engine.sync()
 
     def save_page(self, path: str | Path) -> str:
-        """Write a page on what has happened in this test so far, and return its absolute path (see docs/page.md).
+        """Write a page on what has happened in this test so far, and return its absolute path.
 
-        The page is one HTML file. It shows every message, queue and event, and needs no network. Raises OSError if the
-        file cannot be written, and BrokerError if the broker records nothing.
+        See docs/how-to/page.md. The page is one HTML file. It shows every message, queue and event, and needs no
+        network. Raises OSError if the file cannot be written, and BrokerError if the broker records nothing.
         """
         from leveret.page.live import test_of
         from leveret.page.saving import save

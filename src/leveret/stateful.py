@@ -2,7 +2,7 @@
 
 A subclass declares queues and exchanges (`set_up`) and does what the application does with a delivery (`on_delivery`).
 It may add rules and invariants of its own. Hypothesis shrinks a failure to the shortest sequence of steps. Nothing else
-in leveret imports hypothesis. See docs/stateful.md.
+in leveret imports hypothesis. See docs/how-to/stateful.md.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from pathlib import Path
 from leveret.observe.checks.table import CHECKS
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs/checks.md"
+DOCS = ROOT / "docs/reference/checks.md"
 
 
 def test_every_check_is_documented_with_its_default():
     rows = re.findall(r"^\| `(\w+)` \| (error|warning|off) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert rows == [(check.name, check.level) for check in CHECKS.values()], (
-        "docs/checks.md and src/leveret/observe/checks/table.py list different checks, levels or orders"
+        "docs/reference/checks.md and src/leveret/observe/checks/table.py list different checks, levels or orders"
     )
 
 

@@ -1,7 +1,7 @@
 """What pika and aio-pika do when the connection is lost at each step of a confirmed publish and of a consume with ack.
 
-The tests record how the clients behave, not how they should. docs/exploring.md has the results as a table, with the
-versions.
+The tests record how the clients behave, not how they should. docs/how-to/exploring.md has the results as a table, with
+the versions.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ NAMED = [name for name, value in vars(NamedFaults).items() if callable(value) an
 def test_every_fault_is_documented_exported_and_named(kind):
     name = kind.__name__
 
-    assert f"`{name}`" in read("docs/faults.md"), f"docs/faults.md has no line for `{name}`"
+    assert f"`{name}`" in read("docs/reference/faults.md"), f"docs/reference/faults.md has no line for `{name}`"
     assert name in faults.__all__, f"src/leveret/faults/__init__.py does not have {name}"
     assert f"{name}(" in read("src/leveret/faults/named.py"), f"src/leveret/faults/named.py has no method for {name}"
     assert kind.__doc__, name
@@ -35,11 +35,11 @@ def test_every_named_fault_is_documented_and_tested_with_a_client(name):
     is_tested = any(f"faults.{name}(" in text or f"faults.{name})" in text for text in tests)
 
     assert is_tested, f"no file of tests/faults/test_clients*.py calls faults.{name}"
-    assert f"`{name}(" in read("docs/faults.md"), f"docs/faults.md has no line for `{name}(...)`"
+    assert f"`{name}(" in read("docs/reference/faults.md"), f"docs/reference/faults.md has no line for `{name}(...)`"
 
 
 def test_the_examples_of_writing_a_fault_work():
-    page = read("docs/writing-a-fault.md")
+    page = read("docs/how-to/writing-a-fault.md")
     names: dict[str, type] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block, names)

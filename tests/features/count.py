@@ -12,8 +12,8 @@ from tests.features.proofs import counts_of
 
 ROOT = Path(__file__).parents[2]
 COUNTS = Path(leveret.features.__file__).with_name("scenarios.json")
-TABLE_OF_FEATURES = ROOT / "docs/features.md"
-PAGE_WITH_COUNTS = ROOT / "docs/semantics.md"
+TABLE_OF_FEATURES = ROOT / "docs/reference/features.md"
+PAGE_WITH_COUNTS = ROOT / "docs/explanation/semantics.md"
 _BLOCK = re.compile(r"(?<=<!-- scenarios by area -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 

@@ -28,7 +28,7 @@ def test_every_public_name_is_described() -> None:
 
 
 def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> None:
-    reference = (root / "docs/broker.md").read_text(encoding="utf-8")
+    reference = (root / "docs/reference/broker.md").read_text(encoding="utf-8")
 
     missing = [name for name in members_of(Broker) if not name.startswith("_") and f"`{name}" not in reference]
 

@@ -20,32 +20,32 @@ from tests.house.repository import SourceFile
 ROOT = Path(__file__).parents[2]
 # Pages whose first example does not run here, and why.
 NOT_RUN = {
-    "pipeline-tables.md": "needs Spark; tests/pipeline reads the tables",
-    "pipeline.md": "needs Spark; tests/pipeline reads the tables",
-    "recording.md": "shows a keyword only",
-    "report.md": "needs Spark; tests/pipeline makes reports",
-    "semantics.md": "is a scenario, which tests/semantics runs",
-    "spark-amqp.md": "needs Spark; tests/spark runs the format",
-    "warehouse.md": "needs a warehouse; tests/pipeline/test_sql.py queries one",
+    "reference/pipeline-tables.md": "needs Spark; tests/pipeline reads the tables",
+    "how-to/pipeline.md": "needs Spark; tests/pipeline reads the tables",
+    "how-to/recording.md": "shows a keyword only",
+    "how-to/report.md": "needs Spark; tests/pipeline makes reports",
+    "explanation/semantics.md": "is a scenario, which tests/semantics runs",
+    "how-to/spark-amqp.md": "needs Spark; tests/spark runs the format",
+    "how-to/warehouse.md": "needs a warehouse; tests/pipeline/test_sql.py queries one",
 }
 # Pages that show a bug being found: what their example raises.
-RAISED = {"exploring.md": ExplorationFailedError, "stateful.md": AssertionError}
+RAISED = {"how-to/exploring.md": ExplorationFailedError, "how-to/stateful.md": AssertionError}
 # Messages that a page quotes. They must be in the code in the same words.
 QUOTED = {
-    "checks.md": (
+    "reference/checks.md": (
         "lost: published without mandatory and routed to no queue",
         " no binding of ",
         "if you expect this: ",
     ),
-    "exploring.md": (
+    "how-to/exploring.md": (
         "Unlike the run without a fault:",
         "is lost after the broker has handled this; no answer arrives",
         " was never ",
         "How the scenario failed:",
         "Replay it:",
     ),
-    "faults.md": ("not in confirm mode", "held back by the fault"),
-    "pytest.md": (
+    "reference/faults.md": ("not in confirm mode", "held back by the fault"),
+    "reference/pytest.md": (
         "leveret: upgrade report",
         "passes on both, but: ",
         "passes only on ",
@@ -57,8 +57,8 @@ QUOTED = {
 QUICK = settings(phases=(Phase.generate,), stateful_step_count=8, derandomize=True, database=None, deadline=None)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXAMPLES = {
-    path.name: blocks[0]
-    for path in sorted((ROOT / "docs").glob("*.md"))
+    path.relative_to(ROOT / "docs").as_posix(): blocks[0]
+    for path in sorted((ROOT / "docs").rglob("*.md"))
     if (blocks := _PYTHON.findall(path.read_text(encoding="utf-8")))
 }
 

@@ -32,18 +32,20 @@ def tests_text(python_files: list[SourceFile]) -> str:
 
 
 def test_every_public_name_is_documented(root: Path) -> None:
-    pages = read(root, "docs/pytest.md") + read(root, "docs/broker.md")
+    pages = read(root, "docs/reference/pytest.md") + read(root, "docs/reference/broker.md")
 
     missing = [name for name in leveret.__all__ if not name.startswith("_") and f"`{name}`" not in pages]
 
-    assert missing == [], "neither docs/pytest.md nor docs/broker.md names these of leveret"
+    assert missing == [], "neither docs/reference/pytest.md nor docs/reference/broker.md names these of leveret"
 
 
 def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/broker.md")
+    page = read(root, "docs/reference/broker.md")
 
     offences = [
-        f"docs/broker.md does not name the keyword `{name}` of Broker()" for name in KEYWORDS if f"`{name}`" not in page
+        f"docs/reference/broker.md does not name the keyword `{name}` of Broker()"
+        for name in KEYWORDS
+        if f"`{name}`" not in page
     ]
     offences += [
         f"no test gives Broker() the keyword {name!r}; write it in tests/broker"
@@ -57,7 +59,7 @@ def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_te
 def test_every_version_is_documented(root: Path) -> None:
     offences = [
         f"{path} does not name RabbitMQ {version}"
-        for path in ("README.md", "docs/pytest.md")
+        for path in ("README.md", "docs/reference/pytest.md")
         for version in VERSIONS
         if not re.search(rf"(?<![\d.]){re.escape(version)}(?!\d)", read(root, path))
     ]
@@ -66,9 +68,9 @@ def test_every_version_is_documented(root: Path) -> None:
 
 
 def test_every_assertion_is_documented_tested_and_has_its_events(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/broker.md")
+    page = read(root, "docs/reference/broker.md")
 
-    offences = [f"docs/broker.md has no line for `{name}`" for name in ASSERTIONS if f"| `{name}" not in page]
+    offences = [f"docs/reference/broker.md has no line for `{name}`" for name in ASSERTIONS if f"| `{name}" not in page]
     offences += [
         f"no test calls {name}; write it in tests/observe" for name in ASSERTIONS if f".{name}(" not in tests_text
     ]
@@ -87,10 +89,10 @@ def test_every_assertion_is_documented_tested_and_has_its_events(root: Path, tes
 
 
 def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/admin.md")
+    page = read(root, "docs/reference/admin.md")
 
     offences = [
-        f"docs/admin.md does not name `{name}` of broker.admin"
+        f"docs/reference/admin.md does not name `{name}` of broker.admin"
         for name in COMMANDS
         if not re.search(rf"`{name}[`(]", page)
     ]
@@ -104,12 +106,16 @@ def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: st
 
 
 def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/pytest.md")
+    page = read(root, "docs/reference/pytest.md")
     documented = re.findall(r"^\| `(\w+)` \| `", page, re.MULTILINE)
 
-    offences = [f"docs/pytest.md has no row for {option.word!r}" for option in OPTIONS if option.word not in documented]
+    offences = [
+        f"docs/reference/pytest.md has no row for {option.word!r}"
+        for option in OPTIONS
+        if option.word not in documented
+    ]
     offences += [
-        f"docs/pytest.md has a row for {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
+        f"docs/reference/pytest.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
         for word in documented
         if word not in [option.word for option in OPTIONS]
     ]

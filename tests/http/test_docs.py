@@ -1,4 +1,4 @@
-"""The steps with curl in docs/http.md, run one after the other."""
+"""The steps with curl in docs/how-to/http.md, run one after the other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from leveret import Broker
 from leveret.http.control.table import ENDPOINTS
 
-PAGE = Path(__file__).parents[2] / "docs/http.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/http.md"
 
 
 def test_every_endpoint_is_in_the_overview() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    # An assertion has the name that it has in Python, and docs/broker.md has them all.
+    # An assertion has the name that it has in Python, and docs/reference/broker.md has them all.
     templates = [endpoint.template for endpoint in ENDPOINTS if "/assert/" not in endpoint.template]
     words = {part for template in templates for part in template.split("/")[3:] if "{" not in part}
 

@@ -1,7 +1,7 @@
 """What the lockstep machine does not compare, or does not do, and why.
 
-Everything here depends on chance or on the clock in RabbitMQ itself. ``docs/lockstep.md`` shows the same table; a test
-keeps the two equal.
+Everything here depends on chance or on the clock in RabbitMQ itself. ``docs/explanation/lockstep.md`` shows the same
+table; a test keeps the two equal.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_shrinking_keeps_exactly_the_needed_steps() -> None:
 
 
 def test_the_page_shows_every_exclusion() -> None:
-    page = (Path(__file__).parents[2] / "docs/lockstep.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/explanation/lockstep.md").read_text(encoding="utf-8")
 
     missing = [what for what, why in EXCLUSIONS if f"| {what} | {why} |" not in page]
 

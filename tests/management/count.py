@@ -1,4 +1,4 @@
-"""The command that writes the table of endpoints into docs/management.md::
+"""The command that writes the table of endpoints into docs/reference/management.md::
 
     python -m tests.management.count
 
@@ -17,7 +17,7 @@ from leveret.http.router import Router
 
 from . import transcripts
 
-PAGE = Path(__file__).parents[2] / "docs" / "management.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "management.md"
 _BEGIN, _END = "<!-- endpoints -->", "<!-- end of endpoints -->"
 _ASKED = re.compile(r"([A-Z]+) (/[^ ?]*)")
 

@@ -1,4 +1,4 @@
-"""docs/management.md lists every endpoint, with the number of recorded scenarios that ask it."""
+"""docs/reference/management.md lists every endpoint, with the number of recorded scenarios that ask it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every table of the pipeline in plain Python, one event after the other, as the reference for the pipeline's rows.
 
-It follows the meaning of events and tables (docs/pipeline-tables.md) and shares no code with the pipeline. It is slow
-and holds everything in memory. It leaves out columns that are numbers for names (`holder`).
+It follows the meaning of events and tables (docs/reference/pipeline-tables.md) and shares no code with the pipeline. It
+is slow and holds everything in memory. It leaves out columns that are numbers for names (`holder`).
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ from leveret.pipeline.report import words
 from tests.pipeline import random_traces
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/pipeline-tables.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/pipeline-tables.md").read_text(encoding="utf-8")
 PLAIN = (ROOT / "tests/pipeline/plain.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [*TABLES, *ACROSS])
 def test_every_table_is_documented_and_computed_plainly(name: str) -> None:
     assert re.search(rf"^## (?:.*, )?{name}(?:,|$)", PAGE, re.MULTILINE), (
-        f"docs/pipeline-tables.md has no section {name!r}"
+        f"docs/reference/pipeline-tables.md has no section {name!r}"
     )
     assert f'"{name}"' in PLAIN, f"tests/pipeline/plain.py does not compute {name!r}"
 
@@ -43,7 +43,9 @@ def test_no_table_is_computed_plainly_that_the_pipeline_does_not_have() -> None:
 
 @pytest.mark.parametrize("name", [rule.name for rule in RULES])
 def test_every_rule_is_documented_explained_computed_plainly_and_planted(name: str) -> None:
-    assert re.search(rf"^\| {name}(?: \*)? \|", PAGE, re.MULTILINE), f"docs/pipeline-tables.md has no line for {name!r}"
+    assert re.search(rf"^\| {name}(?: \*)? \|", PAGE, re.MULTILINE), (
+        f"docs/reference/pipeline-tables.md has no line for {name!r}"
+    )
     assert name in words.RULES, f"src/leveret/pipeline/report/words.py has no words for {name!r}"
     assert f'"{name}"' in PLAIN, f"tests/pipeline/plain.py does not look for {name!r}"
     assert name in random_traces.FAULTS, f"tests/pipeline/random_traces.py does not plant {name!r}"

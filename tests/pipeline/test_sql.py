@@ -17,7 +17,7 @@ from leveret.pipeline.tasks import TABLE_NAMES
 from leveret.pipeline.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
 
-PAGE = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "warehouse.md").read_text(encoding="utf-8")
 TABLES = ("events", *TABLE_NAMES, *ACROSS)
 
 

@@ -129,7 +129,7 @@ def test_check_before_a_read_accepts_options_of_both_kinds_of_read() -> None:
 
 
 def test_every_option_is_documented() -> None:
-    page = Path(__file__).parents[2].joinpath("docs/spark-amqp.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs/how-to/spark-amqp.md").read_text(encoding="utf-8")
 
     assert [name for name in OPTIONS if f"| `{name}` |" not in page] == []
 

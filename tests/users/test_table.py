@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
     r"^\| (.+?) \| .+? \| `(tests/\S+?\.py)::(\w+)` \|$",
-    (ROOT / "docs/reported-cases.md").read_text(encoding="utf-8"),
+    (ROOT / "docs/reference/reported-cases.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
 

@@ -1,6 +1,6 @@
 """Exploration: run a scenario once without a fault, then once for each fault at each step, and report what fails.
 
-See docs/exploring.md.
+See docs/how-to/exploring.md.
 """
 
 from __future__ import annotations

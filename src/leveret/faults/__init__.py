@@ -1,4 +1,7 @@
-"""Faults: what goes wrong in a broker, when, and how often. See docs/faults.md and docs/writing-a-fault.md."""
+"""Faults: what goes wrong in a broker, when, and how often.
+
+See docs/reference/faults.md and docs/how-to/writing-a-fault.md.
+"""
 
 from leveret.faults.conversation import (
     BlockPublishers,

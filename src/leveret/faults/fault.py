@@ -1,7 +1,7 @@
 """A fault: one thing that can go wrong. Its class says what happens; its rule says when.
 
 A fault lists the points at which it can apply. Each time it applies, it returns whether it takes over from the broker.
-If it does, the broker skips what it was about to do. docs/writing-a-fault.md shows how to write one.
+If it does, the broker skips what it was about to do. docs/how-to/writing-a-fault.md shows how to write one.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ prints the names of the scenarios. Add `--version 4.0` for one version, or `--fo
 behaviours that a feature consists of, and the scenarios that prove each.
 
 - A number: proven. This many scenarios of the feature were recorded from a real RabbitMQ of that version, and leveret
-  answers each of them line for line ([semantics.md](semantics.md)).
+  answers each of them line for line ([semantics.md](../explanation/semantics.md)).
 - proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
 - documented: follows RabbitMQ's documents, release notes or neighbouring versions, and is tested, but was not recorded.
   Nothing was recorded from 4.2 and 3.13.

@@ -19,7 +19,7 @@ examples:
   leveret trace show traces/run.main.jsonl.gz --test test_billing --format mermaid
       print a sequence diagram for a pull request
 
-FILE is a trace file, of leveret or of RabbitMQ's firehose (docs/recording.md).
+FILE is a trace file, of leveret or of RabbitMQ's firehose (docs/how-to/recording.md).
 """
 
 

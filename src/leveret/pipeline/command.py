@@ -121,7 +121,7 @@ def _add_rules(step: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="import this module, which registers rules of your own (docs/pipeline-tables.md)",
+        help="import this module, which registers rules of your own (docs/reference/pipeline-tables.md)",
     )
 
 

@@ -62,7 +62,7 @@ def add_scenario(tree: Tree) -> None:
         '"values/any_priority_comes_back"',
         f'"values/any_priority_comes_back", "{name}"',
     )
-    pages = ["src/leveret/features/scenarios.json", "docs/features.md", "docs/semantics.md"]
+    pages = ["src/leveret/features/scenarios.json", "docs/reference/features.md", "docs/explanation/semantics.md"]
     tree.generate("-m", "tests.features.count", writes=pages)
 
 
@@ -120,7 +120,7 @@ def add_table(tree: Tree) -> None:
     tree.insert("src/leveret/pipeline/kernel/schema.py", before="RUN_COVERAGE: Final = ", text=columns)
     row = '    "busy_queues": BUSY_QUEUES,\n'
     tree.insert("src/leveret/pipeline/kernel/schema.py", before='    "queue_stats": QUEUE_STATS,', text=row)
-    tree.append("docs/pipeline-tables.md", TABLE_PAGE)
+    tree.append("docs/reference/pipeline-tables.md", TABLE_PAGE)
     tree.insert(
         "tests/pipeline/plain.py",
         before='    found["lineage"] =',
@@ -177,7 +177,7 @@ def add_rule(tree: Tree) -> None:
     words = '    "acked_thrice": ("A message was acknowledged three times.", "Find out who settles it again."),\n'
     tree.insert("src/leveret/pipeline/report/words.py", before='    "delivered_after_ack": (', text=words)
     line = "| acked_thrice | a copy with more than two acks |\n"
-    tree.append("docs/pipeline-tables.md", line)
+    tree.append("docs/reference/pipeline-tables.md", line)
     tree.insert(
         "tests/pipeline/plain.py",
         before="        if acks and any(seq < acks[0] for seq in seqs) and any(",

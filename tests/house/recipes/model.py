@@ -74,7 +74,7 @@ def add_queue_argument(tree: Tree) -> None:
         line = "from leveret.core.model.errors import AccessRefused\n"
         tree.insert(f"{model}/queue.py", before="from leveret.core.model.message import", text=line)
     cells = ["`x-max-consumers`", "yes", "yes", "-", "1 and up", "how many consumers it may have"]
-    tree.append("docs/arguments.md", f"| {' | '.join(cells)} |\n")
+    tree.append("docs/reference/arguments.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/model/test_argument_max_consumers.py", ARGUMENT_TEST)
     for area, name in (("Policy keys", "max-consumers"), ("Queue arguments", "x-max-consumers")):
         add_feature(tree, area, name, "tests/model/test_argument_max_consumers.py")
@@ -201,6 +201,6 @@ def add_version(tree: Tree) -> None:
     tree.replace(compat, 'RabbitMQVersion = Literal["4.3",', 'RabbitMQVersion = Literal["4.3", "4.4",')
     tree.replace(compat, "for each in (V4_3,", "for each in (V4_3, V4_4,")
     tree.append("README.md", "leveret behaves as RabbitMQ 4.4 too.\n")
-    tree.append("docs/pytest.md", "`rabbitmq` may be 4.4.\n")
+    tree.append("docs/reference/pytest.md", "`rabbitmq` may be 4.4.\n")
     tree.show("tests/model/test_version_4_4.py", VERSION_TEST)
-    tree.generate("-m", "tests.features.count", writes=["docs/features.md"])
+    tree.generate("-m", "tests.features.count", writes=["docs/reference/features.md"])

@@ -51,7 +51,7 @@ def add_fault(tree: Tree) -> None:
     tree.insert("src/leveret/faults/__init__.py", before='    "HalfClose"', text='    "Forbid",\n')
     tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
-    tree.append("docs/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
+    tree.append("docs/reference/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
     tree.insert(
         "tests/soak/faults.py",
         before='    "restart": _restart',
@@ -106,7 +106,7 @@ def add_assertion(tree: Tree) -> None:
     )
     row = '    Happening("purged", (events.PURGED,), "queue"),\n'
     tree.insert("src/leveret/observe/searching.py", before='    Happening("dead_lettered",', text=row)
-    tree.append("docs/broker.md", "| `assert_purged` | queue | was purged |\n")
+    tree.append("docs/reference/broker.md", "| `assert_purged` | queue | was purged |\n")
     tree.create("tests/observe/test_assert_purged.py", ASSERTION_TEST)
 
 
@@ -142,7 +142,9 @@ def add_check(tree: Tree) -> None:
         text="            events.PURGED: self._purged,\n",
     )
     tree.insert(f"{checks}/trace_checks.py", before="    def _lose(", text=CHECK_METHOD)
-    tree.insert("docs/checks.md", before="| `left_ready` |", text="| `purged_unread` | off | a purged message |\n")
+    tree.insert(
+        "docs/reference/checks.md", before="| `left_ready` |", text="| `purged_unread` | off | a purged message |\n"
+    )
     tree.create("tests/checks/test_purged.py", CHECK_TEST)
 
 
@@ -168,7 +170,7 @@ def add_option(tree: Tree) -> None:
     tree.insert("src/leveret/broker.py", before="        tls: SSLContext | bool", text='        label: str = "",\n')
     tree.insert("src/leveret/broker.py", before="        self._wanted_port =", text="        self.label = label\n")
     tree.insert("src/leveret/engine/broker_options.py", before="    tls_port: int\n", text="    label: str\n")
-    tree.append("docs/broker.md", "`label` is the name that a test gives its broker.\n")
+    tree.append("docs/reference/broker.md", "`label` is the name that a test gives its broker.\n")
     tree.create("tests/broker/test_label.py", OPTION_TEST)
 
 
@@ -198,7 +200,7 @@ def test_a_plugin_is_enabled_by_the_command_line(run):
 def add_pytest_option(tree: Tree) -> None:
     tree.insert("pytest_plugin/pytest_leveret/options.py", before='    Option("host"', text=PYTEST_OPTION)
     cells = ["`plugins`", '`plugins={"x"}`', "`--leveret-plugins=NAMES`", "`LEVERET_PLUGINS`", "`leveret_plugins`", "-"]
-    tree.append("docs/pytest.md", f"| {' | '.join(cells)} |\n")
+    tree.append("docs/reference/pytest.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/plugin/test_option_plugins.py", PYTEST_OPTION_TEST)
 
 
@@ -229,7 +231,7 @@ def test_queues_are_listed_by_name() -> None:
 @recipe("an admin command", also_named={"src/leveret/admin/admin.py": "broker.admin"})
 def add_command(tree: Tree) -> None:
     tree.insert("src/leveret/admin/admin.py", before="    def drain(self)", text=COMMAND)
-    tree.append("docs/admin.md", "| queues | `list_queues` |\n")
+    tree.append("docs/reference/admin.md", "| queues | `list_queues` |\n")
     tree.create("tests/admin/test_list_queues.py", COMMAND_TEST)
 
 
@@ -255,7 +257,7 @@ def add_public_name(tree: Tree) -> None:
     tree.insert(init, before="    from leveret.faults.plan import", text="    from leveret.faults.fault import Fault\n")
     tree.insert(init, before='    "FaultKind",\n', text='    "Fault",\n')
     tree.insert(init, before='    "faults.plan": (', text='    "faults.fault": ("Fault",),\n')
-    tree.append("docs/pytest.md", "`Fault` is the base of faults of your own.\n")
+    tree.append("docs/reference/pytest.md", "`Fault` is the base of faults of your own.\n")
     tree.show("tests/users/test_public_fault.py", NAME_TEST)
 
 

@@ -59,7 +59,7 @@ def add_exchange_type(tree: Tree) -> None:
         before='    "x-random":',
         text='    "x-first": "x_first.FirstExchange",\n',
     )
-    tree.append("docs/arguments.md", "| `x-first` | to its oldest binding |\n")
+    tree.append("docs/reference/arguments.md", "| `x-first` | to its oldest binding |\n")
     tree.create("tests/model/test_exchange_first.py", EXCHANGE_TEST)
     add_feature(tree, "Exchange types", "x-first", "tests/model/test_exchange_first.py")
 
@@ -113,4 +113,4 @@ def add_method(tree: Tree) -> None:
 def add_feature(tree: Tree, area: str, name: str, proof: str) -> None:
     """Add a row to the table of features, and write its page anew."""
     tree.replace("src/leveret/features/table.toml", f'["{area}"]\n', f'["{area}"]\n"{name}" = ["{proof}"]\n')
-    tree.generate("-m", "tests.features.count", writes=["docs/features.md"])
+    tree.generate("-m", "tests.features.count", writes=["docs/reference/features.md"])

@@ -1,5 +1,5 @@
-"""The columns of the kernel's tables, as Arrow types. Strings are dictionary codes; docs/pipeline-tables.md explains
-the columns."""
+"""The columns of the kernel's tables, as Arrow types. Strings are dictionary codes; docs/reference/pipeline-tables.md
+explains the columns."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ FAULT_EFFECT: Final = pa.schema(
 
 VIOLATIONS: Final = pa.schema({**_QUEUE, **_of_trace("msg", "copy"), **_texts("rule", "text")})
 
-# The tables of one run, in the order in which docs/pipeline-tables.md explains them.
+# The tables of one run, in the order in which docs/reference/pipeline-tables.md explains them.
 TABLES: Final[dict[str, pa.Schema]] = {
     "control": CONTROL,
     "copies": COPIES,

@@ -1,6 +1,6 @@
 """The options of `format("amqp")`: each is one row here, and is checked when the read or write is planned.
 
-Names are compared without regard to case, because Spark lower-cases them. docs/spark-amqp.md lists every row.
+Names are compared without regard to case, because Spark lower-cases them. docs/how-to/spark-amqp.md lists every row.
 """
 
 from __future__ import annotations
