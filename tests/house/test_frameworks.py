@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.frameworks.projects import PROJECTS, Project
+from tests.frameworks.projects import PROJECTS, Project, parse
 
 FOLDER = "docs/how-to/frameworks"
 PAGES = [project.name for project in PROJECTS]
@@ -44,6 +45,20 @@ def test_the_table_names_the_oldest_releases_that_the_project_allows(project: Pr
 
     assert bounds, f"{project.name} names no oldest release of its framework"
     assert [bound for bound in bounds if bound not in oldest] == []
+
+
+def test_everything_that_a_project_needs_is_installed_for_the_tests(root: Path) -> None:
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    installed = {parse(line).name.lower() for line in (*extras["dev"], *extras["examples"], *extras["pytest"])}
+
+    missing = [
+        f"pyproject.toml names no {one.name} in the extra `dev`, which {project.name} needs"
+        for project in PROJECTS
+        for one in project.requirements
+        if one.name.lower() not in installed
+    ]
+
+    assert missing == []
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
