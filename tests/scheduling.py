@@ -18,7 +18,7 @@ _ALONE: Final = (
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "kernel", "kernel_trace", "report_page")),
     *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
 )
-_IN_BROWSER: Final = "tests/page/browser/"
+_IN_BROWSER: Final = ("tests/page/browser/", "tests/site/")
 _IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
