@@ -20,6 +20,8 @@ from tests.house.repository import ROOT
 
 # Blocks in these languages are output and diagrams: there is nothing to run.
 SHOWN: Final = ("text", "mermaid")
+# tests/house/test_tutorial.py follows the tutorial as a reader does: its titles name the reader's own files.
+FOLLOWED: Final = "docs/tutorial/"
 _COMMENT: Final = r"^[ \t]*<!--[ \t]*(?P<word>not run|raises|setup)\b:?(?P<said>.*?)-->"
 _FENCE: Final = r"^(?P<indent>[ \t]*)(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<code>.*?)^[ \t]*(?P=fence)[ \t]*$"
 _CHUNK: Final = re.compile(f"{_COMMENT}|{_FENCE}", re.DOTALL | re.MULTILINE)
@@ -56,9 +58,9 @@ class Block:
 
 
 def pages() -> list[str]:
-    """Return the paths of all pages, from the root of the repository."""
+    """Return the paths of the pages whose blocks are run one by one, from the root of the repository."""
     docs = (path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-    return ["README.md", "CONTRIBUTING.md", *sorted(docs)]
+    return ["README.md", "CONTRIBUTING.md", *sorted(page for page in docs if not page.startswith(FOLLOWED))]
 
 
 @cache
@@ -97,7 +99,9 @@ def parse(page: str, text: str) -> list[Block]:
             )
         )
     for word, (line, _) in said.items():
-        raise ValueError(f"{page}:{line}: no block follows `<!-- {word} -->`; put it on the line before one, or remove it")
+        raise ValueError(
+            f"{page}:{line}: no block follows `<!-- {word} -->`; put it on the line before one, or remove it"
+        )
     return found
 
 
@@ -118,7 +122,7 @@ def excerpt_problem(block: Block) -> str | None:
     count = same[best]
     there = theirs[best + count] if best + count < len(theirs) else "the end of the file"
     return (
-        f"{block.page}:{block.line + count}: differs from {block.title}:{best + count + 1}; copy the lines from the file\n"
+        f"{block.page}:{block.line + count}: differs from {block.title}:{best + count + 1}; copy the lines from there\n"
         f"    the page: {ours[count]!r}\n    the file: {there!r}"
     )
 
@@ -127,4 +131,3 @@ def _same(ours: list[str], theirs: list[str]) -> int:
     """Return how many lines are the same before the first difference."""
     pairs = enumerate(zip(ours, theirs, strict=False))
     return next((count for count, (our, their) in pairs if our != their), min(len(ours), len(theirs)))
-

@@ -137,13 +137,15 @@ def _script(names: dict[str, Any], block: Block, tree: ast.Module) -> Callable[[
         if used & {"leveret", "url"}:
             broker = request.getfixturevalue("leveret")
             given = {"leveret": broker, "url": broker.url}
-        replaced = {name: names[name] for name in given if name in names}
+        before = {name: names[name] for name in given if name in names}
         names.update(given)
         try:
             if inspect.iscoroutine(started := eval(code, names)):
                 asyncio.run(started)
         finally:
-            names.update(replaced)
+            for name in given:
+                del names[name]
+            names.update(before)
 
     return pytest.mark.xfail(raises=_resolved(block.raises), strict=True)(test) if block.raises else test
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.house.blocks import SHOWN, Block, blocks_of, excerpt_problem, pages, parse
+from tests.house.blocks import SHOWN, Block, blocks_of, excerpt_problem, pages
 from tests.house.repository import SourceFile
 from tests.house.shell import lines_of, problems_of
 
@@ -74,7 +74,7 @@ def problems_in(block: Block, config: pytest.Config) -> Iterator[str]:
             if block.not_run is None:
                 yield f"{block.place}: this is no {block.language}: {error}"
     elif not block.language:
-        yield f"{block.place}: the block names no language; write ```python, ```sh ..., or ```text for output and diagrams"
+        yield f"{block.place}: the block names no language; write ```python, ```sh ..., or ```text for what is shown"
     elif block.language not in (*RUN, *SHOWN) and block.not_run is None and block.title is None:
         yield (
             f"{block.place}: blocks in {block.language!r} are not run here; quote a file that is, with "
@@ -100,7 +100,9 @@ def in_toml(code: str, config: pytest.Config) -> list[str]:
 
 def unknown_options(names: Any, config: pytest.Config) -> list[str]:
     """Return the options of leveret that are not among those of its plugin."""
-    return [f"the plugin has no option {name}" for name in names if name.startswith("leveret") and not has(config, name)]
+    return [
+        f"the plugin has no option {name}" for name in names if name.startswith("leveret") and not has(config, name)
+    ]
 
 
 def has(config: pytest.Config, name: str) -> bool:
