@@ -90,7 +90,7 @@ def parse(page: str, text: str) -> list[Block]:
                 page,
                 line + 1,
                 language,
-                textwrap.dedent(match["code"]),
+                re.sub(f"^{match['indent']}", "", match["code"], flags=re.MULTILINE),
                 title=title[1] if title else None,
                 not_run=not_run[1].strip() if not_run else None,
                 raises=raises[1].strip() if raises else None,
