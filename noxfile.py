@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["tests", "examples", "types", "lint", "house", "instructions"]
+nox.options.sessions = ["tests", "examples", "types", "lint", "house", "docs", "instructions"]
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
@@ -48,6 +48,13 @@ def house(session: nox.Session) -> None:
     """Check the rules of the house alone."""
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/house", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site, in the folder `site`, and check its nav and its links."""
+    session.install("-e", ".[docs]")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
 
 
 @nox.session
