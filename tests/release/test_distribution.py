@@ -18,8 +18,10 @@ from packaging.requirements import Requirement
 from tests.release.conftest import ROOT, Distribution, build
 
 PACKAGES = {"leveret": "src/leveret", "pytest_leveret": "pytest_plugin/pytest_leveret"}
+# A private key, and the tokens of PyPI, GitHub and AWS.
 SECRETS = re.compile(
-    rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\n[A-Za-z0-9+/]{40}|pypi-AgEI[\w-]{20}|gh[pousr]_\w{36}|AKIA[A-Z0-9]{16}\b"
+    rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\n[A-Za-z0-9+/]{40}"
+    rb"|pypi-AgEI[\w-]{20}|gh[pousr]_\w{36}|AKIA[A-Z0-9]{16}\b"
 )
 REPOSITORY = "https://github.com/leveret-broker/leveret"
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
@@ -80,7 +82,9 @@ def test_sdist_stays_small(sdist: Distribution) -> None:
 
 
 def test_neither_holds_caches_or_secrets(wheel: Distribution, sdist: Distribution) -> None:
-    made = re.compile(r"(^|/)(__pycache__|\.\w+_cache|\.venv|\.git|node_modules|dist|site)/|\.(pyc|pem|key|env|pypirc)$")
+    made = re.compile(
+        r"(^|/)(__pycache__|\.\w+_cache|\.venv|\.git|node_modules|dist|site)/|\.(pyc|pem|key|env|pypirc)$"
+    )
     members = {**wheel.members, **sdist.members}
 
     assert [name for name in members if made.search(name)] == []
