@@ -109,7 +109,7 @@ def _refusal(arguments: list[str]) -> str | None:
     said = StringIO()
     try:
         with redirect_stderr(said):
-            cli._parser().parse_args(arguments)
+            cli.parser().parse_args(arguments)
     except SystemExit as end:
         return said.getvalue().strip().splitlines()[-1] if end.code else None
     except argparse.ArgumentError as error:
