@@ -27,7 +27,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from leveret import Broker
 
 CHECKS = (
-    "topic routing",
+    "`order.#` matches `order`",
     "TTL",
     "dead letters",
     "redelivery after a lost connection",

@@ -2,15 +2,15 @@
 TestRabbitBroker, amqp-mock.
 
 Each pair runs the same test, with the same client, on the peer and on leveret: publish an order, consume it, and
-acknowledge it. The tests are in `peer_tests`. All sides run in turns, so that a busy machine slows all of them. The cost
-of a test is the median of set-up, call and teardown, as pytest reports them, without the first test of a run, which pays
-for imports.
+acknowledge it. The tests are in `peer_tests`. All sides run in turns, so that a busy machine slows all of them. The
+cost of a test is the median of set-up, call and teardown, as pytest reports them, without the first test of a run,
+which pays for imports.
 
     pip install 'leveret[pytest]' 'faststream[rabbit]' amqp-mock pytest-rabbitmq kombu aio-pika
     python benchmarks/peers.py --rabbitmq-server /usr/sbin/rabbitmq-server --rabbitmqctl /usr/sbin/rabbitmqctl
 
-Without these two options, the rows of RabbitMQ are left out. testcontainers needs Docker, so it is not measured. It starts
-a container and then the same server, so the start of RabbitMQ is the least that it takes.
+Without these two options, the rows of RabbitMQ are left out. testcontainers needs Docker, so it is not measured. It
+starts a container and then the same server, so the start of RabbitMQ is the least that it takes.
 """
 
 from __future__ import annotations

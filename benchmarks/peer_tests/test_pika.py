@@ -1,7 +1,7 @@
 """pika on leveret, and on a RabbitMQ of pytest-rabbitmq, whose fixture is a connection and cleans up.
 
-By default it asks rabbitmqctl what to delete. With a clean-up of its own, as its documentation recommends, a test deletes
-the queue that it knows.
+By default it asks rabbitmqctl what to delete. With a clean-up of its own, as its documentation recommends, a test
+deletes the queue that it knows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pika
 import pytest
-
 
 if os.environ["PEER"].startswith("pytest-rabbitmq"):
     from pytest_rabbitmq import factories
