@@ -88,7 +88,19 @@ def start_of(name: str) -> float:
 def run_tests(pair: Pair, peer: str, options: argparse.Namespace) -> tuple[float, list[float]]:
     """Return the seconds of the first set-up, and those of each further test."""
     plugins = ["pytest_leveret.plugin"] if peer == "leveret" else [] if pair.start else ["pytest_rabbitmq.plugin"]
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(TESTS), "-c", os.devnull, str(TESTS / pair.file)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(TESTS),
+        "-c",
+        os.devnull,
+        str(TESTS / pair.file),
+    ]
     command += [part for plugin in plugins for part in ("-p", plugin)]
     if "pytest_rabbitmq.plugin" in plugins:
         command += ["--rabbitmq-server", options.rabbitmq_server, "--rabbitmq-ctl", options.rabbitmqctl]
