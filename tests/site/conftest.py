@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -44,6 +45,11 @@ class Quiet(SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        # The browser drops what it is loading when a test goes on to the next page.
+        with suppress(ConnectionError):
+            super().copyfile(source, outputfile)
 
 
 @pytest.fixture(scope="session")
