@@ -87,6 +87,13 @@ def test_a_message_that_is_no_task_is_set_aside(broker: Broker) -> None:
     broker.assert_dead_lettered("orders", to="orders.failed", reason="rejected", timeout=5)
 
 
+def test_a_message_that_cannot_be_decoded_is_acknowledged_and_gone(broker: Broker) -> None:
+    broker.publish("", "orders", b"{broken", content_type="application/json", content_encoding="utf-8")
+
+    broker.assert_acked("orders", body=b"{broken", timeout=5)
+    broker.assert_empty("orders.failed")
+
+
 def test_an_order_survives_the_loss_of_the_connection_before_its_ack(broker: Broker, carrier: Carrier) -> None:
     broker.faults.reset_peer(on="basic.ack")
 

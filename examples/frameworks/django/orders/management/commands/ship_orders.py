@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
+
 from orders import messages
 from orders.carrier import CarrierError, carrier
 from orders.models import Order
