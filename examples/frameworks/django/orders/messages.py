@@ -32,7 +32,7 @@ def declare_queues(channel: BlockingChannel) -> None:
 
 
 def announce(number: int) -> None:
-    """Tell the worker about an order; raise AMQPConnectionError if the broker did not take it in three tries."""
+    """Send an order to the worker; raise AMQPConnectionError if the broker did not take it in three tries."""
     for tries_left in reversed(range(TRIES)):
         try:
             with connect() as connection:
