@@ -82,7 +82,7 @@ def open_page(browser: Browser, site: Site, expected_noise: list[str]) -> Iterat
         def open_it(path: str = "", **options: Any) -> Page:
             page = open_address("about:blank", **options)
             page.on("request", watch)
-            page.goto(site.address + path)
+            page.goto(site.address + path, timeout=60_000)
             return page
 
         yield open_it
