@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COUNT = int(os.environ.get("COUNT", "11"))
+COUNT = int(os.environ.get("COUNT", "51"))
 # The seconds of each phase of each test, in order.
 _durations: dict[str, dict[str, float]] = defaultdict(dict)
 
