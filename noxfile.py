@@ -1,15 +1,15 @@
 """What is checked, a session each: `nox -s tests`, `nox -s types` ... and all of it with `nox`.
 
 Sessions install the project with its `dev` extra into an environment of their own; `.ci/run` does the same with one
-environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`) are run by
-name only.
+environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`), or much from
+the network (`frameworks`), are run by name only.
 """
 
 from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["tests", "examples", "types", "lint", "house", "instructions"]
+nox.options.sessions = ["tests", "examples", "types", "lint", "house", "docs", "instructions"]
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
@@ -51,10 +51,23 @@ def house(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site, in the folder `site`, and check its nav and its links."""
+    session.install("-e", ".[docs]")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
+
+
+@nox.session
 def instructions(session: nox.Session) -> None:
     """Hold the core to its budget of instructions, where there is valgrind."""
     session.install("-e", ".[dev]")
     session.run("python", "benchmarks/instructions.py", *session.posargs)
+
+
+@nox.session(python=False)
+def frameworks(session: nox.Session) -> None:
+    """Run the projects of examples/frameworks, or the named ones, with their oldest and newest releases."""
+    session.run("python", "-m", "tests.frameworks.versions", *session.posargs)
 
 
 @nox.session(python=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pika
 import pytest
 
 from leveret.observe.report import report_text
@@ -32,6 +33,20 @@ def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
         "  0.000 c2/ch1 got #1 from 'orders.work'",
         "  1.500 c2/ch1 acked #1 of 'orders.work'",
     ]
+
+
+def test_what_two_clients_declare_is_counted_once(leveret):
+    for _ in range(2):
+        with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+            channel = connection.channel()
+            channel.exchange_declare("orders", durable=True)
+            channel.queue_declare("jobs", durable=True)
+            channel.queue_bind("jobs", "orders", "job")
+
+    with pytest.raises(AssertionError) as failure:
+        leveret.assert_published("orders")
+
+    assert "; 1 exchange, 1 queue, 1 binding\n" in failure.value.__notes__[0]
 
 
 def test_times_count_from_the_beginning_of_the_test(world, story):

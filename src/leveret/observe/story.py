@@ -28,13 +28,13 @@ _NAMED: Final = 6
 # The most characters in a line.
 _WIDTH: Final = 160
 
-# What a test sets up, and in which order the counts are named.
+# What a test sets up besides connections, in the order in which the counts are named, and the fields that identify
+# each: a client that connects again declares the same queues again.
 _SET_UP: Final = {
-    events.CONN_OPEN: "connection",
-    events.EXCHANGE_DECLARE: "exchange",
-    events.QUEUE_DECLARE: "queue",
-    events.BIND: "binding",
-    events.CONSUME: "consumer",
+    events.EXCHANGE_DECLARE: ("exchange", ("vhost", "exchange")),
+    events.QUEUE_DECLARE: ("queue", ("vhost", "queue")),
+    events.BIND: ("binding", ("vhost", "exchange", "destination_kind", "destination", "routing_key", "arguments")),
+    events.CONSUME: ("consumer", ("conn", "chan", "consumer")),
 }
 # Kinds that never get a line: they are set-up, follow from another event, or say how the test is run.
 _UNTOLD: Final = frozenset(
@@ -90,10 +90,13 @@ class Story:
 
     def set_up(self, closed: Mapping[int, str]) -> str:
         """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
-        counts = {noun: sum(raw[0] == kind for raw in self._raw) for kind, noun in _SET_UP.items()}
+        seen: dict[str, set[str]] = {kind: set() for kind in _SET_UP}
+        for event in map(Event, self._raw):
+            if event.kind in seen:
+                seen[event.kind].add(repr([event.get(field) for field in _SET_UP[event.kind][1]]))
         named = [f"{place_text(number)} {name}{closed.get(number, '')}" for number, name in self._clients.items()]
         more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
-        parts = [count_text(count, noun) for noun, count in counts.items() if count and noun != "connection"]
+        parts = [count_text(len(names), _SET_UP[kind][0]) for kind, names in seen.items() if names]
         clients = [", ".join(named[:_NAMED] + more)] if named else []
         return "; ".join(filter(None, [*clients, ", ".join(parts)])) or "none"
 

@@ -1,0 +1,90 @@
+"""Every project in examples/frameworks passes its tests, with the releases that are installed here.
+
+`nox -s frameworks` does the same with the oldest and the newest releases, each in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.projects import PROJECTS, HungError, Project, parse, passed_count
+
+# A happy path, a retry or a delay, a poison message, a lost connection.
+TESTS_MIN = 4
+LEAVING = """
+from subprocess import DEVNULL, Popen
+
+
+def test_it():
+    Popen(["tail", "-f", "/dev/null"], stdout=DEVNULL, stderr=DEVNULL)
+"""
+# This environment has plugins that most projects do not have. nameko's imports eventlet into every run, and warns.
+OPTIONS = ("-q", "-p", "no:pytest_nameko")
+
+
+@pytest.fixture(params=PROJECTS, ids=lambda project: project.name)
+def project(request: pytest.FixtureRequest) -> Project:
+    """A project whose framework is installed."""
+    project: Project = request.param
+    for requirement in project.requirements:
+        try:
+            version(requirement.name)
+        except PackageNotFoundError:
+            pytest.skip(f"needs {requirement.name}: pip install -e '.[dev]'")
+    return project
+
+
+def test_the_project_passes_its_tests(project: Project) -> None:
+    before = project.files
+
+    ran = project.run_tests(sys.executable, *OPTIONS)
+
+    assert ran.returncode == 0, ran.stdout
+    assert passed_count(ran.stdout) >= TESTS_MIN, ran.stdout
+    assert project.files == before
+
+
+@pytest.mark.parametrize(
+    "project", [project for project in PROJECTS if project.shares_a_broker], ids=lambda p: p.name, indirect=True
+)
+def test_the_project_passes_its_tests_on_two_workers(project: Project) -> None:
+    ran = project.run_tests(sys.executable, *OPTIONS, "-n", "2")
+
+    assert ran.returncode == 0, ran.stdout
+    assert passed_count(ran.stdout) >= TESTS_MIN, ran.stdout
+
+
+def test_a_run_that_does_not_end_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "test_hang.py").write_text("def test_it():\n    while True: pass\n", encoding="utf-8")
+
+    with pytest.raises(HungError, match="did not end in 1 s"):
+        Project(tmp_path).run_tests(sys.executable, *OPTIONS, timeout=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can list the processes of a session")
+def test_a_process_that_the_tests_leave_behind_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "test_leave.py").write_text(LEAVING, encoding="utf-8")
+
+    with pytest.raises(HungError, match="left 1 processes running"):
+        Project(tmp_path).run_tests(sys.executable, *OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "oldest"),
+    [
+        ("pika>=1.0.0", "pika", "1.0.0"),
+        ("leveret[pytest]", "leveret", None),
+        ("taskiq-aio-pika >= 0.4", "taskiq-aio-pika", "0.4"),
+        ("django>=4.2,<6", "django", "4.2"),
+        ("celery[redis]>=5.3; python_version < '3.14'", "celery", "5.3"),
+        ("eventlet<1", "eventlet", None),
+    ],
+)
+def test_a_requirement_names_the_oldest_release(line: str, name: str, oldest: str | None) -> None:
+    requirement = parse(line)
+
+    assert (requirement.name, requirement.oldest) == (name, oldest)

@@ -1,0 +1,61 @@
+"""What MkDocs does besides, for `mkdocs.yml`: pages from the root of the repository, and links to its files.
+
+Pages are written so that their links work on GitHub: `[a test](../../tests/users/test_losses.py)`. The site has no such
+file, so such a link leads to the repository there. CONTRIBUTING.md and CHANGELOG.md are pages of the site too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).parents[1]
+# Files at the root of the repository, and the page of each.
+PAGES: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+_FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that lie at the root of the repository."""
+    for source, page in PAGES.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to files outside the documentation to the repository."""
+    uri = page.file.src_uri
+    at_root = next((source for source, name in PAGES.items() if name == uri), None)
+    written = ROOT / (at_root or f"docs/{uri}")
+    here = (ROOT / "docs" / uri).parent
+
+    def lead(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(written.parent / link[1]))
+        anchor = link[2] or ""
+        if not target.is_relative_to(ROOT):
+            raise PluginError(f"{uri}: the link to {link[1]} leaves the repository")
+        name = target.relative_to(ROOT).as_posix()
+        if name in PAGES:
+            return os.path.relpath(ROOT / "docs" / PAGES[name], here) + anchor
+        if target.is_relative_to(ROOT / "docs") and target.suffix:
+            return os.path.relpath(target, here) + anchor
+        if not target.exists():
+            raise PluginError(f"{uri}: the link to {link[1]} leads nowhere; there is no {name} in the repository")
+        kind = "tree" if target.is_dir() else "blob"
+        return f"{config.repo_url}/{kind}/main/{name}{anchor}"
+
+    parts: list[str] = []
+    position = 0
+    for fence in _FENCED.finditer(markdown):
+        parts += [_LINK.sub(lead, markdown[position : fence.start()]), fence[0]]
+        position = fence.end()
+    return "".join([*parts, _LINK.sub(lead, markdown[position:])])
