@@ -8,9 +8,12 @@ signals, and how sockets behave.
 from __future__ import annotations
 
 import _socket
+import builtins
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
+from types import ModuleType
 
 _MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "pty")
 _NAMES = {
@@ -37,8 +40,7 @@ def _hide() -> None:
         )
 
     socket.socketpair = socketpair  # type: ignore[assignment]
-    for module in _MODULES:
-        sys.modules[module] = None  # type: ignore[assignment]
+    builtins.__import__ = _without_modules(builtins.__import__)
     for name, hidden in _NAMES.items():
         module = __import__(name)
         for attribute in hidden:
@@ -47,6 +49,17 @@ def _hide() -> None:
     os.environ["LEVERET_POLLER"] = "select"
     multiprocessing.set_start_method("spawn", force=True)
     sys.addaudithook(_refuse_proc)
+
+
+def _without_modules(system_import: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
+    """Return an import that refuses leveret the modules for Unix. Some clients need them on any system but Windows."""
+
+    def import_module(name: str, globals: dict[str, str] | None = None, *rest: object, **named: object) -> ModuleType:
+        if name in _MODULES and (globals or {}).get("__name__", "").startswith(("leveret", "pytest_leveret")):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return system_import(name, globals, *rest, **named)
+
+    return import_module
 
 
 def _refuse_proc(event: str, arguments: tuple[object, ...]) -> None:
