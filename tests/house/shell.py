@@ -42,11 +42,11 @@ def lines_of(code: str) -> list[str]:
 def run_shell(block: Block) -> None:
     """Run a block in the current folder after its hidden lines, and fail with the output of what fails."""
     if block.setup:
-        _check(block, block.setup, *_in_bash(block.setup))
+        _check(block, block.setup, *in_bash(block.setup))
     for is_plain, group in groupby(lines_of(block.code), key=_is_plain):
         lines = [line for line in group if not re.match(r"(python3? -m )?pip install\b", line)]
         if not is_plain and lines:
-            _check(block, "; ".join(lines), *_in_bash("\n".join(lines)))
+            _check(block, "; ".join(lines), *in_bash("\n".join(lines)))
         for line in lines if is_plain else ():
             _check(block, line, cli.main(leveret_arguments(line)), "its output is among the captured output")
 
@@ -89,11 +89,12 @@ def problems_of(line: str, config: pytest.Config) -> Iterator[str]:
                 yield f"pyproject.toml has no extra {extra!r}"
 
 
-def _in_bash(line: str) -> tuple[int, str]:
-    """Run a line in bash and return its exit code and its output."""
+def in_bash(line: str, folder: Path | None = None) -> tuple[int, str]:
+    """Run a line in bash, in this folder or the current one, and return its exit code and its output."""
     command = ["bash", "-euo", "pipefail", "-c", line]
     ran = subprocess.run(
         command,
+        cwd=folder,
         env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
