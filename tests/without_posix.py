@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 _MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "pty")
 _NAMES = {
@@ -48,6 +49,8 @@ def _hide() -> None:
                 delattr(module, attribute)
     os.environ["LEVERET_POLLER"] = "select"
     multiprocessing.set_start_method("spawn", force=True)
+    os.stat = _without_proc(os.stat)
+    os.readlink = _without_proc(os.readlink)
     sys.addaudithook(_refuse_proc)
 
 
@@ -60,6 +63,16 @@ def _without_modules(system_import: Callable[..., ModuleType]) -> Callable[..., 
         return system_import(name, globals, *rest, **named)
 
     return import_module
+
+
+def _without_proc(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call on a path that finds no /proc. Audit hooks do not see it."""
+
+    def look(path: object, *rest: object, **named: object) -> Any:
+        _refuse_proc("open", (path,))
+        return call(path, *rest, **named)
+
+    return look
 
 
 def _refuse_proc(event: str, arguments: tuple[object, ...]) -> None:

@@ -6,16 +6,24 @@ A rule collects every offence before it fails, so one run shows them all. What a
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.pages import Pages
 from tests.house.repository import CORE, ROOT, SourceFile, read_all
+
+if TYPE_CHECKING:
+    from tests.house.pages import Pages
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Pages | None:
     """Collect the blocks of the pages beside the tests about pages."""
-    return Pages.from_parent(parent, path=file_path) if file_path.name == "test_docs_run.py" else None
+    if file_path.name != "test_docs_run.py":
+        return None
+    # Imported for this file alone, because it takes longer than most runs of the other files.
+    from tests.house.pages import Pages
+
+    return Pages.from_parent(parent, path=file_path)
 
 
 @pytest.fixture(scope="session")
