@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.house.fork_server import ERROR_LINE
 from tests.house.repository import FOLDERS, ROOT
 
 _TIMEOUT_S = 100
@@ -132,17 +131,12 @@ class Runner:
             text=True,
         )
 
-    def run(self, tree: Tree, arguments: Iterable[str], until_named: Iterable[str] = ()) -> tuple[int, str]:
-        """Return the exit status of pytest in a copy, and what it printed.
-
-        With `until_named`, the run ends once its errors name all these files.
-        """
+    def run(self, tree: Tree, arguments: Iterable[str]) -> tuple[int, str]:
+        """Return the exit status of pytest in a copy, and what it printed."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         output = tree.root.with_name("output.txt")
-        self._server.stdin.write(
-            json.dumps([str(tree.root), [*_PYTEST, *arguments], str(output), [*map(name_pattern, until_named)]]) + "\n"
-        )
+        self._server.stdin.write(json.dumps([str(tree.root), [*_PYTEST, *arguments], str(output)]) + "\n")
         self._server.stdin.flush()
         status = int(self._server.stdout.readline())
         return status, output.read_text(encoding="utf-8")
@@ -160,13 +154,8 @@ def _environment() -> dict[str, str]:
 
 def is_named(path: str, output: str) -> bool:
     """Tell whether the errors that pytest printed name a file: by its path, as a module, or a test by its folder."""
-    errors = "\n".join(re.findall(ERROR_LINE, output, re.MULTILINE))
-    return re.search(name_pattern(path), errors) is not None
-
-
-def name_pattern(path: str) -> str:
-    """Return the pattern of the names that a file has in errors."""
+    errors = "\n".join(line for line in output.splitlines() if re.match(r"E\s|\S+:\d+: ", line))
     names = [path, re.sub(r"^(?:src|pytest_plugin)/|(?:/__init__)?\.py$", "", path).replace("/", ".")]
     if "/test_" in path:
         names.append(path.rpartition("/")[0])
-    return rf"(?<![\w./-])(?:{'|'.join(map(re.escape, names))})(?![\w-]|\.\w)"
+    return any(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-]|\.\w)", errors) for name in names)

@@ -1,25 +1,16 @@
 """Runs pytest in copies of the repository, each time in a process forked from this one.
 
 pytest and the clients are imported once, leveret in each fork: from the copy. A request is a line of JSON on standard
-input, [folder, arguments, file for the output, patterns]; the answer is pytest's exit status.
-
-If there are patterns, a run ends once its errors match each of them, for the tests that are left could only add to it.
+input, [folder, arguments, file for the output]; the answer is pytest's exit status.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
-
-# The lines of a report that say what was wrong and where.
-ERROR_LINE = r"^(?:E\s|\S+:\d+: ).*$"
 PRELOADED = ("pytest", "_pytest.pytester", "_pytest.doctest", "asyncio", "pika", "pamqp.commands", "tomllib", "ssl")
 
 
@@ -34,33 +25,7 @@ def serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-class Stopper:
-    """A plugin that ends a run once its errors match every pattern."""
-
-    def __init__(self, patterns: list[str]) -> None:
-        self._unmatched = patterns
-        self._session: pytest.Session | None = None
-
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Remember what to end."""
-        self._session = session
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Read the error of a file that cannot be collected."""
-        self._read(report)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Read the error of a test."""
-        self._read(report)
-
-    def _read(self, report: pytest.CollectReport | pytest.TestReport) -> None:
-        if report.failed and self._session is not None:
-            errors = "\n".join(re.findall(ERROR_LINE, report.longreprtext, re.MULTILINE))
-            self._unmatched = [pattern for pattern in self._unmatched if not re.search(pattern, errors)]
-            self._session.shouldstop = not self._unmatched and "all is named"
-
-
-def run(folder: str, arguments: list[str], output: str, patterns: list[str]) -> None:
+def run(folder: str, arguments: list[str], output: str) -> None:
     """Run pytest in a folder, and end this process."""
     import pytest
 
@@ -72,7 +37,7 @@ def run(folder: str, arguments: list[str], output: str, patterns: list[str]) -> 
     paths = [os.path.join(folder, part) for part in ("src", "pytest_plugin", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.path[:0] = paths
-    status = int(pytest.main(arguments, [Stopper(patterns)] if patterns else []))
+    status = int(pytest.main(arguments))
     sys.stdout.flush()
     os._exit(status)
 

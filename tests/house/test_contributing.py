@@ -7,7 +7,7 @@ the tests pass with all of them, and with one left out they fail and name it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,10 +71,10 @@ class Carried(NamedTuple):
     has_own_test: bool
     only: list[str]
 
-    def run_tests(self, runner: Runner, until_named: Iterable[str] = ()) -> tuple[int, str]:
-        """Return the exit status of pytest, and what it printed. The run ends early once it names all those files."""
+    def run_tests(self, runner: Runner) -> tuple[int, str]:
+        """Return the exit status of pytest, and what it printed."""
         there = [path for path in self.tests if (self.tree.root / path).exists()]
-        return runner.run(self.tree, [*self.only, *there], until_named)
+        return runner.run(self.tree, [*self.only, *there])
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_forgotten_file_is_named(
     forgotten = [path for pattern in patterns for path in carried.files[pattern]]
     carried.tree.leave_out(forgotten)
 
-    status, output = carried.run_tests(runner, forgotten)
+    status, output = carried.run_tests(runner)
 
     also_named = RECIPES[name].also_named
     unnamed = [path for path in forgotten if not is_named(path, output) and also_named.get(path, "-") not in output]
