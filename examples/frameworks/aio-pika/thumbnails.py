@@ -37,14 +37,13 @@ class Thumbnailer:
         self.reconnect_interval_s = reconnect_interval_s
 
     async def __aenter__(self) -> Thumbnailer:
-        self.connection = await aio_pika.connect_robust(
-            self.amqp_url, reconnect_interval=self.reconnect_interval_s
-        )
+        self.connection = await aio_pika.connect_robust(self.amqp_url, reconnect_interval=self.reconnect_interval_s)
         channel = await self.connection.channel()
         await channel.set_qos(prefetch_count=10)
         await channel.declare_queue("images.failed", durable=True)
-        queue = await channel.declare_queue("images", durable=True, arguments=RETRIES)
-        await queue.consume(self.on_image)
+        # A robust connection restores only the queues that the application refers to.
+        self.queue = await channel.declare_queue("images", durable=True, arguments=RETRIES)
+        await self.queue.consume(self.on_image)
         return self
 
     async def __aexit__(self, *error: object) -> None:
