@@ -81,3 +81,10 @@ def oracle(session: nox.Session) -> None:
     """Run the semantics on the RabbitMQ servers that LEVERET_ORACLES names (see CONTRIBUTING.md)."""
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/semantics", "tests/clients", *session.posargs)
+
+
+@nox.session(python="3.11")
+def lowest(session: nox.Session) -> None:
+    """Run the tests of each extra with the oldest releases that it allows."""
+    session.install("uv")
+    session.run("python", "tools/lowest.py", *session.posargs)

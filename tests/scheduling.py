@@ -1,5 +1,6 @@
 """The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
-which share a copy of the repository, and those in a browser. The others run on any free one.
+which share a copy of the repository, those of one page, whose blocks share a namespace, and those in a browser. The
+others run on any free one.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -19,11 +20,12 @@ _ALONE: Final = (
     *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
 )
 _IN_BROWSER: Final = "tests/page/browser/"
+_OF_PAGES: Final = "tests/house/test_docs_run.py::"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
 class OneSparkSession(LoadGroupScheduling):
-    """The scheduler of `--dist=loadgroup`: one group on Spark, one in the browser, one for each row of CONTRIBUTING."""
+    """The scheduler of `--dist=loadgroup`: groups on Spark, in the browser, of a row, of a page."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
@@ -33,5 +35,8 @@ class OneSparkSession(LoadGroupScheduling):
         if nodeid.startswith(_IN_COPIES):
             # "path::test[a fault-docs/reference/faults.md]" belongs to the row "a fault".
             return nodeid.partition("[")[2].partition("-")[0].rstrip("]")
+        if nodeid.startswith(_OF_PAGES) and ".md::" in nodeid:
+            # "path::docs/how-to/time.md::test_it" belongs to its page.
+            return nodeid.removeprefix(_OF_PAGES).partition("::")[0]
         scope: str = super()._split_scope(nodeid)
         return scope

@@ -2,6 +2,8 @@
 
 Pages are written so that their links work on GitHub: `[a test](../../tests/users/test_losses.py)`. The site has no such
 file, so such a link leads to the repository there. CONTRIBUTING.md and CHANGELOG.md are pages of the site too.
+
+Docstrings and the help of commands name pages as files, docs/how-to/time.md. The site makes links of these.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 _FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
+_NAMED: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?![^<]*(?:</a>|</code>|>))")
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
 
@@ -59,3 +62,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         parts += [_LINK.sub(lead, markdown[position : fence.start()]), fence[0]]
         position = fence.end()
     return "".join([*parts, _LINK.sub(lead, markdown[position:])])
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make links of the pages that a docstring names."""
+
+    def link(named: re.Match[str]) -> str:
+        target = files.get_file_from_path(named[1])
+        if target is None or target.page is None:
+            raise PluginError(f"{page.file.src_uri} names {named[0]}, and there is no such page")
+        address = target.url_relative_to(page.file)
+        return f'<a href="{address}">{target.page.title}</a>'
+
+    return _NAMED.sub(link, html)

@@ -53,7 +53,7 @@ broker.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, or 2 if it cannot be done as asked."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
@@ -63,11 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with all commands."""
+    top = argparse.ArgumentParser(
         prog="leveret", description="An AMQP 0-9-1 broker for test suites that behaves as RabbitMQ does."
     )
-    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    commands = top.add_subparsers(title="commands", dest="command", required=True)
     serve = commands.add_parser(
         "serve",
         help="run a broker until it is stopped",
@@ -142,11 +143,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Print each feature of RabbitMQ, the versions leveret was proven on, and the proof.",
     )
     features.add_argument("--version", metavar="VERSION", help="print only this version, such as 4.0 (default: all)")
-    features.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(default: text)")
+    features.add_argument(
+        "--format", choices=("text", "markdown", "json"), default="text", help="how to print them (default: text)"
+    )
     features.set_defaults(run=_print_features)
     add_trace_to(commands)
     add_pipeline_to(commands)
-    return parser
+    return top
 
 
 def _add_tls(serve: argparse.ArgumentParser) -> None:

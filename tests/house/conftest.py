@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.pages import Pages
 from tests.house.repository import CORE, ROOT, SourceFile, read_all
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Pages | None:
+    """Collect the blocks of the pages beside the tests about pages."""
+    return Pages.from_parent(parent, path=file_path) if file_path.name == "test_docs_run.py" else None
 
 
 @pytest.fixture(scope="session")

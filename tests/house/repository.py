@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci")
-ENDINGS = (".py", ".md", ".toml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
+FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci", ".github")
+ENDINGS = (".py", ".md", ".toml", ".yml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
 # What a broker is and what it tells; the rest of the trace writes and reads files.
 CORE = (
     "src/leveret/core/wire/",

@@ -7,59 +7,43 @@ functions of the same names. A block of text after a command shows lines of what
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
-TUTORIAL = ROOT / "docs/tutorial"
+from tests.house.blocks import FOLLOWED, Block, blocks_of
+from tests.house.repository import ROOT
+from tests.house.shell import in_bash
+
 PAGES = ("first-test", "worker", "retry", "lost-connection")
-_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
 _DURATION = re.compile(r" for [\d.]+ m?s")
-
-
-class Block(NamedTuple):
-    """A block of code on a page, with its language and its title."""
-
-    language: str
-    title: str
-    text: str
 
 
 def test_a_reader_who_follows_the_tutorial_sees_what_it_shows(tmp_path: Path) -> None:
     output = ""
     for page in PAGES:
-        for block in blocks_of(TUTORIAL / f"{page}.md"):
+        for block in blocks_of(f"{FOLLOWED}{page}.md"):
             if block.language == "python":
                 save(tmp_path, block)
             elif block.language == "sh":
-                output = printed_by(block.text, tmp_path)
+                _, output = in_bash(block.code, tmp_path)
             else:
-                assert missing_lines(block.text, output) == [], f"docs/tutorial/{page}.md; pytest printed:\n{output}"
+                assert missing_lines(block.code, output) == [], f"{block.place}; pytest printed:\n{output}"
 
 
 def test_every_page_of_the_tutorial_is_followed() -> None:
-    assert sorted(path.stem for path in TUTORIAL.glob("*.md")) == sorted((*PAGES, "index"))
-
-
-def blocks_of(page: Path) -> list[Block]:
-    """Return the blocks of a page in their order."""
-    return [Block(*found) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(path.stem for path in (ROOT / FOLLOWED).glob("*.md")) == sorted((*PAGES, "index"))
 
 
 def save(folder: Path, block: Block) -> None:
     """Do to the reader's file what the title of a block says."""
-    name, _, what = block.title.partition(", ")
+    name, _, what = (block.title or "").partition(", ")
     path = folder / name
-    text = block.text
+    text = block.code
     if what == "at the end":
         text = path.read_text(encoding="utf-8") + text
     elif what == "changed":
-        text = with_changed_functions(path.read_text(encoding="utf-8"), block.text)
+        text = with_changed_functions(path.read_text(encoding="utf-8"), block.code)
     else:
         assert not what, f"unknown title {block.title!r}"
     path.write_text(text, encoding="utf-8")
@@ -77,17 +61,6 @@ def with_changed_functions(text: str, functions: str) -> str:
         )
         text = "".join([*lines[: old.lineno - 1], functions, *lines[old.end_lineno :]])
     return text
-
-
-def printed_by(command: str, folder: Path) -> str:
-    """Run a command of pytest as the reader does, and return what it prints."""
-    program, *arguments = command.split()
-    assert program == "pytest", f"the tutorial runs {command!r}, and this test only pytest"
-    # The reader has this plugin and no other.
-    run = [sys.executable, "-m", "pytest", "-p", "pytest_leveret.plugin", *arguments]
-    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    return done.stdout
 
 
 def missing_lines(shown: str, output: str) -> list[str]:

@@ -31,6 +31,9 @@ KNOWN_HOSTS = (
     "semver.org",
     "rabbitmq.com",
     "www.rabbitmq.com",
+    "raw.githubusercontent.com",
+    "leveret-broker.github.io",
+    "www.contributor-covenant.org",
 )
 
 

@@ -33,13 +33,22 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     steps = trace.add_subparsers(title="commands", dest="step", required=True)
-    page = steps.add_parser("page", help="write a page, one HTML file")
+    page = steps.add_parser(
+        "page", help="write a page on it, one HTML file", description="Write a page on one test, an HTML file."
+    )
     _add_file(page)
     page.add_argument("--output", "-o", default="page.html", metavar="FILE", help="the page (default: page.html)")
     page.set_defaults(run=_page)
-    show = steps.add_parser("show", help="print it as text, or as a diagram")
+    show = steps.add_parser(
+        "show", help="print it as text, or as a diagram", description="Print one test as text, or as a diagram."
+    )
     _add_file(show)
-    show.add_argument("--format", choices=("text", "mermaid"), default="text", help="(default: text)")
+    show.add_argument(
+        "--format",
+        choices=("text", "mermaid"),
+        default="text",
+        help="text, or a sequence diagram for Mermaid (default: text)",
+    )
     show.set_defaults(run=_show)
 
 

@@ -130,11 +130,23 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "spark", help="check and speed up the start of Spark", description="Check and speed up the start of Spark."
     )
     steps = spark.add_subparsers(title="steps", dest="step", required=True)
-    doctor = steps.add_parser("doctor", help="check what Spark needs to start here, and start it")
+    doctor = steps.add_parser(
+        "doctor",
+        help="check what Spark needs to start here, and start it",
+        description="Check what Spark needs to start here, and start it.",
+    )
     doctor.set_defaults(run=_guarded(_doctor))
-    warm = steps.add_parser("warm", help="make a cache with which Spark starts in a third of the time for small work")
+    warm = steps.add_parser(
+        "warm",
+        help="make a cache with which Spark starts in a third of the time for small work",
+        description="Make a cache with which Spark starts in a third of the time for small work.",
+    )
     warm.set_defaults(run=_guarded(_warm, "pyspark"))
-    bundle = steps.add_parser("bundle", help="write leveret into a zip for spark-submit --py-files")
+    bundle = steps.add_parser(
+        "bundle",
+        help="write leveret into a zip for spark-submit --py-files",
+        description="Write leveret into a zip for spark-submit --py-files.",
+    )
     bundle.add_argument(
         "target", nargs="?", default="leveret.zip", metavar="FILE", help="the zip (default: leveret.zip)"
     )
