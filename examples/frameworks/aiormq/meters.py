@@ -1,7 +1,7 @@
 """A collector of meter readings with aiormq, which leaves connecting again and retrying to its user.
 
-Readings that nobody needs after an hour expire. A reading that the database cannot take now is held for ten seconds in
-`readings.later`. What cannot be read is set aside.
+Readings expire after an hour, when no report uses them any more. A reading that the database cannot take now is held
+for ten seconds in `readings.later`. What cannot be read is set aside.
 """
 
 from __future__ import annotations
