@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from examples.celery_app import story as celery_app
 from examples.dead_letters import story as dead_letters
 from examples.first_test import story as first_test
 from examples.node import story as node
@@ -22,7 +21,6 @@ STORIES = {
     "rpc_service": rpc_service,
     "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
-    "celery_app": celery_app,
     "node": node,
     "spark_job": spark_job,
     "trace_to_spark": trace_to_spark,
