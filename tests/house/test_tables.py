@@ -177,7 +177,7 @@ def test_every_kind_of_event_is_said_where_kinds_are_put_into_words(source_files
 
 
 def test_the_documentation_lists_every_kind_of_event_by_its_category(root: Path) -> None:
-    page = (root / "docs/how-to/recording.md").read_text(encoding="utf-8")
+    page = (root / "docs/reference/trace-format.md").read_text(encoding="utf-8")
     by_category: dict[str, list[str]] = {}
     for name, kind in events.TABLE.items():
         by_category.setdefault(kind.category, []).append(f"`{name}`")
@@ -186,7 +186,7 @@ def test_the_documentation_lists_every_kind_of_event_by_its_category(root: Path)
         row for row in (f"| {key} | {', '.join(names)} |" for key, names in by_category.items()) if row not in page
     ]
 
-    assert missing == [], "docs/how-to/recording.md and TABLE in src/leveret/trace/events.py list different kinds"
+    assert missing == [], "docs/reference/trace-format.md and TABLE in src/leveret/trace/events.py list different kinds"
 
 
 def test_every_exchange_type_has_its_file_and_every_file_its_type(root: Path) -> None:

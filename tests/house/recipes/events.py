@@ -51,5 +51,5 @@ def add_event(tree: Tree) -> None:
         before="    count = 0 if is_reply else channel.vhost.queue(name, channel.connection).purge()\n",
         text="    channel.tap(events.PURGE_ASKED, name)\n",
     )
-    tree.replace("docs/how-to/recording.md", "`cancel`, `qos` |", "`cancel`, `purge_asked`, `qos` |")
+    tree.replace("docs/reference/trace-format.md", "`cancel`, `qos` |", "`cancel`, `purge_asked`, `qos` |")
     tree.create("tests/trace/test_purge_asked.py", EVENT_TEST)
