@@ -110,7 +110,12 @@ def test_nobody_sleeps(python_files: list[SourceFile]) -> None:
 
 # Where time really has to pass, because a real RabbitMQ has no clock that a test could move.
 # The benchmark measures both for a span of real time.
-MAY_SLEEP = ("tests/semantics/target.py", "tests/management/scenario.py", "benchmarks/fairness.py")
+MAY_SLEEP = (
+    "tests/semantics/target.py",
+    "tests/management/scenario.py",
+    "benchmarks/fairness.py",
+    "benchmarks/peer_features.py",
+)
 
 
 def test_doubts_are_no_comments(python_files: list[SourceFile]) -> None:
