@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +51,28 @@ def expected_noise() -> list[str]:
 @pytest.fixture
 def open_file(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
     """Return what opens a file as a page. When the test ends, its console must be empty and its policy intact."""
+    with opening(browser, expected_noise) as open_address:
+
+        def open_it(path: Path, place: str = "", **options: Any) -> Page:
+            return open_address(f"{path.as_uri()}{place}", **options)
+
+        yield open_it
+
+
+@contextmanager
+def opening(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
+    """Give what opens an address. In the end, the console must be empty and the policy of the page intact."""
     pages: list[Page] = []
     noise: list[str] = []
 
-    def open_it(path: Path, place: str = "", **options: Any) -> Page:
+    def open_it(address: str, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         context.set_default_timeout(10_000)
         page = context.new_page()
         page.add_init_script(_COLLECT_VIOLATIONS)
         page.on("console", lambda message: noise.append(message.text))
         page.on("pageerror", lambda error: noise.append(f"{error.message} {error.stack}"))
-        page.goto(f"{path.as_uri()}{place}")
+        page.goto(address)
         pages.append(page)
         return page
 
@@ -72,9 +84,10 @@ def open_file(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
     assert violations == []
 
 
-def axe_violations(page: Page) -> list[str]:
-    """Return what axe finds, with the elements."""
+def axe_violations(page: Page, impacts: tuple[str, ...] = ()) -> list[str]:
+    """Return what axe finds, with the elements: everything, or what has one of these impacts."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
+    found = [rule for rule in violations if not impacts or rule["impact"] in impacts]
     return [f"{rule['id']}: {node['html'][:120]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]

@@ -19,7 +19,7 @@ _ALONE: Final = (
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "kernel", "kernel_trace", "report_page")),
     *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
 )
-_IN_BROWSER: Final = "tests/page/browser/"
+_IN_BROWSER: Final = ("tests/page/browser/", "tests/site/")
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
 

@@ -19,7 +19,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_SECTION = re.compile(r"^## Two commands\n+```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# A comment may stand before the commands: what the tests of the page need.
+_SECTION = re.compile(r"^## Two commands\n+(?:<!--.*?-->\n)?```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _RECORD = "pytest --leveret-trace-dir=traces"
 # A queue name in the example, which a report about it contains.

@@ -123,8 +123,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
           makes its own certificates (see `tls`).
-        - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/reference/control-api.md). It needs h11,
-          the extra leveret[http]. `management_port` 0 takes a free port.
+        - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/reference/control-api.md). It
+          needs h11, the extra leveret[http]. `management_port` 0 takes a free port.
         - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
           there (see docs/how-to/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers
           whose values are left out.

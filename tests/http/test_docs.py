@@ -1,4 +1,4 @@
-"""The steps with curl in docs/how-to/other-languages.md, run one after the other; every endpoint is in the reference."""
+"""The steps with curl in docs/how-to/other-languages.md run, and the reference has every endpoint."""
 
 from __future__ import annotations
 

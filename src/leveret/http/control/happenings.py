@@ -1,8 +1,8 @@
 """The endpoints for what has happened: events as a list, as a stream and as a trace file, and the page.
 
-An event has the columns of a trace file (docs/reference/trace-format.md), whichever way it is read. Values of headers with
-secret-looking names are hidden there, and here too. Connections and events have the broker's own numbers, so answers
-can be joined. `wall` is missing while the clock stands still, because the broker keeps only its own time.
+An event has the columns of a trace file (docs/reference/trace-format.md), whichever way it is read. Values of headers
+with secret-looking names are hidden there, and here too. Connections and events have the broker's own numbers, so
+answers can be joined. `wall` is missing while the clock stands still, because the broker keeps only its own time.
 """
 
 from __future__ import annotations

@@ -1,0 +1,107 @@
+"""The site in a browser: a reader finds a page, reads it by day and by night, on a desk and on a telephone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.chromium import Open, axe_violations
+from tests.site.conftest import Site
+
+# Building the site takes half of what a test may take, and more on a busy machine.
+pytestmark = pytest.mark.timeout(400)
+
+PHONE: dict[str, Any] = {"viewport": {"width": 400, "height": 800}}
+# A page of each type.
+TYPES = (
+    "",
+    "tutorial/first-test/",
+    "how-to/time/",
+    "how-to/frameworks/pika/",
+    "reference/pytest/",
+    "reference/arguments/",
+    "reference/api/explore/",
+    "reference/command-line/",
+)
+NOTHING_TO_FIND: dict[str, Any] = {"config": {"lang": ["en"], "separator": " ", "pipeline": []}, "docs": []}
+_WIDTH = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+
+
+def test_the_search_finds_a_page_and_goes_there(open_page: Open) -> None:
+    page = open_page()
+
+    page.get_by_role("textbox", name="Search").fill("dead letter")
+    page.locator(".md-search-result__link").first.click()
+
+    expect(page.locator("article")).to_contain_text("dead letter", ignore_case=True)
+    assert page.url.partition("/leveret/")[2] not in ("", "#")
+
+
+@pytest.mark.parametrize("part", ["Tutorial", "How-to", "Explanation", "Reference", "Development"])
+def test_each_part_is_one_click_away(open_page: Open, part: str) -> None:
+    page = open_page()
+
+    page.get_by_role("navigation", name="Tabs").get_by_role("link", name=part, exact=True).click()
+
+    expect(page.locator(".md-tabs__item--active")).to_have_text(part)
+    expect(page.locator("article h1")).to_be_visible()
+    assert page.locator(".md-sidebar--primary .md-nav__link:visible").count() > 1
+
+
+def test_the_dark_mode_stays_on_the_next_page(open_page: Open) -> None:
+    page = open_page(color_scheme="light")
+    assert scheme(page) == "default"
+
+    page.get_by_title("Switch to dark mode").click()
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
+    page.goto(page.url + "how-to/time/")
+
+    assert scheme(page) == "slate"
+
+
+def test_the_site_is_dark_where_the_system_is(open_page: Open) -> None:
+    assert scheme(open_page(color_scheme="dark")) == "slate"
+
+
+def test_no_page_scrolls_sideways_on_a_phone(open_page: Open, site: Site) -> None:
+    page = open_page(**PHONE)
+    # Reading the index of the search takes most of the time that a page takes.
+    page.route("**/search_index.json", lambda route: route.fulfill(json=NOTHING_TO_FIND))
+    wide = []
+    for path in site.pages():
+        page.goto(site.address + path.removeprefix("/"), wait_until="domcontentloaded")
+        needed, there = page.evaluate(_WIDTH)
+        if needed > there:
+            wide.append(f"{path} needs {needed} of {there} pixels")
+
+    assert wide == []
+
+
+def test_the_menu_of_a_phone_leads_to_a_page(open_page: Open) -> None:
+    page = open_page("reference/pytest/", **PHONE)
+
+    page.locator(".md-header__button[for='__drawer']").click()
+    page.locator(".md-nav--primary").get_by_role("link", name="Faults", exact=True).first.click()
+
+    expect(page.locator("article h1")).to_have_text("Faults¶")
+
+
+@pytest.mark.parametrize(
+    ("path", "look"), [*((path, "light") for path in TYPES), ("", "dark"), ("reference/api/explore/", "dark")]
+)
+def test_everyone_can_read_a_page_of_each_type(open_page: Open, path: str, look: str) -> None:
+    page = open_page(path, color_scheme=look, reduced_motion="reduce")
+
+    assert serious(page) == []
+
+
+def scheme(page: Page) -> str | None:
+    """Return the palette that a page shows."""
+    return page.locator("body").get_attribute("data-md-color-scheme")
+
+
+def serious(page: Page) -> list[str]:
+    """Return what axe finds and calls serious."""
+    return axe_violations(page, impacts=("serious", "critical"))
