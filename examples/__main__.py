@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from examples.celery_app import story as celery_app
 from examples.dead_letters import story as dead_letters
 from examples.first_test import story as first_test
 from examples.nameko_shop import story as nameko_shop
@@ -23,7 +22,6 @@ STORIES = {
     "rpc_service": rpc_service,
     "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
-    "celery_app": celery_app,
     "nameko_shop": nameko_shop,
     "node": node,
     "spark_job": spark_job,

@@ -3,6 +3,10 @@
 The loop of such a worker sleeps until a message arrives. Celery asks it to stop by setting a flag, which the loop reads
 when it wakes up. So a timer wakes it, and no message is needed, even if the broker cannot be reached any more.
 
+In the first tenth of a second after it has connected, a worker drops the error of a lost connection (`_quick_drain` in
+celery/worker/loops.py, seen in Celery 5.3 to 5.7), and then waits on a closed socket. The timer raises such an error
+again, so the worker always connects anew.
+
 Import this module only in suites that use Celery.
 """
 
@@ -12,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from celery.contrib.testing.worker import start_worker, test_worker_started
+from celery import bootsteps
+from celery.contrib.testing.worker import start_worker
 
 _WAKE_UP_EVERY_S: Final = 0.1
 
@@ -25,20 +30,25 @@ def running_worker(app: Any, **options: Any) -> Iterator[Any]:
     Raises RuntimeError if the worker has not ended 10 s after the block, because a task is still running
     (`shutdown_timeout=` changes this).
     """
-
-    def wake_up(sender: Any, consumer: Any, **_: Any) -> None:
-        # Celery sends this signal again after each new connection, which has removed the timer.
-        # Without a hub, the loop looks at the flag every two seconds.
-        if sender is app and consumer.hub is not None:
-            consumer.hub.call_repeatedly(_WAKE_UP_EVERY_S, _nothing)
-
-    test_worker_started.connect(wake_up)
+    app.steps["consumer"].add(_WakeUp)
     try:
         with start_worker(app, **{"perform_ping_check": False, **options}) as worker:
             yield worker
     finally:
-        test_worker_started.disconnect(wake_up)
+        app.steps["consumer"].discard(_WakeUp)
 
 
-def _nothing() -> None:
-    pass
+class _WakeUp(bootsteps.StartStopStep):  # type: ignore[misc]
+    """The timer that wakes the loop. Celery starts it with each connection, because it drops the timers of the last."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, consumer: Any) -> None:
+        # Without a hub, the loop wakes up every two seconds and drops no error.
+        if consumer.hub is not None:
+            consumer.hub.call_repeatedly(_WAKE_UP_EVERY_S, _raise_if_lost, consumer)
+
+
+def _raise_if_lost(consumer: Any) -> None:
+    if consumer.connection is not None and not consumer.connection.connected:
+        raise ConnectionResetError("the connection to the broker is closed")

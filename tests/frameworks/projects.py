@@ -18,8 +18,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/frameworks"
-# pytest and its plugins are tools of the tests, and no part of what an application is built with.
-TOOLS = ("leveret", "pytest")
+# pytest, its plugins and time-machine are tools of the tests, and no part of what an application is built with.
+TOOLS = ("leveret", "pytest", "time-machine")
 # The environment of the run that asks may hold settings that are not the project's.
 _FOREIGN = ("PYTEST_", "LEVERET_", "COV_")
 _REQUIREMENT = re.compile(

@@ -101,7 +101,7 @@ def install(project: Project, python: str, wheel: Path, folder: Path, *, is_olde
     output_of(python, "-m", "venv", str(folder))
     environment = str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     wanted = [
-        f"{one.name}=={one.oldest}" if is_oldest and one.oldest else one.text
+        f"{one.name}[{one.extras}]=={one.oldest}" if is_oldest and one.oldest else one.text
         for one in project.requirements
         if one.name != "leveret"
     ]

@@ -1,4 +1,4 @@
-"""A Celery worker in a thread ends with its block."""
+"""A Celery worker in a thread ends with its block, and connects again after each lost connection."""
 
 from __future__ import annotations
 
@@ -41,3 +41,26 @@ def test_a_worker_ends_when_its_broker_has_stopped(leveret: Broker, app) -> None
         leveret.stop()
 
     assert worker.blueprint.shutdown_complete.is_set()
+
+
+def test_a_worker_that_has_just_started_connects_again(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_worker
+
+    with running_worker(app) as worker:
+        # Celery itself would not notice: it drops the error of a connection that is lost so early.
+        leveret.restart()
+        leveret.wait_for_consumer("celery")
+        leveret.restart()
+        leveret.wait_for_consumer("celery")
+
+    assert worker.blueprint.shutdown_complete.is_set()
+
+
+def test_a_worker_leaves_its_app_as_it_was(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_worker
+
+    before = set(app.steps["consumer"])
+    with running_worker(app):
+        pass
+
+    assert app.steps["consumer"] == before

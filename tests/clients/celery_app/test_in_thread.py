@@ -10,8 +10,8 @@ import pytest
 from celery import Celery
 from pytest_leveret.celery import running_worker
 
-from examples.celery_app.tasks import OutOfStock, create_app, invoice, reserve
 from leveret import Broker
+from tests.clients.celery_app.tasks import OutOfStock, create_app, invoice, reserve
 
 PATIENCE = 10
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from celery import Celery
 
-from examples.celery_app.tasks import create_app, invoice, reserve
 from leveret import Broker
+from tests.clients.celery_app.tasks import create_app, invoice, reserve
 
 PATIENCE = 30
-CELERY = ("celery", "--quiet", "--app", "examples.celery_app.worker")
+CELERY = ("celery", "--quiet", "--app", "tests.clients.celery_app.worker")
 WORKER = ("worker", "--pool", "prefork", "--concurrency", "2", "--task-events")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.usefixtures("worker")
 

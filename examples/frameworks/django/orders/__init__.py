@@ -1,0 +1,1 @@
+"""Orders: placed by a view, shipped by a worker."""
