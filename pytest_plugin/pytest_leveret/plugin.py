@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", faults.LINE)
     config.addinivalue_line("markers", explore.LINE)
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
-    config.pluginmanager.register(recording.Recording(config), "leveret-recording")
+    config.pluginmanager.register(recording.Recording(), "leveret-recording")
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)

@@ -40,8 +40,8 @@ _ERROR_MAX: Final = 20_000
 # The path of the page of the attempt that is running or ending, if one was written.
 PAGE: Final = pytest.StashKey[str]()
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
-# What the controller of xdist passes to its workers.
-_RUN_OF_WORKERS: Final = "leveret_run"
+# The variable in which the workers of xdist find the name of their run, with its date.
+_DATED_RUN: Final = "LEVERET_RUN"
 _RUNNING: Final = pytest.StashKey[pytest.Item]()
 # Every file that the run has written to.
 _FILES: Final = pytest.StashKey["list[TraceFile]"]()
@@ -91,18 +91,23 @@ def begin(item: pytest.Item, broker: Broker) -> None:
 class Recording:
     """The part of the plugin that records a run."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        """Record the run of this process; a worker of xdist takes the name of the run from the controller."""
+    def __init__(self) -> None:
+        """Record the run that begins now."""
         self._began: Final = datetime.now(UTC)
-        run = getattr(config, "workerinput", {}).get(_RUN_OF_WORKERS)
-        if run is not None:
-            os.environ["LEVERET_RUN"] = run
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Name the run for a worker of xdist, as a run without workers is named. A name that the user gave stays."""
-        if node.config.getoption("testrunuid", None) is None:
-            node.workerinput[_RUN_OF_WORKERS] = f"{self._began:%Y%m%dT%H%M%S}-{node.workerinput['testrunuid'][:8]}"
+    def pytest_xdist_setupnodes(self, config: pytest.Config, specs: list[Any]) -> None:
+        """Name the run for the workers of xdist, as a run without workers is named. A name that the user gave stays.
+
+        The name is in the environment of a worker from its start, because the broker of `leveret_url_env` opens its
+        trace file before a worker knows what else the controller passes to it.
+        """
+        if config.getoption("testrunuid", None) is not None:
+            return
+        session: Any = config.pluginmanager.get_plugin("dsession")
+        run = f"{self._began:%Y%m%dT%H%M%S}-{session.nodemanager.testrunuid[:8]}"
+        for spec in specs:
+            spec.env[_DATED_RUN] = run
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

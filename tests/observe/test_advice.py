@@ -105,3 +105,34 @@ def test_a_refused_call_is_located_where_the_test_waits_for_it(broker: Broker, w
         line = next(number for number, text in enumerate(file, start=1) if text.endswith(f"# waits here: {wrap}\n"))
     (refused,) = broker.events.query("refused")
     assert f"test_advice.py:{line} in declare" in refused.caller
+
+
+def test_a_queue_that_is_declared_in_two_ways_says_what_to_do(broker: Broker) -> None:
+    broker.declare_queue("orders")
+
+    report = report_after(
+        broker, use=lambda channel: channel.queue_declare("orders", durable=True, arguments={"x-message-ttl": 1})
+    )
+
+    assert "got 406 PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'orders'" in report
+    assert "Queue 'orders' exists, declared in another way. Declare it alike everywhere, " in report
+
+
+def test_a_broker_without_clients_asks_for_its_url(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    hint = "no client has connected: give your application the url of this broker, or name the variable"
+    assert f"set-up: 1 queue\n{hint}" in broker._engine.report()
+
+    with pika.BlockingConnection(pika.URLParameters(broker.url)):
+        pass
+
+    assert hint not in broker._engine.report()
+
+
+def test_a_client_that_was_refused_had_the_url(broker: Broker) -> None:
+    assert "no client has connected" not in report_after(broker, vhost="stage")
+
+
+def test_a_broker_that_records_nothing_cannot_know_of_clients() -> None:
+    with Broker(record="off") as broker:
+        assert "no client has connected" not in broker._engine.report()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,11 @@ class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        # The browser drops what it is loading when a test goes on to the next page.
+        with suppress(ConnectionError):
+            super().copyfile(source, outputfile)
+
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -76,7 +82,7 @@ def open_page(browser: Browser, site: Site, expected_noise: list[str]) -> Iterat
         def open_it(path: str = "", **options: Any) -> Page:
             page = open_address("about:blank", **options)
             page.on("request", watch)
-            page.goto(site.address + path)
+            page.goto(site.address + path, timeout=60_000)
             return page
 
         yield open_it

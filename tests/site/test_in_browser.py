@@ -71,7 +71,7 @@ def test_no_page_scrolls_sideways_on_a_phone(open_page: Open, site: Site) -> Non
     page.route("**/search_index.json", lambda route: route.fulfill(json=NOTHING_TO_FIND))
     wide = []
     for path in site.pages():
-        page.goto(site.address + path.removeprefix("/"), wait_until="domcontentloaded")
+        page.goto(site.address + path.removeprefix("/"), wait_until="domcontentloaded", timeout=60_000)
         needed, there = page.evaluate(_WIDTH)
         if needed > there:
             wide.append(f"{path} needs {needed} of {there} pixels")

@@ -16,6 +16,7 @@ _FEATURE: Final = re.compile(r"Feature `(\w+)` is deprecated")
 _NO_VHOST: Final = re.compile(r"NOT_ALLOWED - vhost (.*) not found$")
 _NO_ACCESS: Final = re.compile(r"NOT_ALLOWED - access to vhost '(.*)' refused for user '(.*)'$")
 _NO_RIGHT: Final = re.compile(r"(?:(\w+) )?access to \w+ '(.*)' in vhost '(.*)' refused for user '(.*)'$")
+_UNLIKE: Final = re.compile(r"inequivalent arg '.*' for (queue|exchange) '(.*)' in vhost '")
 _UNKNOWN_USER: Final = re.compile(r"user '(.*)' is unknown$")
 _ASKING_USER: Final = re.compile(r"user '(.*)' asked for it$")
 _WRONG_PASSWORD: Final = re.compile(r"user '(.*)' has another password$")
@@ -69,6 +70,12 @@ def advice(refusal: Event) -> list[str]:
         ]
     if match := _NO_ACCESS.match(text):
         return [f"To let user {match[2]!r} in: {_permissions(match[2], match[1])}"]
+    if match := _UNLIKE.search(text):
+        kind, name = match.groups()
+        return [
+            f"{kind.capitalize()} {name!r} exists, declared in another way. Declare it alike everywhere, with the same "
+            "durable= and arguments=, or let only the application declare it"
+        ]
     if match := _NO_RIGHT.search(text):
         right, name, vhost, user = match.groups()
         given = f", {right}={re.escape(name)!r}" if right else ""

@@ -15,6 +15,7 @@ from leveret.observe.nearest import Nearest, NearMiss
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
 from leveret.observe.state import holder_text
+from leveret.observe.story import has_clients
 from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
 from leveret.trace.events import named
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from leveret.observe.message_view import MessageView
     from leveret.observe.source import Source
     from leveret.observe.views import QueueView
-    from leveret.trace.events import RawEvent
 
 LINES_MAX: Final = 12
 # How many surplus messages the text lists, and how many that were found if more are missing.
@@ -52,7 +52,7 @@ def explain(source: Source, search: Search, timeout: float | None) -> Failure:
             return _surplus(title, question, found, histories)
         near = Nearest(question, histories, source.node).found()
         listed, summed_up = _seen(found[:_FOUND], histories), _summed_up(question, found)
-        is_unused = not _has_clients(source.recorder.raw()) and not source.recorder.has_dropped
+        is_unused = not has_clients(source.recorder.raw()) and not source.recorder.has_dropped
         others_count = len(histories.recent) - len({one.event.message.id for one in found})
         bound = _bound_text(source.node, question)
     elsewhere = _elsewhere(source, question, is_unused=is_unused)
@@ -119,14 +119,10 @@ def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[N
             if marks[-1:] == [events.TEST_END]:
                 # A broker of the whole run, which this test does not use.
                 continue
-            is_mixed_up = is_unused and _has_clients(raw_events)
+            is_mixed_up = is_unused and has_clients(raw_events)
             near = Nearest(question, Histories(raw_events, other.node), other.node).found(with_matches=True)
             found += [one.on(other.name, source.name, is_unused=is_mixed_up) for one in near]
     return found
-
-
-def _has_clients(raw_events: Sequence[RawEvent]) -> bool:
-    return any(raw[0] == events.CONN_OPEN for raw in raw_events)
 
 
 def _near_lines(

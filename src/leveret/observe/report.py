@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.advice import advice
 from leveret.observe.state import connections, queue_lines
-from leveret.observe.story import Story, clients_of
+from leveret.observe.story import Story, clients_of, has_clients
 from leveret.observe.wording import client_place_text
 from leveret.trace import events
 from leveret.trace.events import Event, printable
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
+_NO_CLIENT: Final = (
+    "no client has connected: give your application the url of this broker, or name the variable that it reads in "
+    "leveret_url_env"
+)
 _LISTED: Final = 5
 _WIDTH: Final = 120
 
@@ -65,6 +69,8 @@ def report_text(
     raw_events = recorder.raw()
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
+    if recorder.is_on and not recorder.has_dropped and not has_clients(raw_events):
+        parts.append(_NO_CLIENT)
     parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
