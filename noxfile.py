@@ -1,8 +1,8 @@
 """What is checked, a session each: `nox -s tests`, `nox -s types` ... and all of it with `nox`.
 
 Sessions install the project with its `dev` extra into an environment of their own; `.ci/run` does the same with one
-environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`), or much from
-the network (`frameworks`), are run by name only.
+environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`), much from
+the network (`frameworks`), or much time (`without_posix`) are run by name only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ from __future__ import annotations
 import nox
 
 nox.options.sessions = ["tests", "examples", "types", "lint", "house", "docs", "instructions"]
+
+# Not the pipeline, Spark and the browser, which need more than a broker, nor the rules of the house.
+WITHOUT_POSIX = [
+    f"tests/{name}" for name in ("admin", "broker", "checks", "clients", "explore", "faults", "http", "model")
+]
+WITHOUT_POSIX += [f"tests/{name}" for name in ("observe", "plugin", "protocol", "scripted", "server", "time", "trace")]
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
@@ -19,6 +25,13 @@ def tests(session: nox.Session) -> None:
     """Run all tests; further arguments go to pytest."""
     session.install("-e", ".[dev]")
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def without_posix(session: nox.Session) -> None:
+    """Run the tests of the broker with what Windows lacks taken away, and with select."""
+    session.install("-e", ".[dev]")
+    session.run("pytest", "-p", "tests.without_posix", *(session.posargs or WITHOUT_POSIX))
 
 
 @nox.session

@@ -13,6 +13,7 @@ import asyncio
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -34,13 +35,14 @@ CHECKS = (
     "prefetch",
     "returned if unroutable",
 )
+RUN = uuid.uuid4().hex[:8]
 # A check that hangs counts as failed after these seconds.
 PATIENCE = 15
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rabbitmq", metavar="URL", help="an empty RabbitMQ, which the scenarios fill")
+    parser.add_argument("--rabbitmq", metavar="URL", help="a RabbitMQ of no value: queues and exchanges stay behind")
     options = parser.parse_args()
     with Broker(checks="all=off") as broker, mock_url() as url:
         columns = {f"leveret {version('leveret')}": over_tcp(broker.url)}
@@ -79,6 +81,11 @@ def over_tcp(url: str) -> dict[str, Callable[[], bool]]:
     return {name: lambda check=check: check(url) for name, check in zip(CHECKS, checks, strict=True)}
 
 
+def named(name: str) -> str:
+    """Return a name that no earlier run has used."""
+    return f"{name}-{RUN}"
+
+
 @contextmanager
 def channel_of(url: str) -> Iterator[BlockingChannel]:
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
@@ -87,12 +94,12 @@ def channel_of(url: str) -> Iterator[BlockingChannel]:
 
 def queue(channel: BlockingChannel, name: str, arguments: dict[str, object] | None = None) -> None:
     """Declare a queue, bound to the exchange `shop` by its name."""
-    channel.exchange_declare("shop", durable=True)
+    channel.exchange_declare(named("shop"), durable=True)
     channel.queue_declare(name, durable=True, arguments=arguments)
-    channel.queue_bind(name, "shop", name)
+    channel.queue_bind(name, named("shop"), name)
 
 
-def taken(channel: BlockingChannel, name: str, seconds: float = 0.5) -> list[tuple[pika.spec.Basic.Deliver, bytes]]:
+def taken(channel: BlockingChannel, name: str, seconds: float = 1) -> list[tuple[pika.spec.Basic.Deliver, bytes]]:
     """Return what a consumer gets within some seconds."""
     found: list[tuple[pika.spec.Basic.Deliver, bytes]] = []
     tag = channel.basic_consume(name, lambda _, method, properties, body: found.append((method, body)))
@@ -105,65 +112,69 @@ def taken(channel: BlockingChannel, name: str, seconds: float = 0.5) -> list[tup
 
 def topics(url: str) -> bool:
     with channel_of(url) as channel:
-        channel.exchange_declare("topics", "topic", durable=True)
-        channel.queue_declare("topics", durable=True)
-        channel.queue_bind("topics", "topics", "order.#")
+        channel.exchange_declare(named("topics"), "topic", durable=True)
+        channel.queue_declare(named("topics"), durable=True)
+        channel.queue_bind(named("topics"), named("topics"), "order.#")
         for key in ("order", "order.created", "mail"):
-            channel.basic_publish("topics", key, key.encode())
-        return [body for _, body in taken(channel, "topics")] == [b"order", b"order.created"]
+            channel.basic_publish(named("topics"), key, key.encode())
+        return [body for _, body in taken(channel, named("topics"))] == [b"order", b"order.created"]
 
 
 def expires(url: str) -> bool:
     with channel_of(url) as channel:
-        queue(channel, "lasting")
-        queue(channel, "expiring", {"x-message-ttl": 50})
-        for name in ("lasting", "expiring"):
-            channel.basic_publish("shop", name, b"7")
+        queue(channel, named("lasting"))
+        queue(channel, named("expiring"), {"x-message-ttl": 50})
+        for name in (named("lasting"), named("expiring")):
+            channel.basic_publish(named("shop"), name, b"7")
         time.sleep(0.3)
-        return (len(taken(channel, "lasting")), len(taken(channel, "expiring"))) == (1, 0)
+        return (len(taken(channel, named("lasting"))), len(taken(channel, named("expiring")))) == (1, 0)
 
 
 def dead_letters(url: str) -> bool:
     with channel_of(url) as channel:
-        queue(channel, "dead")
-        queue(channel, "rejecting", {"x-dead-letter-exchange": "shop", "x-dead-letter-routing-key": "dead"})
-        channel.basic_publish("shop", "rejecting", b"7")
-        ((method, _),) = taken(channel, "rejecting")
+        queue(channel, named("dead"))
+        queue(
+            channel,
+            named("rejecting"),
+            {"x-dead-letter-exchange": named("shop"), "x-dead-letter-routing-key": named("dead")},
+        )
+        channel.basic_publish(named("shop"), named("rejecting"), b"7")
+        ((method, _),) = taken(channel, named("rejecting"))
         channel.basic_reject(method.delivery_tag, requeue=False)
-        return len(taken(channel, "dead")) == 1
+        return len(taken(channel, named("dead"))) == 1
 
 
 def redelivers(url: str) -> bool:
     with suppress(pika.exceptions.AMQPError), channel_of(url) as channel:
-        queue(channel, "held")
-        channel.basic_publish("shop", "held", b"7")
-        assert len(taken(channel, "held")) == 1
+        queue(channel, named("held"))
+        channel.basic_publish(named("shop"), named("held"), b"7")
+        assert len(taken(channel, named("held"))) == 1
         # The socket closes without a word of AMQP, as if the process had died.
         channel.connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
     with channel_of(url) as channel:
-        return [method.redelivered for method, _ in taken(channel, "held")] == [True]
+        return [method.redelivered for method, _ in taken(channel, named("held"))] == [True]
 
 
 def prefetches(url: str) -> bool:
     with channel_of(url) as channel:
-        queue(channel, "many")
+        queue(channel, named("many"))
         for body in (b"1", b"2"):
-            channel.basic_publish("shop", "many", body)
+            channel.basic_publish(named("shop"), named("many"), body)
         channel.basic_qos(prefetch_count=1)
-        held = taken(channel, "many")
+        held = taken(channel, named("many"))
         if len(held) != 1:
             return False
         channel.basic_ack(held[0][0].delivery_tag)
-        return len(taken(channel, "many")) == 1
+        return len(taken(channel, named("many"))) == 1
 
 
 def returns(url: str) -> bool:
     with channel_of(url) as channel:
-        queue(channel, "routed")
+        queue(channel, named("routed"))
         channel.confirm_delivery()
-        channel.basic_publish("shop", "routed", b"7", mandatory=True)
+        channel.basic_publish(named("shop"), named("routed"), b"7", mandatory=True)
         try:
-            channel.basic_publish("shop", "unknown", b"7", mandatory=True)
+            channel.basic_publish(named("shop"), "unknown", b"7", mandatory=True)
         except pika.exceptions.UnroutableError:
             return True
         return False

@@ -4,7 +4,7 @@ TestRabbitBroker, amqp-mock.
 Each pair runs the same test, with the same client, on the peer and on leveret: publish an order, consume it, and
 acknowledge it. The tests are in `peer_tests`. All sides run in turns, so that a busy machine slows all of them. The
 cost of a test is the median of set-up, call and teardown, as pytest reports them, without the first test of a run,
-which pays for imports.
+which pays for imports. On a busy machine, compare the time of the processor; it leaves out what RabbitMQ does.
 
     pip install 'leveret[pytest]' 'faststream[rabbit]' amqp-mock pytest-rabbitmq kombu aio-pika
     python benchmarks/peers.py --rabbitmq-server /usr/sbin/rabbitmq-server --rabbitmqctl /usr/sbin/rabbitmqctl
@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 TESTS = HERE / "peer_tests"
+PHASES = ("setup", "call", "teardown")
 
 
 class Pair(NamedTuple):
@@ -54,7 +55,7 @@ def main() -> None:
     options = arguments()
     pairs = [pair for pair in PAIRS if pair.start or options.rabbitmq_server]
     starts: dict[str, list[float]] = {}
-    costs: dict[tuple[str, str], list[float]] = {}
+    costs: dict[tuple[str, str], list[dict[str, float]]] = {}
     for _ in range(options.rounds):
         starts.setdefault("leveret", []).append(start_of("leveret"))
         for pair in pairs:
@@ -68,8 +69,11 @@ def main() -> None:
     for peer, seconds in starts.items():
         print(f"  {peer:30} {in_ms(seconds)}")
     print("\none test, milliseconds: median (least to most)")
-    for (client, peer), seconds in costs.items():
-        print(f"  {client:12} {peer:30} {in_ms(seconds)}")
+    for (client, peer), tests in costs.items():
+        print(f"  {client:12} {peer:30} {in_ms([sum(test[phase] for phase in PHASES) for test in tests])}")
+    print("\none test, milliseconds of the processor in the process of the test: median (least to most)")
+    for (client, peer), tests in costs.items():
+        print(f"  {client:12} {peer:30} {in_ms([test['cpu'] for test in tests])}")
 
 
 def arguments() -> argparse.Namespace:
@@ -85,8 +89,8 @@ def start_of(name: str) -> float:
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout)
 
 
-def run_tests(pair: Pair, peer: str, options: argparse.Namespace) -> tuple[float, list[float]]:
-    """Return the seconds of the first set-up, and those of each further test."""
+def run_tests(pair: Pair, peer: str, options: argparse.Namespace) -> tuple[float, list[dict[str, float]]]:
+    """Return the seconds of the first set-up, and the phases of each further test."""
     plugins = ["pytest_leveret.plugin"] if peer == "leveret" else [] if pair.start else ["pytest_rabbitmq.plugin"]
     command = [
         sys.executable,
@@ -114,7 +118,7 @@ def run_tests(pair: Pair, peer: str, options: argparse.Namespace) -> tuple[float
         if ran.returncode:
             sys.exit(f"{peer} with {pair.client} failed:\n{ran.stdout}{ran.stderr}")
         tests = json.loads(durations.read_text(encoding="utf-8"))
-    return tests[0]["setup"], [sum(phases.values()) for phases in tests[1:]]
+    return tests[0]["setup"], tests[1:]
 
 
 def print_versions(pairs: list[Pair]) -> None:

@@ -6,7 +6,6 @@ import sys
 
 from examples.dead_letters import story as dead_letters
 from examples.first_test import story as first_test
-from examples.nameko_shop import story as nameko_shop
 from examples.node import story as node
 from examples.planted_bugs import story as planted_bugs
 from examples.rpc_service import story as rpc_service
@@ -22,7 +21,6 @@ STORIES = {
     "rpc_service": rpc_service,
     "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
-    "nameko_shop": nameko_shop,
     "node": node,
     "spark_job": spark_job,
     "trace_to_spark": trace_to_spark,

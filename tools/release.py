@@ -111,6 +111,12 @@ def check_lowest(release: Release) -> str:
     return "each extra works with its lower bounds"
 
 
+def check_frameworks(release: Release) -> str:
+    """Run the examples of the frameworks with their oldest and newest releases."""
+    run(sys.executable, "-m", "nox", "-s", "frameworks")
+    return "each framework works with its oldest and newest release"
+
+
 def check_page(release: Release) -> str:
     """Build both files, and check that PyPI can show their page."""
     run(sys.executable, "-m", "twine", "check", "--strict", *map(str, release.files))
@@ -155,6 +161,7 @@ STEPS: dict[str, Callable[[Release], str]] = {
     "links": check_links,
     "wheel": check_wheel,
     "lowest": check_lowest,
+    "frameworks": check_frameworks,
     "sessions": check_sessions,
 }
 
@@ -204,9 +211,9 @@ def holds(name: str, release: Release) -> bool:
     try:
         detail = STEPS[name](release)
     except NotReadyError as problem:
-        print(f"FAIL  {name:9} {problem}", flush=True)
+        print(f"FAIL  {name:10} {problem}", flush=True)
         return False
-    print(f"ok    {name:9} {detail} ({time.monotonic() - started:.0f} s)", flush=True)
+    print(f"ok    {name:10} {detail} ({time.monotonic() - started:.0f} s)", flush=True)
     return True
 
 

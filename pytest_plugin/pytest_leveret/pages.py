@@ -205,7 +205,7 @@ class Pages:
             cache.set(_LAST_RUN, [index, *(entry.path for entry in self._entries)])
         summary = os.environ.get(_SUMMARY)
         if summary and any(entry.outcome != "passed" for entry in self._entries):
-            with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
+            with open(summary, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.write(summary_of(self._entries, self._left_out.count("failed")))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

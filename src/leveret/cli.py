@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,10 @@ broker.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, or 2 if it cannot be done as asked."""
+    for stream in (sys.stdout, sys.stderr):
+        # Output to a file or a pipe on Windows has the encoding of a region, which lacks most letters.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -272,7 +277,7 @@ def _users(options: argparse.Namespace) -> dict[str, str]:
     lines = [(_USERS_VARIABLE, line) for line in os.environ.get(_USERS_VARIABLE, "").splitlines()]
     if options.user_file is not None:
         with _readable("--user-file"):
-            text = Path(options.user_file).read_text(encoding="utf-8")
+            text = Path(options.user_file).read_text(encoding="utf-8-sig")
         lines += [(f"--user-file {options.user_file}", line) for line in text.splitlines()]
     given = [(origin, line) for origin, line in lines if line.strip()]
     return dict(_name_and_password(origin, user) for origin, user in [*given, *(("--user", it) for it in options.user)])

@@ -34,6 +34,18 @@ def test_what_rabbitmq_exported_is_exported_again(broker: Broker) -> None:
     assert sections(again) == sections(exported)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_definitions_that_a_shell_of_windows_saved_are_the_same(broker: Broker, tmp_path: Path, encoding: str) -> None:
+    saved = tmp_path / "definitions.json"
+    definitions = {"queues": [{"name": "häschen", "vhost": "/", "durable": True, "arguments": {}}]}
+    text = json.dumps(definitions, indent=2, ensure_ascii=False).replace("\n", "\r\n")
+    saved.write_bytes(text.encode(encoding))
+
+    broker.admin.import_definitions(saved)
+
+    assert [queue.name for queue in broker.queues] == ["häschen"]
+
+
 def test_imported_definitions_take_effect(broker: Broker, connect) -> None:
     broker.admin.import_definitions(EXPORTED)
     channel = connect("stage", "shop", "secret").channel()

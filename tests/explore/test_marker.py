@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 # Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
@@ -209,6 +211,7 @@ def test_a_lost_confirmed_message_fails_a_test_that_asserts_nothing(run):
     result.stdout.fnmatch_lines(["Confirmed and lost:", "  '1', published to * was confirmed and is lost: the fault *"])
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a thread cannot be interrupted without a signal")
 def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run):
     result = run(
         """

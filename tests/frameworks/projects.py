@@ -41,6 +41,12 @@ class Requirement:
     oldest: str | None
 
     @property
+    def pinned(self) -> str:
+        """The requirement for exactly its lower bound, or as it is if it has none."""
+        extras = f"[{self.extras}]" if self.extras else ""
+        return f"{self.name}{extras}=={self.oldest}" if self.oldest else self.text
+
+    @property
     def is_tool(self) -> bool:
         """Whether it is leveret, pytest or a plugin of pytest."""
         return self.name.startswith(TOOLS)

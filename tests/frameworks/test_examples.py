@@ -88,3 +88,9 @@ def test_a_requirement_names_the_oldest_release(line: str, name: str, oldest: st
     requirement = parse(line)
 
     assert (requirement.name, requirement.oldest) == (name, oldest)
+
+
+def test_the_oldest_release_keeps_the_extras_of_a_requirement() -> None:
+    assert parse("dramatiq[rabbitmq]>=1.11.0").pinned == "dramatiq[rabbitmq]==1.11.0"
+    assert parse("pika>=1.0.0").pinned == "pika==1.0.0"
+    assert parse("pytest-asyncio").pinned == "pytest-asyncio"

@@ -100,11 +100,7 @@ def install(project: Project, python: str, wheel: Path, folder: Path, *, is_olde
     """Make an environment with what a project needs, and return its interpreter."""
     output_of(python, "-m", "venv", str(folder))
     environment = str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
-    wanted = [
-        f"{one.name}[{one.extras}]=={one.oldest}" if is_oldest and one.oldest else one.text
-        for one in project.requirements
-        if one.name != "leveret"
-    ]
+    wanted = [one.pinned if is_oldest else one.text for one in project.requirements if one.name != "leveret"]
     extras = ",".join(one.extras for one in project.requirements if one.name == "leveret")
     output_of(environment, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[{extras}]", *wanted)
     return environment

@@ -5,17 +5,32 @@ A rule collects every offence before it fails, so one run shows them all. What a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.pages import Pages
 from tests.house.repository import CORE, ROOT, SourceFile, read_all
+
+if TYPE_CHECKING:
+    from tests.house.pages import Page
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Pages | None:
     """Collect the blocks of the pages beside the tests about pages."""
     return Pages.from_parent(parent, path=file_path) if file_path.name == "test_docs_run.py" else None
+
+
+class Pages(pytest.File):
+    """All pages, as children of the file that tests them."""
+
+    def collect(self) -> Iterator[Page]:
+        """Return a module for each page that has something to run."""
+        # Imported only if the pages are run: it takes longer than most runs of the other files.
+        from tests.house.pages import collected
+
+        return collected(self)
 
 
 @pytest.fixture(scope="session")

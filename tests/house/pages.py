@@ -30,14 +30,11 @@ QUICK: Final = settings(phases=(Phase.generate,), stateful_step_count=8, derando
 _DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class Pages(pytest.File):
-    """All pages, as children of the file that tests them."""
-
-    def collect(self) -> Iterator[Page]:
-        """Return a module for each page that has something to run."""
-        for page in pages():
-            if any(_is_collected(block) for block in blocks_of(page)):
-                yield Page.from_parent(self, path=ROOT / page, name=page, nodeid=f"{self.nodeid}::{page}")
+def collected(parent: pytest.File) -> Iterator[Page]:
+    """Return a module for each page that has something to run."""
+    for page in pages():
+        if any(_is_collected(block) for block in blocks_of(page)):
+            yield Page.from_parent(parent, path=ROOT / page, name=page, nodeid=f"{parent.nodeid}::{page}")
 
 
 class Page(pytest.Module):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from examples.__main__ import STORIES
 from tests.house.repository import SourceFile
@@ -58,22 +55,3 @@ def test_the_examples_tell_what_was_delivered_and_dead_lettered(root: Path) -> N
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "delivered" in ran.stdout
     assert "dead-lettered" in ran.stdout
-
-
-def test_the_services_of_nameko_pass_their_tests_in_a_process_that_eventlet_has_patched(root: Path) -> None:
-    pytest.importorskip("nameko", reason="needs nameko: pip install -e '.[examples]'")
-    # `nameko test`, without the plugins that would load trio.
-    command = [sys.executable, "-W", "ignore", "-c", "from nameko.cli.main import main; main()", "test"]
-    options = ["-p", "pytest_leveret.plugin", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib"]
-
-    ran = subprocess.run(
-        [*command, *options, "examples/nameko_shop"],
-        cwd=root,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "3 passed" in ran.stdout

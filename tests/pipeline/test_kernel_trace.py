@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from codecs import BOM_UTF8
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,25 @@ def test_every_event_is_read_as_it_was_written(tmp_path: Path, name: str) -> Non
     assert (found.file.run, found.file.worker, found.file.is_truncated) == ("run", "gw0", False)
     first = found.events.slice(0, 1).to_pylist()[0]
     assert (first["run"], first["worker"], first["day"].isoformat()) == ("run", "gw0", "2026-05-01")
+
+
+@pytest.mark.parametrize("mark", [b"", BOM_UTF8])
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_file_that_a_program_of_windows_rewrote_holds_the_same_events(
+    tmp_path: Path, mark: bytes, packed: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / ("windows.jsonl" if packed is bytes else "windows.jsonl.gz")
+    path.write_bytes(packed(mark + text([header("run", "gw0"), *WHOLE]).encode().replace(b"\n", b"\r\n")))
+
+    found = trace.read(path)
+
+    assert told(path) == WHOLE
+    assert (found.file.run, found.file.worker, found.file.problem, found.file.is_truncated) == (
+        "run",
+        "gw0",
+        None,
+        False,
+    )
 
 
 @pytest.mark.parametrize("name", ["small.jsonl", "small.jsonl.gz"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
 # Importing other plugins that pytest finds here takes longer than these runs.
 NO_STRANGERS = [
     word for name in ("hypothesispytest", "anyio", "asyncio", "xdist", "time_machine") for word in ("-p", f"no:{name}")
@@ -46,6 +50,8 @@ def test_a_run_without_a_broker_imports_nothing_of_leveret(run_apart):
     result.assert_outcomes(passed=2, failed=1)
 
 
+# pytest imports pdb.
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="from 3.14 on, pdb imports asyncio and ssl")
 def test_starting_a_broker_does_not_import_modules_that_are_needed_later(run_apart):
     result = run_apart("""
         import sys

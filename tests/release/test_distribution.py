@@ -83,7 +83,7 @@ def test_sdist_stays_small(sdist: Distribution) -> None:
 
 def test_neither_holds_caches_or_secrets(wheel: Distribution, sdist: Distribution) -> None:
     made = re.compile(
-        r"(^|/)(__pycache__|\.\w+_cache|\.venv|\.git|node_modules|dist|site)/|\.(pyc|pem|key|env|pypirc)$"
+        r"(^|/)(__pycache__|\.\w+_cache|\.venv|\.git|node_modules)/|^(dist|site)/|\.(pyc|pem|key|env|pypirc)$"
     )
     members = {**wheel.members, **sdist.members}
 

@@ -13,6 +13,7 @@ from math import inf
 from leveret.server import native
 from leveret.server.listener import Listener
 from leveret.server.loop import Loop
+from leveret.server.pollers import Poller, new_poller
 from leveret.time.sources import HoldableClock, SystemClock
 
 
@@ -111,7 +112,7 @@ class Echo:
 
 
 class EchoBroker:
-    def __init__(self, new_poller: Callable[[], native.Poller] = native.new_poller, host: str = "127.0.0.1") -> None:
+    def __init__(self, new_poller: Callable[[], Poller] = new_poller, host: str = "127.0.0.1") -> None:
         self.host = EchoHost()
         self.lock = native.reentrant_lock()
         self.clock = HoldableClock(SystemClock())
@@ -150,7 +151,7 @@ class EchoBroker:
 
 
 @contextmanager
-def echo_broker(new_poller: Callable[[], native.Poller] = native.new_poller) -> Iterator[EchoBroker]:
+def echo_broker(new_poller: Callable[[], Poller] = new_poller) -> Iterator[EchoBroker]:
     broker = EchoBroker(new_poller)
     broker.start()
     try:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ from urllib.parse import urlsplit
 import pika
 import pytest
 
+from leveret import Broker
 from leveret.core.compat import VERSIONS
+from leveret.trace.run import close_files
 
 needs_amqp_tools = pytest.mark.skipif(shutil.which("amqp-publish") is None, reason="amqp-tools are not installed")
 
@@ -30,8 +33,9 @@ def served(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
             process.terminate()
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "leveret", *options], capture_output=True, text=True, timeout=30)
+def run(*options: str, encoding: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "leveret", *options]
+    return subprocess.run(command, capture_output=True, text=True, encoding=encoding, timeout=30)
 
 
 def test_the_first_line_is_where_to_connect() -> None:
@@ -164,6 +168,27 @@ def test_a_line_that_is_no_user_is_refused_without_showing_it(tmp_path: Path, co
 
     assert done.stderr == f"leveret: --user-file {users}: each user must have the form NAME:PASSWORD\n"
     assert done.returncode == 2
+
+
+def test_a_file_of_users_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_bytes(BOM_UTF8 + b"shop:secret\r\n")
+
+    with served("--user-file", str(users)) as (url, _):
+        place = urlsplit(url)
+        pika.BlockingConnection(pika.URLParameters(f"amqp://shop:secret@{place.hostname}:{place.port}")).close()
+
+
+def test_a_name_that_the_output_cannot_hold_is_shown_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(trace_dir=tmp_path) as broker:
+        broker.declare_queue("野兎-µ")
+    [trace] = close_files()
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+
+    done = run("trace", "show", trace, encoding="cp1252")
+
+    assert "\\u91ce\\u514e-µ" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_missing_file_of_users_is_named(tmp_path: Path) -> None:

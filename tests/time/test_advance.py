@@ -13,6 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker, BrokerError, EndlessTimeError
+from leveret.server.threads import Threads
 from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 
 # Messages expire on purpose here, also where no queue takes them.
@@ -81,6 +82,7 @@ def test_clients_finish_their_work_before_time_moves(leveret: Broker) -> None:
         assert (first, second) == (now + MINUTE, now + 11 * MINUTE)
 
 
+@pytest.mark.skipif(not Threads().can_tell, reason="only Linux reports what the threads of clients do")
 def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -> None:
     """leveret sees that a thread of this process computes, so a pause of twenty milliseconds is as good as none."""
     back = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 
@@ -313,6 +314,20 @@ def test_serve_writes_a_trace_and_names_it_at_its_end(tmp_path):
 @pytest.fixture(scope="module")
 def content() -> bytes:
     return (header_line({"run": "r", "worker": "main"}) + LINES).encode()
+
+
+@pytest.mark.parametrize("mark", [b"", BOM_UTF8])
+def test_a_file_that_a_program_of_windows_rewrote_is_read_the_same(content, tmp_path, mark):
+    path = tmp_path / "r.main.jsonl"
+    path.write_bytes(content)
+    written = TraceReader(path)
+    expected = written.header, list(written)
+    path.write_bytes(mark + content.replace(b"\n", b"\r\n"))
+
+    found = TraceReader(path)
+
+    assert (found.header, list(found)) == expected
+    assert not found.is_cut
 
 
 @settings(deadline=None)

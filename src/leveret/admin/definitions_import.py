@@ -48,7 +48,7 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     if isinstance(source, Mapping):
         return source
     try:
-        found = json.loads(Path(source).read_text())
+        found = json.loads(Path(source).read_bytes())
     except RecursionError:
         raise BrokerError(f"{source} is nested too deeply to be definitions") from None
     except ValueError as error:
@@ -60,7 +60,7 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
 
 def write(definitions: Mapping[str, object], path: str | Path) -> None:
     """Write definitions to a file."""
-    Path(path).write_text(json.dumps(definitions, indent=2) + "\n")
+    Path(path).write_text(json.dumps(definitions, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> None:

@@ -304,7 +304,7 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     # A refused file that is gone is of no interest any more.
     files = {path: file for path, file in state.files.items() if file.problem is None or Path(path).exists()}
     page = report(read, files, subject.name, against=options.against, folder=folder)
-    options.output.write_text(page, encoding="utf-8")
+    options.output.write_text(page, encoding="utf-8", newline="\n")
     size_kb = options.output.stat().st_size / 1000
     print(f"{options.output}: {subject}, {size_kb:.0f} kB; open it in a browser")
     return code

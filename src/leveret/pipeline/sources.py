@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -197,6 +198,8 @@ def _inspect_parquet(path: Path, size_bytes: int) -> _Inspection:
 
 
 def _header(line: bytes) -> dict[str, object] | None:
+    # Editors and shells of Windows begin a file with this mark.
+    line = line.removeprefix(BOM_UTF8)
     if not line.startswith(HEADER_START.encode()):
         return None
     try:

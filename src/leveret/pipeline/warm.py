@@ -47,7 +47,9 @@ def _train(folder: Path, java: jvm.Java, cache: Path) -> None:
 
     traces = folder / "traces"
     traces.mkdir()
-    (traces / "training.jsonl").write_text("".join(f"{line}\n" for line in _training_trace()), encoding="utf-8")
+    (traces / "training.jsonl").write_text(
+        "".join(f"{line}\n" for line in _training_trace()), encoding="utf-8", newline="\n"
+    )
     spark, process = spark_session.recording_session(java, cache)
     warehouse = Warehouse(folder / "warehouse")
     incremental.ingest(warehouse, [traces], spark=spark)

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import _socket
 import errno
-import os
+import sys
 from collections.abc import Iterator
 
-from leveret.server.native import READABLE, Poller, Socket, accept
+from leveret.server.native import Socket, accept
+from leveret.server.pollers import READABLE, Poller
 
 BACKLOG = 1024
 ACCEPTS_PER_TURN = 64
 RETRY_US = 50_000
 
 Address = tuple[str, int]
+# On Windows, another process could take over a port that is bound without SO_EXCLUSIVEADDRUSE, and SO_REUSEADDR would
+# even ask for it. Elsewhere, SO_REUSEADDR frees a port as soon as it is closed.
+_OPTIONS = [
+    getattr(_socket, name)
+    for name in (("SO_EXCLUSIVEADDRUSE",) if sys.platform == "win32" else ("SO_REUSEADDR",))
+    if hasattr(_socket, name)
+]
 # The peer left while it waited in the queue. The next one may be fine (accept(2), "Error handling").
 _PEER_GONE = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR, errno.ENETDOWN, errno.EHOSTUNREACH)
 
@@ -41,8 +49,8 @@ class Listener:
 
     def watch(self, poller: Poller) -> None:
         """Have the poller report new connections."""
-        self._poller = poller
         poller.watch(self.fd, READABLE)
+        self._poller = poller
 
     def accept(self, wall_now: int) -> Iterator[tuple[Socket, Address, Address]]:
         """Yield a bounded number of waiting connections: socket, the peer's address, the broker's address."""
@@ -97,8 +105,8 @@ def _listening(host: str, port: int) -> Socket:
     family, kind, protocol, _, address = _socket.getaddrinfo(name, port, 0, _socket.SOCK_STREAM)[0]
     listening = Socket(family, kind, protocol)
     try:
-        if os.name == "posix":
-            listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        for option in _OPTIONS:
+            listening.setsockopt(_socket.SOL_SOCKET, option, 1)
         listening.bind(address)
         listening.listen(BACKLOG)
         listening.setblocking(False)

@@ -26,6 +26,7 @@ from typing import Protocol, TypeVar
 
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
+from leveret.server.pollers import READABLE, Poller, new_poller
 from leveret.server.rendezvous import Request, Turns
 from leveret.server.transport import Conversation, Transport
 from leveret.time.sources import ClockSource, CpuClock, HoldableClock, thread_cpu_ns
@@ -95,7 +96,7 @@ class Loop:
         clock: HoldableClock,
         wall: ClockSource,
         connect: Connect,
-        new_poller: Callable[[], native.Poller] = native.new_poller,
+        new_poller: Callable[[], Poller] = new_poller,
         cpu_clock: CpuClock = thread_cpu_ns,
     ) -> None:
         """Create a loop that is not running yet.
@@ -124,7 +125,7 @@ class Loop:
         self._has_sent = False
         self._has_unread = False
         # A poller that sees only wake-ups.
-        self._wake_poller: native.Poller | None = None
+        self._wake_poller: Poller | None = None
         self._requests: deque[Request[object]] = deque()
         self._listeners: dict[int, Listener] = {}
         # Called at the end of a turn with the seconds to sleep. Returns the seconds the loop may sleep.
@@ -156,14 +157,14 @@ class Loop:
         try:
             self._poller = self._new_poller()
             self._wake_read_end, self._wake_write_end = native.socket_pair()
-        except OSError:
-            # The process has no descriptors left, so nothing was started.
+            self._wake_read_fd = self._wake_read_end.fileno()
+            self._poller.watch(self._wake_read_fd, READABLE)
+            self.listen(*listeners)
+        except Exception:
+            # Such as a process that has no descriptors left. Nothing was started.
             for listener in listeners:
                 listener.close()
             raise
-        self._wake_read_fd = self._wake_read_end.fileno()
-        self._poller.watch(self._wake_read_fd, native.READABLE)
-        self.listen(*listeners)
         self._is_stopping = self._is_ended = self._is_woken = False
         self.process = os.getpid()
         self._finished = native.allocate_lock()
@@ -281,7 +282,7 @@ class Loop:
             # If the process has no descriptors left, do not pause.
             with suppress(OSError):
                 self._wake_poller = self._new_poller()
-                self._wake_poller.watch(self._wake_read_fd, native.READABLE)
+                self._wake_poller.watch(self._wake_read_fd, READABLE)
         if self._wake_poller is not None:
             self._wake_poller.wait(STREAM_PAUSE_S)
 
@@ -378,14 +379,23 @@ class Loop:
     def _accept(self, listener: Listener, wall_now: int) -> None:
         for socket, peer, own in listener.accept(wall_now):
             try:
-                transport = Transport(socket, self.connect(peer, own), self._poller, self._cpu_clock)
+                transport = self._open(socket, self.connect(peer, own))
             except Exception as error:
-                self.host.internal_errors.append(error)
+                # A system that cannot watch so many sockets refuses each one: one such error is enough.
+                if not any(str(kept) == str(error) for kept in self.host.internal_errors):
+                    self.host.internal_errors.append(error)
                 socket.close()
                 continue
             self.arrival_count += 1
             self._transports[transport.fd] = transport
             self._by_conversation[transport.conversation] = transport
+
+    def _open(self, socket: native.Socket, conversation: Conversation) -> Transport:
+        try:
+            return Transport(socket, conversation, self._poller, self._cpu_clock)
+        except Exception:
+            conversation.connection_lost()
+            raise
 
     def _answer(self) -> None:
         """Serve the requests behind one barrier."""

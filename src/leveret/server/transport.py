@@ -16,7 +16,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Protocol
 
-from leveret.server.native import BROKEN, READABLE, WRITABLE, Poller, Socket
+from leveret.server.native import Socket
+from leveret.server.pollers import BROKEN, READABLE, WRITABLE, Poller
 from leveret.time.sources import CpuClock
 
 READ_BYTES = 65536

@@ -136,7 +136,7 @@ def start(
     java = java or find_java(profile)
     with tempfile.TemporaryDirectory(prefix="leveret-spark-") as folder:
         logging = Path(folder, "log4j2.properties")
-        logging.write_text(_LOGGING, encoding="utf-8")
+        logging.write_text(_LOGGING, encoding="utf-8", newline="\n")
         flags = [f"-Dlog4j2.configurationFile={logging}", f"-Xmx{memory or _MEMORY[profile]}"]
         flags += _flags_of(profile, java, cache_output)
         answer = Path(folder, "gateway")

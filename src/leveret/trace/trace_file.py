@@ -140,7 +140,12 @@ class TraceFile:
             with suppress(OSError):
                 os.remove(unfinished)
             return
-        os.remove(self.path)
+        try:
+            os.remove(self.path)
+        except OSError:
+            # Windows keeps a file that another program reads. The same events in two files would count twice.
+            os.remove(packed)
+            return
         self.path = packed
 
 

@@ -207,7 +207,7 @@ def _node(call: Call) -> Described:
 def resident_bytes() -> int:
     """Return the memory of the process, of which the broker is a part; 0 if the system does not say."""
     try:
-        with open("/proc/self/statm") as file:
+        with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0

@@ -1,0 +1,194 @@
+"""The ways to learn which sockets are ready: epoll, poll, kqueue and select, whichever the system has.
+
+Each calls the system directly, from a copy of the module `select` that gevent and eventlet cannot patch. Linux has
+epoll. Other systems take poll, which is the same code as on Linux, then kqueue. Windows has only select, which takes
+sockets only and not many of them.
+
+The environment variable LEVERET_POLLER forces one, so that the tests of leveret can run on each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from math import ceil
+from typing import Any, Final, Protocol
+
+from leveret.errors import BrokerError
+from leveret.time.sources import unpatched
+
+READABLE: Final = 1
+WRITABLE: Final = 4
+# That a connection is gone. select and kqueue report it as READABLE, the others without being asked.
+BROKEN: Final = 8 | 16
+
+_VARIABLE: Final = "LEVERET_POLLER"
+_IS_WINDOWS: Final = sys.platform == "win32"
+# FD_SETSIZE. Python's select takes this many sockets on Windows, and elsewhere those with a number below it.
+_SELECT_MAX: Final = 512 if _IS_WINDOWS else 1024
+# The events that one call fetches from a kqueue. The next call gets the others.
+_KQUEUE_EVENTS: Final = 256
+
+_select: Final[Any] = unpatched("select")
+
+
+class Poller(Protocol):
+    """A poller of sockets. Events are READABLE, WRITABLE and BROKEN combined, numbered as epoll and poll do."""
+
+    def watch(self, fd: int, events: int) -> None:
+        """Start watching a socket. Raises BrokerError if the system cannot watch so many."""
+        ...
+
+    def change(self, fd: int, events: int) -> None:
+        """Watch a socket for other events."""
+        ...
+
+    def forget(self, fd: int) -> None:
+        """Stop watching a socket. Call it before the socket is closed."""
+        ...
+
+    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Return what is ready, after at most `timeout` seconds (None: no limit)."""
+        ...
+
+    def close(self) -> None:
+        """Close the poller."""
+        ...
+
+
+class EpollPoller:
+    """A poller that calls epoll. A selector's bookkeeping costs more than the system call."""
+
+    def __init__(self) -> None:
+        epoll = _select.epoll()
+        self.watch: Callable[[int, int], None] = epoll.register
+        self.change: Callable[[int, int], None] = epoll.modify
+        self.forget: Callable[[int], None] = epoll.unregister
+        self.wait: Callable[[float | None], list[tuple[int, int]]] = epoll.poll
+        self.close: Callable[[], None] = epoll.close
+
+
+class PollPoller:
+    """A poller that calls poll."""
+
+    def __init__(self) -> None:
+        poll = _select.poll()
+        self.watch: Callable[[int, int], None] = poll.register
+        self.change: Callable[[int, int], None] = poll.modify
+        self.forget: Callable[[int], None] = poll.unregister
+        self._poll: Callable[[int | None], list[tuple[int, int]]] = poll.poll
+
+    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Return what is ready."""
+        return self._poll(None if timeout is None else ceil(timeout * 1000))
+
+    def close(self) -> None:
+        """Do nothing: the system keeps nothing between two calls of poll."""
+
+
+class KqueuePoller:
+    """A poller that calls kqueue."""
+
+    def __init__(self, select: Any = _select) -> None:
+        self._kevent = select.kevent
+        self._filters = ((READABLE, select.KQ_FILTER_READ), (WRITABLE, select.KQ_FILTER_WRITE))
+        self._add, self._delete = select.KQ_EV_ADD, select.KQ_EV_DELETE
+        self._readable = select.KQ_FILTER_READ
+        self._queue = select.kqueue()
+        self._events: dict[int, int] = {}
+
+    def watch(self, fd: int, events: int) -> None:
+        """Start watching a socket."""
+        self._events[fd] = 0
+        self.change(fd, events)
+
+    def change(self, fd: int, events: int) -> None:
+        """Watch a socket for other events."""
+        different = self._events[fd] ^ events
+        self._events[fd] = events
+        changes = [
+            self._kevent(fd, which, self._add if events & flag else self._delete)
+            for flag, which in self._filters
+            if different & flag
+        ]
+        if changes:
+            self._queue.control(changes, 0, 0)
+
+    def forget(self, fd: int) -> None:
+        """Stop watching a socket."""
+        self.change(fd, 0)
+        del self._events[fd]
+
+    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Return what is ready."""
+        ready: dict[int, int] = {}
+        for event in self._queue.control(None, _KQUEUE_EVENTS, timeout):
+            flag = READABLE if event.filter == self._readable else WRITABLE
+            ready[event.ident] = ready.get(event.ident, 0) | flag
+        return list(ready.items())
+
+    def close(self) -> None:
+        """Close the kqueue."""
+        self._queue.close()
+
+
+class SelectPoller:
+    """A poller that calls select, which takes a limited number of sockets."""
+
+    def __init__(self) -> None:
+        self._events: dict[int, int] = {}
+
+    def watch(self, fd: int, events: int) -> None:
+        """Start watching a socket. Raises BrokerError if select does not take it."""
+        if (len(self._events) if _IS_WINDOWS else fd) >= _SELECT_MAX:
+            what = "sockets" if _IS_WINDOWS else "files and sockets of a process"
+            raise BrokerError(
+                f"too many connections: leveret waits with select(), which takes {_SELECT_MAX} {what}; close the "
+                f"connections that the test no longer needs, or start a second process with `python -m leveret serve`"
+            )
+        self._events[fd] = events
+
+    def change(self, fd: int, events: int) -> None:
+        """Watch a socket for other events."""
+        self._events[fd] = events
+
+    def forget(self, fd: int) -> None:
+        """Stop watching a socket."""
+        del self._events[fd]
+
+    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Return what is ready."""
+        readers = [fd for fd, events in self._events.items() if events & READABLE]
+        writers = [fd for fd, events in self._events.items() if events & WRITABLE]
+        readable, writable, _ = _select.select(readers, writers, (), timeout)
+        ready = dict.fromkeys(readable, READABLE)
+        for fd in writable:
+            ready[fd] = ready.get(fd, 0) | WRITABLE
+        return list(ready.items())
+
+    def close(self) -> None:
+        """Do nothing: the system keeps nothing between two calls of select."""
+
+
+# Those that this system has, the preferred one first.
+_ALL: Final[dict[str, Callable[[], Poller]]] = {
+    "epoll": EpollPoller,
+    "poll": PollPoller,
+    "kqueue": KqueuePoller,
+    "select": SelectPoller,
+}
+POLLERS: Final = {name: new for name, new in _ALL.items() if hasattr(_select, name)}
+
+
+def new_poller() -> Poller:
+    """Return the preferred poller of this system, or the one that LEVERET_POLLER names.
+
+    Raises BrokerError if it names none that this system has.
+    """
+    forced = os.environ.get(_VARIABLE)
+    if not forced:
+        return next(iter(POLLERS.values()))()
+    if forced not in POLLERS:
+        raise BrokerError(f"{_VARIABLE}={forced!r} is unknown here; this system has {', '.join(POLLERS)}")
+    return POLLERS[forced]()
