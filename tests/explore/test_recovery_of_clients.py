@@ -145,8 +145,9 @@ def aio_pika_publishes(broker):
             except aio_pika.exceptions.AMQPConnectionError as error:
                 told.append(f"raised {type(error).__name__}")
             told.append(in_queue(broker))
-            # Once the connection is restored, publishing works again on the same channel. Until aio-pika has noticed the
-            # loss, the channel says that it is ready, and refuses to publish. On CPython 3.11 wait_for gave it the time.
+            # Once the connection is restored, publishing works again on the same channel. Before aio-pika notices the
+            # loss, the channel says that it is ready and refuses to publish. Since CPython 3.12, wait_for does not give
+            # aio-pika the time to notice.
             for _ in range(100):
                 await asyncio.sleep(0)
                 await asyncio.wait_for(channel.ready(), PATIENCE)
