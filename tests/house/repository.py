@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import gc
+import io
+import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,6 +47,12 @@ class SourceFile:
         finally:
             gc.freeze()
             gc.enable()
+
+    @cached_property
+    def comments(self) -> list[tuple[int, str]]:
+        """Its comments with their lines."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline) if "#" in self.text else ()
+        return [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 
     def at(self, node: ast.AST) -> str:
         """Where a node of the tree stands, as an editor opens it."""
