@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -41,15 +40,6 @@ def test_the_search_finds_a_page_and_goes_there(open_page: Open) -> None:
 
     expect(page.locator("article")).to_contain_text("dead letter", ignore_case=True)
     assert page.url.partition("/leveret/")[2] not in ("", "#")
-
-
-def test_the_search_shows_a_guide_before_the_architecture(open_page: Open) -> None:
-    page = open_page()
-
-    page.get_by_role("textbox", name="Search").fill("dead letter")
-    first = page.locator(".md-search-result__item").first.locator("a").first
-
-    expect(first).to_have_attribute("href", re.compile("/(how-to|tutorial)/"))
 
 
 @pytest.mark.parametrize("framework", ["Celery", "Django", "FastStream", "dramatiq", "kombu"])
