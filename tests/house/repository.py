@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,8 +35,16 @@ class SourceFile:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax tree."""
-        return ast.parse(self.text, self.path)
+        """Its syntax tree, which the garbage collector never looks at.
+
+        All trees are a million objects: they would slow each collection of the tests that run after these.
+        """
+        gc.disable()
+        try:
+            return ast.parse(self.text, self.path)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     def at(self, node: ast.AST) -> str:
         """Where a node of the tree stands, as an editor opens it."""
