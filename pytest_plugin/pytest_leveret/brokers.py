@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 # The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
 _SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
+# Those whose clock was held when the test itself began.
+_HELD: Final = pytest.StashKey["list[Broker]"]()
 _CURRENT: Final = pytest.StashKey[str]()
 _PASSED: Final = pytest.StashKey[bool]()
 
@@ -156,6 +158,18 @@ def note_start(item: pytest.Item) -> None:
     for shared in shared_brokers(item):
         recording.begin(item, shared)
         _begin(shared, item.nodeid)
+
+
+def note_call(item: pytest.Item) -> None:
+    """Remember which clocks of shared brokers the fixtures of a test have held."""
+    item.stash[_HELD] = [broker for broker in shared_brokers(item) if broker.clock.is_held]
+
+
+def release_clocks(item: pytest.Item) -> None:
+    """Let time run on in shared brokers whose clock the test itself has held."""
+    for broker in shared_brokers(item):
+        if broker.clock.is_held and broker not in item.stash.get(_HELD, [broker]):
+            broker.clock.release()
 
 
 def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) -> None:

@@ -128,6 +128,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         raise
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Remember how the fixtures of a test have left the clocks of shared brokers."""
+    brokers.note_call(item)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Raise an internal error of a shared broker in the test in which it happened."""
@@ -144,6 +150,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
                 brokers.judge(shared, item)
             else:
                 brokers.excuse(shared)
+            brokers.release_clocks(item)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,6 +30,31 @@ def failure(assertion, *args, **kwargs):
     return str(caught.value).splitlines()
 
 
+class LockWithATurnAfterIt:
+    """The lock of a broker whose loop has something to do as soon as the test lets it."""
+
+    def __init__(self, turn):
+        self.turn = turn
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        turn, self.turn = self.turn, lambda: None
+        turn()
+
+
+def test_the_reasons_are_of_the_moment_at_which_the_assertion_failed(world):
+    worker = world.client("worker")
+    worker.consume("orders.work", "ctag1")
+    world.publish("orders", "order.created", b'{"id": 7}')
+    world.lock = LockWithATurnAfterIt(lambda: worker.ack(1))
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert "it was not acked" in "\n".join(lines)
+
+
 def test_a_missing_publish_shows_the_nearest_with_what_differs_and_what_became_of_it(shop):
     lines = failure(shop.assertions.assert_published, "orders", routing_key="order.crated", json={"id": 7, "total": -1})
 

@@ -99,6 +99,37 @@ def test_the_session_broker_keeps_its_state_between_tests(run):
     result.assert_outcomes(passed=2)
 
 
+def test_time_that_a_test_held_runs_on_in_the_next(run):
+    result = run("""
+        def test_first(leveret_session):
+            leveret_session.clock.advance(hours=1)
+
+        def test_second(leveret_session):
+            assert not leveret_session.clock.is_held
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_time_that_a_fixture_held_stays_held(run):
+    result = run("""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def held(leveret_session):
+            leveret_session.clock.hold()
+            return leveret_session
+
+        def test_first(held):
+            held.clock.advance(5)
+
+        def test_second(held):
+            assert held.clock.is_held
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
 def test_assertions_on_the_broker_of_the_session_count_from_the_beginning_of_the_test(run):
     result = run("""
         import pytest

@@ -47,6 +47,8 @@ def worker(broker: Broker, carrier: Carrier, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("dramatiq.worker.CONSUMER_RESTART_DELAY_SECS", 0.05)
     worker = dramatiq.Worker(shop.broker, worker_threads=1, worker_timeout=20)
     worker.start()
+    for queue in ("orders", "orders.DQ"):
+        broker.wait_for_consumer(queue)
     yield worker
     worker.stop()
 
@@ -61,11 +63,13 @@ def test_an_order_is_shipped_once(broker: Broker, carrier: Carrier) -> None:
 def test_an_order_that_does_not_fit_is_shipped_when_the_backoff_is_over(broker: Broker, carrier: Carrier) -> None:
     carrier.refusals_left = 1
     with time_machine.travel(datetime.now(UTC)) as python:
+        sent_at = datetime.now(UTC)
         shop.ship.send(7)
-        broker.assert_delivered("orders.DQ", json_contains={"args": [7]}, timeout=5)
-        assert carrier.collected == []
+        delayed = broker.assert_delivered("orders.DQ", json_contains={"args": [7]}, timeout=5)
+        due = datetime.fromtimestamp(delayed.json["options"]["eta"] / 1000, UTC)
+        assert due - sent_at >= timedelta(minutes=10)
 
-        python.shift(timedelta(minutes=20))
+        python.shift(due - datetime.now(UTC))
         broker.assert_acked("orders", times=2, timeout=5)
 
     assert carrier.collected == [7]

@@ -114,33 +114,34 @@ class _Evaluation:
         if timeout is None or not source.wait_until(self._is_decided, timeout):
             source.sync()
         try:
-            found = self._found(timeout)
+            # The verdict and its reasons are of one moment: clients may act a moment later.
+            with source.lock:
+                if (found := self._found(timeout)) is not None:
+                    return found
+                # Imported here because only a failing test needs it.
+                from leveret.observe.failures import explain, look_here
+
+                here = look_here(source, self._search, timeout)
         except NotDeclaredError as missing:
             raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
-        if found is not None:
-            return found
-        # Imported here because only a failing test needs it.
-        from leveret.observe.failures import explain
-
-        failure = explain(source, self._search, timeout)
+        failure = explain(source, self._search, here, timeout)
         error = AssertionError(failure.text)
         error.add_note(source.report(failure.messages, failure.queues))
         raise error
 
     def _found(self, timeout: float | None) -> list[MessageView] | None:
-        """Return the messages found, None if they are not what the question asks for."""
+        """Return the messages found, None if they are not what the question asks for. Call it under the lock."""
         __tracebackhide__ = True
         question, search = self._question, self._search
-        with self._source.lock:
-            self._catch_up()
-            found, times = search.found(), question.times
-            if times is None and found:
-                return [search.view(found[0])]
-            if times is None or len(found) <= times:
-                self._require_complete_trace()
-            if not found:
-                self._require_known_names(self._source, timeout)
-            return [search.view(occurrence) for occurrence in found] if len(found) == times else None
+        self._catch_up()
+        found, times = search.found(), question.times
+        if times is None and found:
+            return [search.view(found[0])]
+        if times is None or len(found) <= times:
+            self._require_complete_trace()
+        if not found:
+            self._require_known_names(self._source, timeout)
+        return [search.view(occurrence) for occurrence in found] if len(found) == times else None
 
     def _known_elsewhere(self) -> str:
         """Return which other brokers of the test have the names that this one lacks, if any."""

@@ -42,33 +42,57 @@ class Failure(NamedTuple):
     queues: tuple[str, ...]
 
 
-def explain(source: Source, search: Search, timeout: float | None) -> Failure:
-    """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
+class Here(NamedTuple):
+    """What the assertion's own broker shows, all of it at one moment."""
+
+    title: str
+    found: Sequence[Occurrence]
+    # Everything the broker saw if it saw too much, and then nothing else counts.
+    surplus: Failure | None
+    near: list[NearMiss]
+    listed: list[str]
+    # No client has connected to this broker.
+    is_unused: bool
+    others_count: int
+    bound: str
+
+
+def look_here(source: Source, search: Search, timeout: float | None) -> Here:
+    """Return what a broker shows of a failing search. Call it under the lock under which the search failed."""
     question = search.question
-    with source.lock:
-        found, histories = search.found(), Histories(source.recorder.raw(), source.node)
-        title = f"{question.call}: {_expectation(question, len(found), timeout)}"
-        if len(found) > (question.times or 0):
-            return _surplus(title, question, found, histories)
-        near = Nearest(question, histories, source.node).found()
-        listed, summed_up = _seen(found[:_FOUND], histories), _summed_up(question, found)
-        is_unused = not has_clients(source.recorder.raw()) and not source.recorder.has_dropped
-        others_count = len(histories.recent) - len({one.event.message.id for one in found})
-        bound = _bound_text(source.node, question)
-    elsewhere = _elsewhere(source, question, is_unused=is_unused)
-    near = sorted(near + elsewhere, key=lambda one: one.distance)
-    seen = summed_up if near else listed
+    found, histories = search.found(), Histories(source.recorder.raw(), source.node)
+    title = f"{question.call}: {_expectation(question, len(found), timeout)}"
+    return Here(
+        title=title,
+        found=found,
+        surplus=_surplus(title, question, found, histories) if len(found) > (question.times or 0) else None,
+        near=Nearest(question, histories, source.node).found(),
+        listed=_seen(found[:_FOUND], histories),
+        is_unused=not has_clients(source.recorder.raw()) and not source.recorder.has_dropped,
+        others_count=len(histories.recent) - len({one.event.message.id for one in found}),
+        bound=_bound_text(source.node, question),
+    )
+
+
+def explain(source: Source, search: Search, here: Here, timeout: float | None) -> Failure:
+    """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
+    if here.surplus is not None:
+        return here.surplus
+    question, found = search.question, here.found
+    elsewhere = _elsewhere(source, question, is_unused=here.is_unused)
+    near = sorted(here.near + elsewhere, key=lambda one: one.distance)
+    seen = _summed_up(question, found) if near else here.listed
     earlier = _seen_earlier(search)
     # All but the title and the count of the rest.
     room = LINES_MAX - 2 - len(seen) - len(earlier)
-    lines, rest = _near_lines(near, others_count, room=room, timeout=timeout)
+    lines, rest = _near_lines(near, here.others_count, room=room, timeout=timeout)
     if not near:
-        rest = [f"No {'other ' if found else ''}message was published{bound}."]
+        rest = [f"No {'other ' if found else ''}message was published{here.bound}."]
     intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
     )
-    return Failure("\n".join([title, *lines, *seen, *rest, *earlier]), intended, _queues(question))
+    return Failure("\n".join([here.title, *lines, *seen, *rest, *earlier]), intended, _queues(question))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
