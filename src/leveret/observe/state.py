@@ -103,7 +103,7 @@ def _held_text(group: Sequence[Holding], node: Node) -> str:
 def _due_text(group: Sequence[Holding], node: Node) -> str:
     """Return when the first of these is due, if Celery holds them until then."""
     tables = [holding.delivery.entry.message.headers for holding in group]
-    etas = [eta_of(cast("dict[str, object]", table.to_python())) for table in tables if table is not None]
+    etas = [eta_of(table.to_python()) for table in tables if table is not None]
     spans = [round(eta.timestamp() * 1_000_000) - node.now for eta in etas if eta is not None]
     if not spans or min(spans) <= 0:
         return ""

@@ -273,7 +273,7 @@ def _phrase(told: Told, message: str) -> str:
         case events.PURGED:
             return f"{'deleted queue' if event.reason == 'queue_deleted' else 'purged'} {where} with {message}"
         case events.FAULT:
-            return f"met the fault {event.fault} on {event.on}"
+            return f"fault {event.fault} fired on {event.on}"
         case events.REFUSED:
             return f"was refused with {event.code}"
         case events.CONN_CLOSE | events.CHAN_CLOSE:
