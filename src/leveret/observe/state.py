@@ -35,7 +35,7 @@ def why_not_idle(node: Node) -> list[str]:
     reasons = [f"{count_text(node.work_count, 'task')} pending"] if node.work_count else []
     deadline = node.next_deadline()
     reasons += ["a timer is due"] if deadline is not None and deadline <= node.now else []
-    reasons += [_held_text(group, node) for group in _groups(holdings(node))]
+    reasons += held_texts(node)
     for queue in _queues(node):
         takers = [consumer.tag for consumer in queue.consumers if queue.can_deliver_to(consumer)]
         if takers:
@@ -44,6 +44,11 @@ def why_not_idle(node: Node) -> list[str]:
         f"unsent output for {client_text(connection)}" for connection in connections(node) if connection.is_dirty
     ]
     return reasons
+
+
+def held_texts(node: Node) -> list[str]:
+    """Return a text for each client and queue of messages that are not settled."""
+    return [_held_text(group, node) for group in _groups(holdings(node))]
 
 
 def queue_lines(node: Node, *, first: Sequence[str] = ()) -> list[str]:
