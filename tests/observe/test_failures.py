@@ -304,6 +304,21 @@ def test_a_task_is_named_as_its_header_does(world):
     assert lines[1] == "nearest: #1 ('orders', 'celery', task 'shop.bill' '[[], {}]') from the test"
 
 
+def test_a_retry_of_a_task_is_named_with_its_time(world):
+    headers = {"task": "shop.bill", "retries": 1, "eta": "2026-11-23T00:45:12.5+00:00"}
+    world.publish("orders", "celery", b"[[], {}]", headers=headers)
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert "task 'shop.bill' (retry 1, due 2026-11-23 00:45:12+0000) '[[], {}]')" in lines[1]
+
+
+def test_an_eta_that_is_no_time_is_not_shown(world):
+    world.publish("orders", "celery", b"[]", headers={"task": "shop.bill", "eta": "soon", "retries": 0})
+
+    assert "task 'shop.bill' '[]')" in failure(world.assertions.assert_acked, "orders.work")[1]
+
+
 def test_a_queue_that_is_not_empty_shows_its_messages(shop):
     lines = failure(shop.assertions.assert_empty, "audit")
 

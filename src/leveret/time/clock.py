@@ -188,13 +188,14 @@ class Steps:
         self.sent_count = 0
 
     def take(self) -> bool:
-        """Move to the first deadline that sends something. Return True if the target is reached without one."""
+        """Move to the first deadline that sends something or ends a nap. Return True if there is none."""
         self.newcomers = None
         before = Newcomers(self._engine)
+        wake_count = self._engine.wake_count
         for _ in range(_SILENT_STEPS):
             at = self._next_instant(self._target)
             self._move(at)
-            if self._engine.loop.dirty:
+            if self._engine.loop.dirty or self._engine.wake_count != wake_count:
                 self.newcomers = before
                 self.sent_count += 1
                 return False
