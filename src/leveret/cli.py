@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -21,7 +22,6 @@ from leveret.engine.options import checked_port
 from leveret.errors import BrokerError
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
-from leveret.server import native
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -207,7 +207,7 @@ def _serve(options: argparse.Namespace) -> int:
         broker.admin.add_vhost(vhost)
         for user in ("guest", *users):
             broker.admin.set_permissions(user, vhost)
-    end = _end_of_signals()
+    wait_for_end = _end_of_signals()
     broker.start()
     try:
         print(broker.url, flush=True)
@@ -215,7 +215,7 @@ def _serve(options: argparse.Namespace) -> int:
             print(broker.tls.url, flush=True)
         if has_management:
             print(broker.management_url, flush=True)
-        end.acquire()
+        wait_for_end()
     finally:
         broker.stop()
         # Findings of the strict checks are for the control API. There is no Python test to warn or to fail.
@@ -262,19 +262,25 @@ def _readable(option: str) -> Iterator[None]:
         raise ValueError(f"{option}: {error}") from None
 
 
-def _end_of_signals() -> native.PlainLock:
-    """Return a gate that opens when the process is asked to end."""
-    gate = native.allocate_lock()
-    gate.acquire()
+def _end_of_signals() -> Callable[[], None]:
+    """Return a call that waits until the process is asked to end.
 
-    def open_gate(*_: object) -> None:
-        # After a second signal the gate is open already.
-        gate.acquire(blocking=False)
-        gate.release()
+    Python writes the number of each signal to a socket. A lock would miss a signal that arrives just before it blocks.
+    """
+    ours, pythons = socket.socketpair()
+    pythons.setblocking(False)
+    signal.set_wakeup_fd(pythons.fileno(), warn_on_full_buffer=False)
+    ends = (signal.SIGINT, signal.SIGTERM)
+    for number in ends:
+        signal.signal(number, lambda *_: None)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, open_gate)
-    return gate
+    def wait() -> None:
+        with ours, pythons:
+            while ours.recv(1)[0] not in ends:
+                pass
+            signal.set_wakeup_fd(-1)
+
+    return wait
 
 
 def _users(options: argparse.Namespace) -> dict[str, str]:
