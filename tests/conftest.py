@@ -10,10 +10,17 @@ pytest_plugins = ["pytester"]
 
 # Folders whose tests are about warnings, or run a pytest of their own.
 _LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
+# Each of these tests takes seconds and shares nothing with others.
+_LONG = ("tests/frameworks/", "tests/typing/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore leveret's warnings, except in tests about them: most tests of a broker lose messages on purpose."""
+    """Put long tests first, and ignore leveret's warnings where they are not what is tested.
+
+    pytest-xdist hands out single tests in the order of collection, so only short ones are left at the end of a run.
+    Most tests of a broker lose messages on purpose.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.path.relative_to(here).parts[0] not in _LOOKING_AT_WARNINGS:

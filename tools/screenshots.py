@@ -1,9 +1,11 @@
-"""The pictures in docs/images: the page of a test that fails, taken with Debian's Chromium.
+"""The pictures in docs/images, taken with Debian's Chromium.
 
     python tools/screenshots.py [FOLDER]
 
-It runs the test below with the plugin, opens the page that leveret writes, and saves `page-*.png` to the folder, by
-default docs/images. It needs the extra `dev` and `chromium`.
+It runs the test below and those of some examples with the plugin. It saves `page-*.png` of the page that leveret writes
+of the failed test, `report.png` of the report on the run, and `live-page.png` of the live page of a broker, to the
+folder, by default docs/images. Take them on an idle machine, as a page marks every pause. It needs the extras `dev` and
+`pipeline`, and the programs `chromium` and `pngquant`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+import pika
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from leveret import Broker
 
 ROOT: Final = Path(__file__).parents[1]
 SIZE: Final = (1120, 1000)
+# Wide enough for its topology.
+LIVE_SIZE: Final = (1540, 720)
 
 # A shop that publishes one key wrong, and a worker that rejects an order and asks for another one again.
 FAILING_TEST: Final = """
@@ -78,51 +88,104 @@ PICTURES: Final = (
     ("page-topology", "#topology", False),
     ("page-dark", "#message-4", True),
 )
+# The examples whose tests are in the report besides: dead letters, time, and two that pass.
+EXAMPLES: Final = ("dead_letters", "virtual_time", "first_test", "rpc_service")
+# The colours of a picture. More are not seen, and a file of 256 has a third of the bytes.
+PNGQUANT: Final = ("pngquant", "--force", "--strip", "--speed=1", "256", "--ext=.png")
 
 
 def main(folder: Path) -> int:
     """Take all pictures, and return the exit status."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        print("chromium was not found; install Debian's package chromium", file=sys.stderr)
+    missing = [program for program in ("chromium", "pngquant") if shutil.which(program) is None]
+    if missing:
+        print(f"{' and '.join(missing)} not found; install Debian's packages of these names", file=sys.stderr)
         return 1
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
-        page = failing_page(Path(made))
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page, report = failing_page(Path(made)), Path(made) / "report.html"
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, place, is_dark in PICTURES:
             take(browser, f"{page.as_uri()}{place}", folder / f"{name}.png", is_dark=is_dark)
-            print(folder / f"{name}.png")
+        take(browser, report.as_uri(), folder / "report.png", is_dark=False)
+        take_live(browser, folder / "live-page.png")
         browser.close()
+    pictures = [str(folder / f"{name}.png") for name in (*(name for name, _, _ in PICTURES), "report", "live-page")]
+    subprocess.run([*PNGQUANT, *pictures], check=True)
+    print(*pictures, sep="\n")
     return 0
 
 
 def failing_page(folder: Path) -> Path:
-    """Run the test, and return the page that leveret writes of it."""
+    """Run the tests, write `report.html` on the run, and return the page that leveret writes of the failed test."""
     test = folder / "tests" / "test_billing.py"
     test.parent.mkdir()
     test.write_text(FAILING_TEST, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={folder}"]
-    options = [f"--leveret-pages-dir={folder / 'pages'}", "--leveret-seed=7", str(test)]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "pytest_plugin")])
-    done = subprocess.run(
-        [*command, *options], cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "pytest_plugin"), str(ROOT)])
+    run = partial(
+        subprocess.run, cwd=folder, env={**os.environ, "PYTHONPATH": path, "CI": ""}, capture_output=True, text=True
     )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    options = [
+        f"--rootdir={folder}",
+        f"--leveret-pages-dir={folder / 'pages'}",
+        f"--leveret-trace-dir={folder / 'traces'}",
+    ]
+    examples = [str(ROOT / "examples" / name) for name in EXAMPLES]
+    done = run([*command, *options, "--leveret-seed=7", str(test), *examples])
     pages = sorted((folder / "pages").glob("*test_billing*.html"))
     if len(pages) != 1 or "expected exactly 4 acked" not in pages[0].read_text(encoding="utf-8"):
         raise RuntimeError(f"the test failed otherwise than it should\n{done.stdout}\n{done.stderr}")
+    run([sys.executable, "-m", "leveret", "pipeline", "report", "traces"], check=True)
     return pages[0]
+
+
+def take_live(browser: Browser, path: Path) -> None:
+    """Save a picture of the live page of a broker with a queue that a consumer has begun."""
+    with Broker(management=True, checks="all=off") as broker:
+        broker.clock.hold()
+        broker.declare_exchange("shop", "topic")
+        broker.declare_queue("orders.dead")
+        broker.declare_queue(
+            "orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.dead"}
+        )
+        broker.declare_queue("invoices", arguments={"x-queue-type": "quorum"})
+        broker.bind_queue("orders", "shop", "order.#")
+        broker.bind_queue("invoices", "shop", "invoice.*")
+        parameters = pika.URLParameters(broker.url)
+        parameters.client_properties = {"connection_name": "billing"}
+        with pika.BlockingConnection(parameters) as worker:
+            channel = worker.channel()
+            channel.basic_qos(prefetch_count=1)
+            channel.basic_consume("orders", lambda *_: None)
+            for number in (7, 8, 9):
+                headers = {"trace": f"a{number}"}
+                broker.publish("shop", "order.created", json={"id": number, "total": 12 * number}, headers=headers)
+            with shown(browser, broker.management_url, size=LIVE_SIZE) as page:
+                queues = page.get_by_role("region", name="Queues", exact=True)
+                expect(queues.locator("tbody tr").filter(has_text="orders").first).to_contain_text("2")
+                queues.get_by_role("button", name="orders", exact=True).click()
+                expect(page.get_by_role("region", name="Messages", exact=True)).to_contain_text("a9")
+                page.screenshot(path=path)
 
 
 def take(browser: Browser, address: str, path: Path, *, is_dark: bool) -> None:
     """Save a picture of what the page shows at an address."""
-    width, height = SIZE
+    with shown(browser, address, is_dark=is_dark) as page:
+        page.screenshot(path=path)
+
+
+@contextmanager
+def shown(browser: Browser, address: str, *, is_dark: bool = False, size: tuple[int, int] = SIZE) -> Iterator[Page]:
+    """Give the page at an address."""
+    width, height = size
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if is_dark else "light"
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if is_dark else "light",
+        http_credentials={"username": "guest", "password": "guest"},
     )
     page = context.new_page()
     page.goto(address)
-    page.screenshot(path=path)
+    yield page
     context.close()
 
 

@@ -4,6 +4,8 @@ Pages are written so that their links work on GitHub: `[a test](../../tests/user
 file, so such a link leads to the repository there. CONTRIBUTING.md and CHANGELOG.md are pages of the site too.
 
 Docstrings and the help of commands name pages as files, docs/how-to/time.md. The site makes links of these.
+
+The search shows pages for users before those for leveret's developers.
 """
 
 from __future__ import annotations
@@ -22,6 +24,15 @@ ROOT: Final = Path(__file__).parents[1]
 # Files at the root of the repository, and the page of each.
 PAGES: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
+# How much a result of the search weighs, by the first part of the page's path; 1 where nothing else is said.
+WEIGHTS: Final = {
+    "tutorial": 2.0,
+    "how-to": 2.0,
+    **dict.fromkeys(
+        ("architecture.md", "style.md", "contributing.md", "changelog.md", "releasing.md", "decisions"), 0.2
+    ),
+}
+
 _FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMED: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?![^<]*(?:</a>|</code>|>))")
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
@@ -35,8 +46,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to files outside the documentation to the repository."""
+    """Lead links to files outside the documentation to the repository, and weigh the page for the search."""
     uri = page.file.src_uri
+    page.meta.setdefault("search", {"boost": WEIGHTS.get(uri.partition("/")[0], 1.0)})
     at_root = next((source for source, name in PAGES.items() if name == uri), None)
     written = ROOT / (at_root or f"docs/{uri}")
     here = (ROOT / "docs" / uri).parent

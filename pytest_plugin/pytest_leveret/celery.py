@@ -7,35 +7,57 @@ In the first tenth of a second after it has connected, a worker drops the error 
 celery/worker/loops.py, seen in Celery 5.3 to 5.7), and then waits on a closed socket. The timer raises such an error
 again, so the worker always connects anew.
 
+A worker takes a task with an ETA or a countdown at once, and holds it until it is due. It counts by the monotonic clock
+of the machine. If `running_worker` gets a broker, the broker's clock counts instead.
+
 Import this module only in suites that use Celery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from celery import bootsteps
 from celery.contrib.testing.worker import start_worker
 
+from leveret import Broker
+from leveret.time.naps import nap
+
 _WAKE_UP_EVERY_S: Final = 0.1
+# How long a task with an ETA may be late in real time.
+_LOOK_EVERY_S: Final = 0.01
 
 
 @contextmanager
-def running_worker(app: Any, **options: Any) -> Iterator[Any]:
+def running_worker(app: Any, *, broker: Broker | None = None, **options: Any) -> Iterator[Any]:
     """Run a worker of a Celery app in a thread for the time of a block.
 
-    `options` are those of `celery.contrib.testing.worker.start_worker`; by default it does not send a ping to itself.
-    Raises RuntimeError if the worker has not ended 10 s after the block, because a task is still running
-    (`shutdown_timeout=` changes this).
+    With `broker`, the clock of that broker decides when a task with an ETA or a countdown is due. It is also the app's
+    own clock during the block, from which the app makes the ETA of a countdown or a retry. So `broker.clock` moves such
+    a task. `options` are those of `celery.contrib.testing.worker.start_worker`; by default the worker does not send a
+    ping to itself. Raises RuntimeError if the worker has not ended 10 s after the block, because a task is still
+    running (`shutdown_timeout=` changes this).
     """
-    app.steps["consumer"].add(_WakeUp)
+    steps = [(app.steps["consumer"], _WakeUp)]
+    if broker is not None:
+        due: deque[Callable[[], None]] = deque()
+        timer = type("_Timer", (_BrokersTimer,), {"broker": broker, "due": due})
+        steps += [(app.steps["worker"], timer), (app.steps["consumer"], type("_Due", (_RunDue,), {"due": due}))]
+        app.now = lambda: datetime.fromtimestamp(broker.clock.now, UTC).astimezone(app.timezone)
     try:
+        for blueprint, step in steps:
+            blueprint.add(step)
         with start_worker(app, **{"perform_ping_check": False, **options}) as worker:
             yield worker
     finally:
-        app.steps["consumer"].discard(_WakeUp)
+        vars(app).pop("now", None)
+        for blueprint, step in steps:
+            blueprint.discard(step)
 
 
 class _WakeUp(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -52,3 +74,46 @@ class _WakeUp(bootsteps.StartStopStep):  # type: ignore[misc]
 def _raise_if_lost(consumer: Any) -> None:
     if consumer.connection is not None and not consumer.connection.connected:
         raise ConnectionResetError("the connection to the broker is closed")
+
+
+class _BrokersTimer(bootsteps.Step):  # type: ignore[misc]
+    """The timer of a worker, with the broker's clock for tasks that are due later."""
+
+    requires = ("celery.worker.components:Timer",)
+    broker: Broker
+    due: deque[Callable[[], None]]
+
+    def include_if(self, worker: Any) -> bool:
+        return bool(worker.use_eventloop)
+
+    def create(self, worker: Any) -> None:
+        # Celery's strategies call this for a task with an ETA, and nothing else does.
+        worker.timer.call_at = partial(self._call_at, worker.timer)
+
+    def _call_at(self, timer: Any, _: float, act: Any, args: Any = (), **__: Any) -> Any:
+        request, entry = args[0], timer.Entry(act, args)
+        channel = request.message.channel
+        port = channel.connection.sock.getsockname()[1]
+        wake = partial(self.due.append, partial(_run, timer, entry))
+        nap(self.broker._engine, port, channel.channel_id, request.message.delivery_tag, request.eta.timestamp(), wake)
+        return entry
+
+
+class _RunDue(bootsteps.StartStopStep):  # type: ignore[misc]
+    """The look for tasks that are due, in the thread of the worker."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+    due: deque[Callable[[], None]]
+
+    def start(self, consumer: Any) -> None:
+        if consumer.hub is not None:
+            consumer.hub.call_repeatedly(_LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        while self.due:
+            self.due.popleft()()
+
+
+def _run(timer: Any, entry: Any) -> None:
+    if not entry.canceled:
+        timer.apply_entry(entry)

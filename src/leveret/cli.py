@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a line of rabbitmq.conf that clients notice, such as channel_max=100; may be repeated",
+        help="a setting of rabbitmq.conf, such as channel_max=100 (docs/reference/broker.md); may be repeated",
     )
     serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before clients connect")
     serve.add_argument(
@@ -140,7 +140,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="a header whose value is not written, in addition to those with secret-looking names; may be repeated",
     )
-    serve.add_argument("--seed", type=int, default=0, help="seed of generated names (default: 0)")
+    serve.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of everything random: generated names, random routing, faults (default: 0)",
+    )
     serve.set_defaults(run=_serve)
     features = commands.add_parser(
         "features",

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from datetime import UTC, datetime, timedelta
 
 import aio_pika
 import pika
@@ -40,6 +41,17 @@ def test_wait_idle_says_why_the_broker_is_not_idle(broker: Broker, work) -> None
     broker.publish("", "orders", b"x")
 
     with pytest.raises(WaitTimeoutError, match=r"not idle after 0.05 s: 1 unacked on orders held by worker \(c1/ch1\)"):
+        broker.wait_idle(timeout=0.05)
+
+
+def test_wait_idle_says_that_a_worker_counts_the_time_of_a_task(broker: Broker, work) -> None:
+    broker.declare_queue("orders")
+    broker.clock.hold()
+    work("orders", lambda channel, body: "keep")
+    eta = datetime.fromtimestamp(broker.clock.now, UTC) + timedelta(minutes=15)
+    broker.publish("", "orders", b"[[7], {}]", headers={"task": "shop.ship", "retries": 1, "eta": eta.isoformat()})
+
+    with pytest.raises(WaitTimeoutError, match=r"as its task is due in 15 min 0 s; the worker counts this time itself"):
         broker.wait_idle(timeout=0.05)
 
 

@@ -14,7 +14,7 @@ from leveret import Broker, LeveretWarning
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker(checks="warning").start()
+    broker = Broker(checks="all=warning").start()
     broker.declare_queue("orders.work")
     broker.declare_exchange("orders", "topic")
     broker.bind_queue("orders.work", "orders", "order.#")

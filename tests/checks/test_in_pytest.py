@@ -52,7 +52,7 @@ def test_the_environment_and_the_ini_file_set_levels(run, suite, monkeypatch):
 
 
 def test_markers_add_to_the_levels_for_all_and_the_closest_wins(run, suite):
-    suite.makeini("[pytest]\nleveret_checks = error, overflowed_into_nothing=off, left_ready=off")
+    suite.makeini("[pytest]\nleveret_checks = error, overflowed_into_nothing=off")
     result = run("""
         import pytest
 

@@ -14,8 +14,29 @@ def test_an_error_fails_at_the_end_of_the_block():
         broker.publish("amq.topic", "nowhere")
 
 
-def test_a_name_alone_means_error_and_a_level_alone_means_all():
+def test_a_name_alone_means_error():
     with pytest.raises(CheckFailedError, match="unroutable"), Broker(checks=["off", "unroutable"]) as broker:
+        broker.publish("amq.topic", "nowhere")
+
+
+def leave_a_message(checks):
+    with Broker(checks=checks) as broker:
+        broker.declare_queue("inspected")
+        broker.publish("", "inspected", b"1")
+
+
+def test_a_level_alone_leaves_checks_off_that_are_off_by_default():
+    leave_a_message("error")
+
+
+@pytest.mark.parametrize("checks", ["all=error", {"all": "error"}, "left_ready=warning, error"])
+def test_a_check_that_is_off_by_default_is_raised_by_all_or_once_it_is_on(checks):
+    with pytest.raises(CheckFailedError, match="left_ready: 1 message"):
+        leave_a_message(checks)
+
+
+def test_a_level_alone_turns_the_defaults_on_again():
+    with pytest.raises(CheckFailedError, match="unroutable"), Broker(checks="off, error") as broker:
         broker.publish("amq.topic", "nowhere")
 
 

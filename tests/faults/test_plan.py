@@ -185,11 +185,11 @@ def test_the_complaint_of_a_rule_says_why_it_never_fired(server, peer):
 @pytest.mark.parametrize(
     ("criteria", "instead"),
     [
-        ({"client": "shop"}, "2 basic.publish came, clients seen: 'peer'"),
-        ({"channel": 2}, "2 basic.publish came, channels seen: 1"),
+        ({"client": "shop"}, "2 basic.publish did not match; clients seen: 'peer'"),
+        ({"channel": 2}, "2 basic.publish did not match; channels seen: 1"),
         (
             {"routing_key": "r"},
-            "2 basic.publish came, messages seen: <Message exchange='' routing_key='q' body='one'>, "
+            "2 basic.publish did not match; messages seen: <Message exchange='' routing_key='q' body='one'>, "
             "<Message exchange='' routing_key='q' body='two'>",
         ),
     ],
@@ -209,7 +209,9 @@ def test_a_fault_of_confirms_reports_a_channel_outside_confirm_mode(server, peer
 
     peer.publish(1, b"x")
 
-    assert rule.complaint() == f"<{name} on basic.publish> never fired: 1 basic.publish came, not in confirm mode"
+    assert rule.complaint() == (
+        f"<{name} on basic.publish> never fired: 1 basic.publish did not match; its channel is not in confirm mode"
+    )
 
 
 def test_a_rule_without_on_reports_which_clients_were_connected(server, peer):

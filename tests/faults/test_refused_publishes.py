@@ -90,7 +90,7 @@ def test_a_fault_that_never_fired_says_that_the_publish_was_refused(
 
     peer.publish(1, b"a", exchange="nowhere")
 
-    expected = "1 basic.publish came, refused: \"NOT_FOUND - no exchange 'nowhere' in vhost '/'\""
+    expected = "1 basic.publish did not match; refused: \"NOT_FOUND - no exchange 'nowhere' in vhost '/'\""
     assert rule.complaint().endswith(expected)
 
 

@@ -13,13 +13,14 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import EntryPoints, distribution
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/frameworks"
 # pytest, its plugins and time-machine are tools of the tests, and no part of what an application is built with.
-TOOLS = ("leveret", "pytest", "time-machine")
+TOOLS = ("leveret", "pytest", "anyio", "time-machine")
 # The environment of the run that asks may hold settings that are not the project's.
 _FOREIGN = ("PYTEST_", "LEVERET_", "COV_")
 _REQUIREMENT = re.compile(
@@ -69,9 +70,10 @@ class Project:
         return tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))
 
     @property
-    def shares_a_broker(self) -> bool:
-        """Whether all tests of a process use one broker, which an application that reads its URL at import needs."""
-        return "leveret_url_env" in self.document["tool"]["pytest"]["ini_options"]
+    def settings(self) -> dict[str, Any]:
+        """Its settings for pytest."""
+        settings: dict[str, Any] = self.document["tool"]["pytest"]["ini_options"]
+        return settings
 
     @cached_property
     def requirements(self) -> list[Requirement]:
@@ -83,16 +85,28 @@ class Project:
         return [parse(line) for line in lines]
 
     @property
+    def plugins(self) -> list[str]:
+        """The modules of the pytest plugins among its requirements, as they are installed here."""
+        refused = self.settings.get("addopts", "").split()
+        entries = [entry for one in self.requirements for entry in plugins_in(one.name)]
+        return list(dict.fromkeys(entry.module for entry in entries if f"no:{entry.name}" not in refused))
+
+    @property
     def files(self) -> set[Path]:
         """Everything in the folder."""
         return set(self.folder.rglob("*"))
 
-    def run_tests(self, python: str, *options: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run_tests(
+        self, python: str, *options: str, plugins: Sequence[str] | None = None, timeout: float = 90
+    ) -> subprocess.CompletedProcess[str]:
         """Run `pytest` in the folder with this interpreter; raise HungError if something does not end.
 
-        The run writes nothing into the folder. `timeout` is in seconds.
+        The run writes nothing into the folder. pytest loads these plugins, by default all that are installed. `timeout`
+        is in seconds.
         """
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        if plugins is not None:
+            environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": ",".join(plugins)}
         command = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider", *options]
         # The pipe ends with the last process that holds it, so this also waits for processes that the tests started.
         with subprocess.Popen(
@@ -126,6 +140,11 @@ def parse(line: str) -> Requirement:
     if found is None:
         raise ValueError(f"{line!r} is no requirement such as 'pika>=1.0.0'")
     return Requirement(line, found["name"], found["extras"] or "", found["bound"])
+
+
+def plugins_in(name: str) -> EntryPoints:
+    """Return the pytest plugins of an installed distribution."""
+    return distribution(name).entry_points.select(group="pytest11")
 
 
 def passed_count(output: str) -> int:

@@ -44,7 +44,8 @@ class Definitions:
     def _classes(self, name: str) -> Iterator[ast.ClassDef]:
         pattern = re.compile(rf"^\s*class {re.escape(name)}\b", re.MULTILINE)
         for file in self._files:
-            if pattern.search(file.text):
+            # The pattern alone takes a hundred times as long.
+            if f"class {name}" in file.text and pattern.search(file.text):
                 yield from (each for each in classes_of(file) if each.name == name)
 
     def _members(self, kind: ast.ClassDef) -> set[str]:

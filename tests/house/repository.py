@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
+import io
+import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,8 +37,22 @@ class SourceFile:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax tree."""
-        return ast.parse(self.text, self.path)
+        """Its syntax tree, which the garbage collector never looks at.
+
+        All trees are a million objects: they would slow each collection of the tests that run after these.
+        """
+        gc.disable()
+        try:
+            return ast.parse(self.text, self.path)
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    @cached_property
+    def comments(self) -> list[tuple[int, str]]:
+        """Its comments with their lines."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline) if "#" in self.text else ()
+        return [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 
     def at(self, node: ast.AST) -> str:
         """Where a node of the tree stands, as an editor opens it."""

@@ -7,9 +7,7 @@ skips names, code in backquotes and fenced blocks.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 
 import pytest
@@ -94,9 +92,7 @@ def paragraphs(file: SourceFile) -> Iterator[tuple[int, str]]:
 
 def strings_and_comments(file: SourceFile) -> Iterator[tuple[int, str]]:
     """Yield the comments, docstrings and messages of a module."""
-    for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+    yield from file.comments
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
             yield node.lineno, node.value

@@ -24,7 +24,7 @@ OWN_FOR_SOME = (
     *("admin.definitions_export", "admin.definitions_import"),
     *("engine.harness", "exploration", "faults", "scripted.consumer"),
     *("engine.broker_options", "engine.elsewhere", "trace.version", "observe.keywords", "time.aio"),
-    *("time.autojump", "time.clock", "time.stillness", "server.tls", "trace.writer"),
+    *("time.autojump", "time.clock", "time.naps", "time.stillness", "server.tls", "trace.writer"),
     *("engine.urls", "http", "http.server"),
     *("core.model.event_exchange", "core.model.firehose", "core.model.passwords", "core.model.policy_keys"),
     *("core.model.quorum", "core.model.stream", "core.wire.ordinary"),

@@ -98,6 +98,15 @@ def test_the_generated_methods_are_what_the_table_says(root: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_the_page_of_the_command_line_shows_the_commands_as_they_are(root: Path) -> None:
+    generator = [sys.executable, str(root / "tools/command_line_page.py"), "--check"]
+    environ = {**os.environ, "PYTHONPATH": str(root / "src")}
+
+    ran = subprocess.run(generator, env=environ, capture_output=True, text=True, timeout=60)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 def test_every_method_of_a_client_has_a_handler() -> None:
     handled = {method.NAME for method in (*HANDLERS, *CONTROL_HANDLERS)}
     names = {method.NAME for method in CLIENT_METHODS.values()}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -76,9 +74,7 @@ def test_the_core_iterates_no_set(core_files: list[SourceFile]) -> None:
 
 def test_the_core_is_typed_without_any_and_without_exceptions(core_files: list[SourceFile]) -> None:
     offences = [f"{file.at(name)} Any" for file in core_files for name in nodes(file, ast.Name) if name.id == "Any"]
-    offences += [
-        f"{file.path}:{line} {text}" for file in core_files for line, text in comments(file) if "type:" in text
-    ]
+    offences += [f"{file.path}:{line} {text}" for file in core_files for line, text in file.comments if "type:" in text]
 
     assert offences == []
 
@@ -122,7 +118,7 @@ def test_doubts_are_no_comments(python_files: list[SourceFile]) -> None:
     marks = re.compile("TODO|FIXME|XXX")
 
     offences = [
-        f"{file.path}:{line} {text}" for file in python_files for line, text in comments(file) if marks.search(text)
+        f"{file.path}:{line} {text}" for file in python_files for line, text in file.comments if marks.search(text)
     ]
 
     assert offences == []
@@ -132,7 +128,7 @@ def test_no_file_needs_section_banners(python_files: list[SourceFile]) -> None:
     banner = re.compile(r"#\s*[-=*#~]{3,}")
 
     offences = [
-        f"{file.path}:{line} {text}" for file in python_files for line, text in comments(file) if banner.match(text)
+        f"{file.path}:{line} {text}" for file in python_files for line, text in file.comments if banner.match(text)
     ]
 
     assert offences == []
@@ -153,13 +149,6 @@ def test_urls_lead_to_known_hosts(text_files: list[SourceFile]) -> None:
 def nodes(file: SourceFile, kind: type[N]) -> Iterator[N]:
     """These are the nodes of one kind in a file."""
     return (node for node in ast.walk(file.tree) if isinstance(node, kind))
-
-
-def comments(file: SourceFile) -> Iterator[tuple[int, str]]:
-    """These are the comments of a file with their lines."""
-    for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
 
 
 def imported_names(node: ast.AST) -> list[str]:

@@ -42,16 +42,18 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "The order of deliveries to several consumers of a quorum queue on one channel",
-        "The queue delivers what one of its commands made ready consumer by consumer, and commands that arrive "
-        "together are one. Which consumer gets what, and in which order, is compared.",
+        "One command may make several messages ready. The queue delivers them to one consumer after the "
+        "other, and treats commands that arrive together as one. Which consumer gets what, and in which "
+        "order, is compared.",
     ),
     Exclusion(
         "Dead letters that race with something else: with another copy of the message, or with the end of a channel",
-        "Dead letters travel from queue to queue on their own. A classic queue's is faster than a quorum queue's write "
-        "of the message itself, those of two queues arrive in any order, and one may reach another queue before that "
-        "queue knows that its consumer has gone. At most one classic queue of a program dead-letters messages, and "
-        "none if there are quorum queues. A program that differs where a channel ends, or in a segment that requeues "
-        "messages beside others that die, stops there and is counted.",
+        "Dead letters travel from queue to queue on their own. A classic queue may dead-letter a message "
+        "before a quorum queue has written its own copy. Dead letters of two queues arrive in any order. A "
+        "dead letter may reach a queue before that queue knows that its consumer has gone. At most one "
+        "classic queue of a program dead-letters messages, and none if there are quorum queues. A program "
+        "that differs where a channel ends, or in a segment that requeues messages beside others that die, "
+        "stops there and is counted.",
     ),
     Exclusion(
         "The order of a delivery and another reply on the same channel, except consume-ok, qos-ok, recover-ok and the "
@@ -61,8 +63,9 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "What a segment of publishes has delivered and confirmed when one of them closes the channel",
-        "Queues deliver and confirm to a channel that is about to close. Segments publish to no queue, or hold nothing "
-        "that is refused. A program that differs in deliveries where one is closed anyway, stops and is counted.",
+        "Queues deliver and confirm to a channel that is about to close. A segment either publishes only to "
+        "exchanges without queues, or holds no publish that is refused. A program that differs in deliveries "
+        "where one is closed anyway, stops and is counted.",
     ),
     Exclusion(
         "What is delivered to a connection in the step that ends it",
@@ -83,10 +86,11 @@ EXCLUSIONS = (
         "is counted.",
     ),
     Exclusion(
-        "What a client sends after its login was refused, methods about the queue declared last on a channel that is "
-        "not open, and publishes there",
-        "RabbitMQ looks at the first only after three seconds, answers the second as if the channel were open, and "
-        "finds an error in the third in two processes. leveret ends the connection at once.",
+        "What a client sends after its login was refused, methods about the queue declared last on a channel "
+        "that is not open, and publishes there",
+        "After a refused login, RabbitMQ reads on only after three seconds. It answers the methods about the "
+        "queue as if the channel were open. For the publish, two of its processes find an error. leveret ends"
+        " the connection at once.",
     ),
     Exclusion(
         "The headers of AMQP 1.0",
@@ -108,11 +112,11 @@ EXCLUSIONS = (
         "publish one message a step.",
     ),
     Exclusion(
-        "Bursts, and several settlements in a segment, together with a consumer of a quorum queue that does not "
-        "acknowledge; more than one such consumer",
-        "The prefetch count limits these consumers too, and they can take another message only after the channel has "
-        "settled for them. What returns together shows this limit, because it is one command; the settlements of two "
-        "channels arrive in any order.",
+        "Bursts, and several settlements in a segment, together with a consumer of a quorum queue that does "
+        "not acknowledge; more than one such consumer",
+        "The prefetch count limits these consumers too, and they can take another message only after the "
+        "channel has settled for them. Messages that return together are delivered up to this limit. "
+        "Settlements of two channels arrive in any order, so which messages are delivered depends on timing.",
     ),
     Exclusion(
         "An expiration of 0 in bursts, or to several queues if there are dead letters",
@@ -165,7 +169,7 @@ EXCLUSIONS = (
         "RabbitMQ 4.3.6 hangs when it drops the head of such a queue while all of its messages wait for their retry.",
     ),
     Exclusion(
-        "TTLs between 0 and 1000 ms, and waiting more than twice",
-        "Real time passes on RabbitMQ while a program runs. A program whose steps took too long is run again.",
+        "TTLs between 0 and 1000 ms, and programs that wait more than twice",
+        "On RabbitMQ, real time passes while a program runs. A program whose steps took too long is run again.",
     ),
 )

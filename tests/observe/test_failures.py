@@ -60,7 +60,7 @@ def test_a_missing_publish_shows_the_nearest_with_what_differs_and_what_became_o
 
     assert lines == [
         "assert_published('orders', routing_key='order.crated', json={'id': 7, 'total': -1}): "
-        "expected at least 1 published, saw none",
+        "expected at least 1 published, saw none that matches",
         "nearest: #1 ('orders', 'order.created', '{\"id\": 7, \"total\": -1}') from shop (c1/ch1)",
         "  differs: routing key 'order.created' instead of 'order.crated'",
         "  it is still ready for 2.1 s in 'audit'; it is unacked for 2.1 s in 'orders.work', held by ctag1 of pika",
@@ -80,7 +80,7 @@ def test_a_missing_nack_shows_how_publishers_were_answered_instead(world):
     lines = failure(world.assertions.assert_nacked, "orders")
 
     assert lines == [
-        "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none",
+        "assert_nacked('orders'): expected at least 1 nacked by the broker, saw none that matches",
         "nearest: #1 ('orders', 'order.created', '1') from shop (c1/ch1)",
         "  differs: it was not nacked by the broker",
         "  it was confirmed; it is still ready in 'orders.work'",
@@ -109,7 +109,7 @@ def test_a_match_in_an_earlier_test_is_shown(world):
     lines = failure(world.assertions.assert_published, "orders")
 
     assert lines == [
-        "assert_published('orders'): expected at least 1 published, saw none",
+        "assert_published('orders'): expected at least 1 published, saw none that matches",
         "No message was published.",
         "before this test began, so not counted: 1 outside the tests that use this broker, 2 in test_a, 1 in test_b",
     ]
@@ -143,7 +143,7 @@ def test_a_missing_ack_shows_what_became_of_the_message_instead(shop):
 def test_an_assertion_that_has_waited_is_not_told_to_wait(shop):
     lines = failure(shop.assertions.assert_acked, "orders.work", json={"id": 7, "total": -1}, timeout=0.5)
 
-    assert lines[0].endswith("saw none within 500 ms")
+    assert lines[0].endswith("saw none that matches within 500 ms")
     assert "timeout=" not in "".join(lines[1:])
 
 
@@ -184,7 +184,10 @@ def test_every_message_of_the_test_is_compared_whatever_happened_to_it(shop):
 def test_an_empty_trace_is_reported(world):
     lines = failure(world.assertions.assert_published, "orders")
 
-    assert lines == ["assert_published('orders'): expected at least 1 published, saw none", "No message was published."]
+    assert lines == [
+        "assert_published('orders'): expected at least 1 published, saw none that matches",
+        "No message was published.",
+    ]
 
 
 def test_an_empty_queue_says_what_is_bound_to_it(world):
@@ -313,6 +316,21 @@ def test_a_task_is_named_as_its_header_does(world):
     lines = failure(world.assertions.assert_acked, "orders.work")
 
     assert lines[1] == "nearest: #1 ('orders', 'celery', task 'shop.bill' '[[], {}]') from the test"
+
+
+def test_a_retry_of_a_task_is_named_with_its_time(world):
+    headers = {"task": "shop.bill", "retries": 1, "eta": "2026-11-23T00:45:12.5+00:00"}
+    world.publish("orders", "celery", b"[[], {}]", headers=headers)
+
+    lines = failure(world.assertions.assert_acked, "orders.work")
+
+    assert "task 'shop.bill' (retry 1, due 2026-11-23 00:45:12+0000) '[[], {}]')" in lines[1]
+
+
+def test_an_eta_that_is_no_time_is_not_shown(world):
+    world.publish("orders", "celery", b"[]", headers={"task": "shop.bill", "eta": "soon", "retries": 0})
+
+    assert "task 'shop.bill' '[]')" in failure(world.assertions.assert_acked, "orders.work")[1]
 
 
 def test_a_queue_that_is_not_empty_shows_its_messages(shop):

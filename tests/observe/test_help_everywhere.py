@@ -124,7 +124,7 @@ def test_d15_the_commonest_mistakes_get_a_near_miss(shop: Broker) -> None:
         shop.assert_dead_lettered("orders", to="dead", reason="rejected", json={"id": 7})
 
     title, nearest, differs, became = str(raised.value).splitlines()
-    assert title.endswith("expected at least 1 dead-lettered, saw none")
+    assert title.endswith("expected at least 1 dead-lettered, saw none that matches")
     assert nearest.startswith("nearest: #1 ('shop', 'order.created', ")
     assert differs == (
         "  differs: JSON also has 'total' and 'lines' (json_contains= ignores further keys); it was not dead-lettered"

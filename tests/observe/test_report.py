@@ -163,7 +163,7 @@ def test_a_lost_connection_and_a_fault_are_events(world, story):
     world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 3, None, "connection lost"))
     world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 4, None, None))
 
-    assert story() == ["0.000 c3/ch1 met the fault reset_peer on basic.ack", "0.000 c3 closed: connection lost"]
+    assert story() == ["0.000 c3/ch1 fault reset_peer fired on basic.ack", "0.000 c3 closed: connection lost"]
 
 
 def test_a_long_line_is_cut(world, story):

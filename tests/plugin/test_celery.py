@@ -64,3 +64,55 @@ def test_a_worker_leaves_its_app_as_it_was(leveret: Broker, app) -> None:
         pass
 
     assert app.steps["consumer"] == before
+
+
+def test_the_clock_of_a_broker_moves_a_countdown(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_worker
+
+    ran_at = []
+
+    @app.task(name="remind")
+    def remind() -> None:
+        ran_at.append(leveret.clock.now)
+
+    leveret.clock.hold()
+    began_at = leveret.clock.now
+    with running_worker(app, broker=leveret):
+        remind.apply_async(countdown=900)
+        leveret.assert_delivered("celery", timeout=5)
+        # The worker holds the message, and has nothing to do until the clock moves.
+        leveret.wait_idle()
+        leveret.clock.advance(minutes=14)
+        assert ran_at == []
+        leveret.clock.advance(minutes=1)
+
+    assert ran_at == [began_at + 900]
+
+
+def test_a_countdown_longer_than_the_consumer_timeout_runs_once(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_worker
+
+    ran = []
+
+    @app.task(name="remind_tomorrow")
+    def remind_tomorrow() -> None:
+        ran.append(7)
+
+    leveret.clock.hold()
+    with running_worker(app, broker=leveret):
+        remind_tomorrow.apply_async(countdown=3600)
+        leveret.assert_delivered("celery", timeout=5)
+        leveret.clock.advance(minutes=61)
+        leveret.assert_acked("celery", timeout=5)
+
+    assert ran == [7]
+
+
+def test_a_worker_gives_its_app_its_own_clock_back(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_worker
+
+    leveret.clock.advance(days=7)
+    with running_worker(app, broker=leveret):
+        assert round(app.now().timestamp()) == round(leveret.clock.now)
+
+    assert app.now().timestamp() < leveret.clock.now - 86400

@@ -39,6 +39,24 @@ def test_a_failed_test_shows_seed_set_up_queues_and_the_events_with_their_client
     )
 
 
+def test_a_message_that_the_failure_describes_is_named_beside_the_other_events(run):
+    result = run("""
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", b"first")
+            leveret.publish("", "orders", b"second")
+            leveret.assert_published("", routing_key="orders", body=b"second.")
+    """)
+
+    result.stdout.fnmatch_lines(
+        [
+            "*nearest: #2 *",
+            "events, seconds since the test began (#2: see above):",
+            "  0.* published #1 ('', 'orders', 'first') to 'orders'",
+        ]
+    )
+
+
 def test_only_the_tail_of_a_long_trace_is_shown(run):
     result = run("""
         def test_it(leveret):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -212,10 +213,11 @@ def with_requirements(*names: str) -> set[str]:
 def copy_installed(name: str, target: Path) -> None:
     """Copy the files of an installed distribution, without its commands."""
     for file in distribution(name).files or ():
-        if ".." not in file.parts and file.suffix != ".pyc":
+        if ".." not in file.parts:
             destination = target / file
             destination.parent.mkdir(parents=True, exist_ok=True)
-            destination.write_bytes(Path(str(file.locate())).read_bytes())
+            # Python takes a compiled file only beside a source with the same time.
+            shutil.copy2(str(file.locate()), destination)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,9 @@ from tests.site.conftest import Site
 # Building the site takes half of what a test may take, and more on a busy machine.
 pytestmark = pytest.mark.timeout(400)
 
+# A busy machine is no reason to fail.
+expect.set_options(timeout=60_000)
+
 PHONE: dict[str, Any] = {"viewport": {"width": 400, "height": 800}}
 # A page of each type.
 TYPES = (
@@ -37,6 +40,15 @@ def test_the_search_finds_a_page_and_goes_there(open_page: Open) -> None:
 
     expect(page.locator("article")).to_contain_text("dead letter", ignore_case=True)
     assert page.url.partition("/leveret/")[2] not in ("", "#")
+
+
+@pytest.mark.parametrize("framework", ["Celery", "Django", "FastStream", "dramatiq", "kombu"])
+def test_the_front_page_leads_to_a_framework_in_one_click(open_page: Open, framework: str) -> None:
+    page = open_page()
+
+    page.locator("article").get_by_role("link", name=framework, exact=True).click()
+
+    expect(page.locator("article h1")).to_contain_text(framework)
 
 
 @pytest.mark.parametrize("part", ["Tutorial", "How-to", "Explanation", "Reference", "Development"])
@@ -71,7 +83,7 @@ def test_no_page_scrolls_sideways_on_a_phone(open_page: Open, site: Site) -> Non
     page.route("**/search_index.json", lambda route: route.fulfill(json=NOTHING_TO_FIND))
     wide = []
     for path in site.pages():
-        page.goto(site.address + path.removeprefix("/"), wait_until="domcontentloaded", timeout=60_000)
+        page.goto(site.address + path.removeprefix("/"), wait_until="domcontentloaded")
         needed, there = page.evaluate(_WIDTH)
         if needed > there:
             wide.append(f"{path} needs {needed} of {there} pixels")

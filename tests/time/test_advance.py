@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
@@ -12,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from leveret import Broker, BrokerError, EndlessTimeError
+from leveret import Broker, BrokerError, EndlessTimeError, LeveretWarning
 from leveret.server.threads import Threads
 from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 
@@ -112,6 +113,59 @@ def test_a_worker_may_take_its_time_after_it_has_acknowledged(leveret: Broker) -
     assert [after - before for before, after in pairwise(delivered)] == [MINUTE] * 5
 
 
+def test_time_that_moves_on_without_a_slow_client_says_so(leveret: Broker, channel: BlockingChannel) -> None:
+    to_orders = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders")
+    leveret.declare_queue("later", arguments=to_orders)
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.publish("", "later")
+
+    with pytest.warns(LeveretWarning, match=r"moved on after 10 ms .* 1 unacked on orders held by .* Pass settle="):
+        leveret.clock.advance(minutes=5, settle=0.01)
+
+
+def test_a_client_that_still_holds_a_message_at_the_end_is_not_late(leveret: Broker, channel: BlockingChannel) -> None:
+    to_orders = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders")
+    leveret.declare_queue("later", arguments=to_orders)
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.clock.hold()
+    leveret.publish("", "later")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        leveret.clock.advance(minutes=1, settle=0.01)
+
+
+def test_a_client_that_is_seen_at_work_gets_more_time_than_settle(
+    leveret: Broker, channel: BlockingChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_orders = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders")
+    leveret.declare_queue("later", arguments=to_orders)
+    looks = []
+
+    def look() -> bool:
+        """See the client at work twice, and then let it acknowledge."""
+        unacked = leveret.queue("orders").unacked
+        looks.extend(unacked)
+        if unacked and len(looks) == 2:
+            channel.basic_ack(1)
+        return bool(unacked)
+
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.publish("", "later")
+    monkeypatch.setattr(leveret.clock._stillness, "are_clients_at_work", look)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        leveret.clock.advance(minutes=5, settle=0.01)
+
+    assert len(looks) == 2
+    assert leveret.queue("orders").unacked == ()
+
+
+@pytest.mark.filterwarnings("ignore:advance:leveret.LeveretWarning")
 def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
     leveret: Broker, channel: BlockingChannel
 ) -> None:

@@ -25,7 +25,7 @@ async def client(leveret_session: Broker) -> AsyncIterator[httpx.AsyncClient]:
     # httpx does not run the lifespan of an application.
     async with shop.lifespan(shop.app):
         transport = httpx.ASGITransport(app=shop.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
 
 

@@ -119,6 +119,8 @@ class Engine:
         )
         # What moves time by itself, if anything does. A clock that moves time otherwise stops it first.
         self.time_mover: TimeMover | None = None
+        # How often a client was woken from a wait that the broker's clock measures.
+        self.wake_count = 0
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
         # Exceptions of the test's own responders that have not been reported yet.

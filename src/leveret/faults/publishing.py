@@ -14,7 +14,7 @@ from leveret.faults.occasion import Occasion
 if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
 
-UNCONFIRMED: Final = "not in confirm mode"
+UNCONFIRMED: Final = "its channel is not in confirm mode"
 
 
 class NackPublish(Fault):

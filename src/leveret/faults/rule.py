@@ -69,12 +69,12 @@ class Misses:
             values.update(dict.fromkeys(map(repr, found)))
 
     def summary(self, on: str) -> str:
-        """Return what was seen, such as "2 basic.publish came, clients seen: 'shop'", or else "nothing matched"."""
+        """Return what was seen, such as "2 basic.ack did not match; clients seen: 'shop'"."""
         if not self._count:
             return "nothing matched"
-        came = [f"{self._count} {on} came"] if on != "now" else []
+        came = [f"{self._count} {on} did not match"] if on != "now" else []
         came += [f"{why}: {', '.join(values)}" if values else why for why, values in self._reasons.items()]
-        return ", ".join(came)
+        return "; ".join(came)
 
 
 class Rule:

@@ -22,10 +22,10 @@ prints the names of the scenarios. Add `--version 4.0` for one version, or `--fo
 behaviours that a feature consists of, and the scenarios that prove each.
 
 - A number: proven. This many scenarios of the feature were recorded from a real RabbitMQ of that version, and leveret
-  answers each of them line for line ([semantics.md](../explanation/semantics.md)).
+  answers each of them line for line ([how](../explanation/semantics.md)).
 - proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
 - documented: follows RabbitMQ's documents, release notes or neighbouring versions, and is tested, but was not recorded.
-  Nothing was recorded from 4.2 and 3.13.
+  Nothing was recorded from 4.2 and 3.13 ([Versions](../explanation/fidelity.md#versions)).
 - `-`: that version of RabbitMQ does not have it.
 - no: leveret does not have it, and the remark says what happens instead. If a client asks for it by name, leveret
   refuses with 540 and `leveret does not have ...`.

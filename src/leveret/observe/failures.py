@@ -126,7 +126,7 @@ def _expectation(question: Question, seen: int, timeout: float | None) -> str:
     if question.times == 0:
         return f"expected none {question.happening.words}, saw {seen}{_within(timeout)}"
     expected = "at least 1" if question.times is None else f"exactly {question.times}"
-    return f"expected {expected} {question.happening.words}, saw {seen or 'none'}{_within(timeout)}"
+    return f"expected {expected} {question.happening.words}, saw {seen or 'none that matches'}{_within(timeout)}"
 
 
 def _within(timeout: float | None) -> str:

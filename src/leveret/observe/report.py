@@ -79,7 +79,7 @@ def report_text(
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
     if recorder.is_on:
         lines = story.lines(messages)
-        parts += _section(story.title(has_dropped=recorder.has_dropped), lines)
+        parts += _section(story.title(messages, has_dropped=recorder.has_dropped), lines)
         parts += [] if lines or messages else ["events: none"]
     else:
         parts.append("no events recorded: the broker has record='off'; use record='recent'")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leveret.observe.wording import count_text, place_text, span_text
+from leveret.trace.events import eta_of
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
@@ -34,7 +35,7 @@ def why_not_idle(node: Node) -> list[str]:
     reasons = [f"{count_text(node.work_count, 'task')} pending"] if node.work_count else []
     deadline = node.next_deadline()
     reasons += ["a timer is due"] if deadline is not None and deadline <= node.now else []
-    reasons += [_held_text(group, node) for group in _groups(holdings(node))]
+    reasons += held_texts(node)
     for queue in _queues(node):
         takers = [consumer.tag for consumer in queue.consumers if queue.can_deliver_to(consumer)]
         if takers:
@@ -43,6 +44,11 @@ def why_not_idle(node: Node) -> list[str]:
         f"unsent output for {client_text(connection)}" for connection in connections(node) if connection.is_dirty
     ]
     return reasons
+
+
+def held_texts(node: Node) -> list[str]:
+    """Return a text for each client and queue of messages that are not settled."""
+    return [_held_text(group, node) for group in _groups(holdings(node))]
 
 
 def queue_lines(node: Node, *, first: Sequence[str] = ()) -> list[str]:
@@ -95,7 +101,21 @@ def _groups(held: Iterable[Holding]) -> list[list[Holding]]:
 
 
 def _held_text(group: Sequence[Holding], node: Node) -> str:
-    return f"{len(group)} unacked on {_queue_text(group[0].delivery.queue)} {_holder_text(group, node)}"
+    held = f"{len(group)} unacked on {_queue_text(group[0].delivery.queue)} {_holder_text(group, node)}"
+    return f"{held}{_due_text(group, node)}"
+
+
+def _due_text(group: Sequence[Holding], node: Node) -> str:
+    """Return when the first of these is due, if Celery holds them until then."""
+    tables = [holding.delivery.entry.message.headers for holding in group]
+    etas = [eta_of(table.to_python()) for table in tables if table is not None]
+    spans = [round(eta.timestamp() * 1_000_000) - node.now for eta in etas if eta is not None]
+    if not spans or min(spans) <= 0:
+        return ""
+    return (
+        f", as its task is due in {span_text(min(spans))}; the worker counts this time itself "
+        "(to move it with the broker's clock: running_worker(app, broker=...))"
+    )
 
 
 def _holder_text(group: Sequence[Holding], node: Node) -> str:
@@ -135,8 +155,12 @@ def peers(node: Node) -> list[Connection]:
 
 
 def holdings(node: Node) -> Iterator[Holding]:
-    """Yield every delivery that the broker waits for: not those that the test itself has to settle."""
-    return (holding for holding in all_holdings(node) if holding.connection.is_waited_for)
+    """Yield every delivery that the broker waits for: not those that the test itself has to settle, or that wait."""
+    return (
+        holding
+        for holding in all_holdings(node)
+        if holding.connection.is_waited_for and not holding.delivery.is_postponed
+    )
 
 
 def all_holdings(node: Node) -> Iterator[Holding]:

@@ -100,11 +100,13 @@ class Story:
         clients = [", ".join(named[:_NAMED] + more)] if named else []
         return "; ".join(filter(None, [*clients, ", ".join(parts)])) or "none"
 
-    def title(self, *, has_dropped: bool) -> str:
-        """Return the title of the lines."""
+    def title(self, about: Sequence[int] = (), *, has_dropped: bool) -> str:
+        """Return the title of the lines, with the messages `about` whose events `lines` leaves out."""
         count = len(self._told)
         which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
-        return f"{which}, seconds since the test began:"
+        ids = [_message_id(told.event) for told in self._told]
+        left_out = ", ".join(f"#{one}" for one in about if 0 < ids.count(one) <= _DESCRIBED)
+        return f"{which}, seconds since the test began{f' ({left_out}: see above)' if left_out else ''}:"
 
     def lines(self, about: Sequence[int] = ()) -> list[str]:
         """Return the last events that matter, oldest first; those of the messages `about` are chosen first.
@@ -271,7 +273,7 @@ def _phrase(told: Told, message: str) -> str:
         case events.PURGED:
             return f"{'deleted queue' if event.reason == 'queue_deleted' else 'purged'} {where} with {message}"
         case events.FAULT:
-            return f"met the fault {event.fault} on {event.on}"
+            return f"fault {event.fault} fired on {event.on}"
         case events.REFUSED:
             return f"was refused with {event.code}"
         case events.CONN_CLOSE | events.CHAN_CLOSE:

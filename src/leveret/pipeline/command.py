@@ -138,8 +138,8 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     doctor.set_defaults(run=_guarded(_doctor))
     warm = steps.add_parser(
         "warm",
-        help="make a cache with which Spark starts in a third of the time for small work",
-        description="Make a cache with which Spark starts in a third of the time for small work.",
+        help="make a cache with which Spark starts in half the CPU time",
+        description="Make a cache with which Spark starts in half the CPU time.",
     )
     warm.set_defaults(run=_guarded(_warm, "pyspark"))
     bundle = steps.add_parser(

@@ -1,4 +1,4 @@
-"""The cache of `leveret spark warm`, with which Spark starts in a third of the time.
+"""The cache of `leveret spark warm`, with which Spark starts in half the CPU time.
 
 To make the cache, a JVM runs the whole pipeline on a trace of a few messages. It does so in a separate process, because
 a JVM writes its cache when it ends.

@@ -8,17 +8,22 @@ wall clock, unless asked for.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, Final, Unpack
 
 from leveret.engine.engine import refuse_to_starve_clients
-from leveret.errors import BrokerError, unknown_keyword
+from leveret.errors import BrokerError, LeveretWarning, unknown_keyword
+from leveret.observe.checks.judge import stack_level
 from leveret.observe.hinting import Hinting
+from leveret.observe.state import held_texts
+from leveret.observe.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
 from leveret.time.stillness import Newcomers, Stillness
+from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
@@ -114,7 +119,8 @@ class Clock(Hinting):
 
         First, and after each step that sent something, clients get time to react, at most `settle` seconds of real
         time. With `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More
-        than `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
+        than `limit` such steps raise EndlessTimeError. If a client has not settled what it got by then, time moves on
+        with a LeveretWarning. Raises TypeError if no span is given.
         """
         __tracebackhide__ = True
         refuse_to_starve_clients()
@@ -140,18 +146,33 @@ class Clock(Hinting):
             # Clients finish their current work before time moves. What they hold is up to them.
             self._stillness.wait(list, settle)
         steps = Steps(self._engine, target, heartbeats=heartbeats)
+        overtaken: list[str] = []
         while not self._engine.ask(steps.take):
             if steps.newcomers is None:
                 continue
             if steps.sent_count > limit:
                 done_us = self._engine.clock.now() - target + span_us
                 raise endless(self._engine, f"advance has sent something to clients {limit} times", done_us)
-            if settle > 0:
-                self._stillness.wait(steps.newcomers.reasons, settle)
+            if settle > 0 and self._stillness.wait(steps.newcomers.reasons, settle):
+                overtaken = overtaken or self._engine.ask(lambda: self._held_before(target))
+        if overtaken:
+            warnings.warn(printable(_overtaken_text(settle, overtaken)), LeveretWarning, stacklevel=stack_level())
+
+    def _held_before(self, target: int) -> list[str]:
+        """Return which messages clients hold, if time is about to move on without them."""
+        return held_texts(self._engine.node) if self._engine.clock.now() < target else []
 
     def _hold_until(self, span_us: int) -> int:
         self._engine.clock.hold()
         return self._engine.clock.now() + span_us
+
+
+def _overtaken_text(settle: float, held: list[str]) -> str:
+    return (
+        f"advance() moved on after {span_text(round(settle * 1_000_000))} of real time without waiting for a client: "
+        f"{'; '.join(held)}. What the client does with it comes too late on the broker's clock. Pass settle= to wait "
+        "longer, or settle=0 if clients are meant to hold messages"
+    )
 
 
 class Steps:
@@ -167,13 +188,14 @@ class Steps:
         self.sent_count = 0
 
     def take(self) -> bool:
-        """Move to the first deadline that sends something. Return True if the target is reached without one."""
+        """Move to the first deadline that sends something or ends a nap. Return True if there is none."""
         self.newcomers = None
         before = Newcomers(self._engine)
+        wake_count = self._engine.wake_count
         for _ in range(_SILENT_STEPS):
             at = self._next_instant(self._target)
             self._move(at)
-            if self._engine.loop.dirty:
+            if self._engine.loop.dirty or self._engine.wake_count != wake_count:
                 self.newcomers = before
                 self.sent_count += 1
                 return False

@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 # Every kind, for type checkers, in the order of the table.
 EventKind = Literal[
     "published",
@@ -412,11 +415,30 @@ def named(message: TracedMessage) -> str:
 
 
 def content(message: TracedMessage) -> str:
-    """Return what a message says in a few characters: the task that a header names, if any, and its body."""
+    """Return what a message says in a few characters: the task that headers name, its retry and time, and its body."""
     headers = message.properties.headers
     if headers is None or not any(name in headers for name in _TASK_HEADERS) or not isinstance(headers, PlainValue):
         return preview(message.body)
-    return f"task {task_of(cast('dict[str, object]', headers.to_python()))!r} {preview(message.body)}"
+    plain = cast("dict[str, object]", headers.to_python())
+    retries, due = plain.get("retries"), eta_of(plain)
+    more = [f"retry {retries}"] if isinstance(retries, int) and retries else []
+    more += [] if due is None else [f"due {due:%Y-%m-%d %H:%M:%S%z}"]
+    more_text = f" ({', '.join(more)})" if more else ""
+    return f"task {task_of(plain)!r}{more_text} {preview(message.body)}"
+
+
+def eta_of(headers: Mapping[str, object]) -> datetime | None:
+    """Return when Celery is to run the task that headers name; None if at once, or if they name no task."""
+    eta = headers.get("eta")
+    if task_of(headers) is None or not isinstance(eta, str):
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        due = datetime.fromisoformat(eta)
+    except ValueError:
+        return None
+    return due if due.tzinfo else due.replace(tzinfo=UTC)
 
 
 def task_of(headers: Mapping[str, object]) -> object:

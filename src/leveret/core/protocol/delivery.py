@@ -39,7 +39,7 @@ _KIND_AND_NUMBER: Final = Struct(">BH")
 class Delivery:
     """An entry handed out under a delivery tag of one channel."""
 
-    __slots__ = ("consumer", "delivered_at", "entry", "is_stale", "queue", "tag")
+    __slots__ = ("consumer", "delivered_at", "entry", "is_postponed", "is_stale", "queue", "tag")
 
     def __init__(
         self, tag: int, entry: QueueEntry, queue: StoredQueue, consumer: Consumer | None, delivered_at: int
@@ -52,6 +52,8 @@ class Delivery:
         self.delivered_at = delivered_at
         # Whether its queue has taken it back. Settling it then has no effect.
         self.is_stale = False
+        # Whether its client waits for a later time of the broker's clock before it settles it (time/naps.py).
+        self.is_postponed = False
 
 
 class DeliveryEncoder:

@@ -95,11 +95,9 @@ class CheckedAssertions(Assertions):
             return matching[0]
         asked = [f"{name}={value!r}" for name, value in (("code", code), ("text", text), ("client", client)) if value]
         seen = [f"  {refusal_text(event)}" for event in others] or ["  none"]
-        error = AssertionError(
-            "\n".join(
-                [f"assert_refused({', '.join(asked)}): expected at least 1 refusal, saw none; all refusals:", *seen]
-            )
-        )
+        call = f"assert_refused({', '.join(asked)})"
+        title = f"{call}: expected at least 1 refusal, saw none that matches; all refusals:"
+        error = AssertionError("\n".join([title, *seen]))
         error.add_note(source.report())
         raise error
 

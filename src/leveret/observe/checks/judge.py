@@ -47,7 +47,7 @@ class Verdict:
         for text in self.warnings:
             try:
                 if place is None:
-                    warnings.warn(printable(text), LeveretWarning, stacklevel=_stack_level())
+                    warnings.warn(printable(text), LeveretWarning, stacklevel=stack_level())
                 else:
                     warnings.warn_explicit(printable(text), LeveretWarning, *place)
             except LeveretWarning as warning:
@@ -241,7 +241,7 @@ class Judge:
         return texts
 
 
-def _stack_level() -> int:
+def stack_level() -> int:
     """Return the `stacklevel`, for `warnings.warn` in the caller, of the first frame outside leveret."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("leveret."):

@@ -1,7 +1,8 @@
 """The table of strict checks with their default levels, and the syntax of levels.
 
 A level is "error" (the test fails at its end), "warning" (a LeveretWarning) or "off". Write "unroutable=error" to set a
-level. A check alone means error, a level alone applies to every check, and later words win over earlier ones.
+level. A check alone means error. A level alone applies to the checks that are on, "all=error" to every check. Later
+words win over earlier ones.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], Ch
 MAX_REDELIVERIES: Final = 100
 
 LEVELS: Final[tuple[CheckLevel, ...]] = get_args(CheckLevel)
+# The word that means every check: "all=error".
+_ALL: Final = "all"
 
 
 class Check(NamedTuple):
@@ -99,9 +102,15 @@ class Levels:
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
         for name, level in _pairs(wanted):
-            for one in CHECKS if name is None else (name,):
+            for one in self._meant_by(name):
                 self._levels[one] = level
                 self._asked[one] = None
+
+    def _meant_by(self, name: str | None) -> list[str]:
+        """Return the checks that a name means. None, a level alone, leaves a check off that is off by default."""
+        if name is None:
+            return [check.name for check in _ROWS if check.level != "off" or self.is_on(check.name)]
+        return list(CHECKS) if name == _ALL else [name]
 
     def of(self, name: str) -> CheckLevel:
         """Return the level of this check."""
@@ -125,9 +134,9 @@ def known_check(name: str) -> str:
 
 
 def _pairs(wanted: Wanted) -> list[tuple[str | None, CheckLevel]]:
-    """Return names and levels in order. The name None means every check."""
+    """Return names and levels in order. The name None is a level alone."""
     if isinstance(wanted, Mapping):
-        return [(None if name == "all" else known_check(name), _level(level)) for name, level in wanted.items()]
+        return [(_known(name), _level(level)) for name, level in wanted.items()]
     words = wanted.replace(",", " ").split() if isinstance(wanted, str) else wanted
     return [_pair(word) for word in words]
 
@@ -135,12 +144,16 @@ def _pairs(wanted: Wanted) -> list[tuple[str | None, CheckLevel]]:
 def _pair(word: str) -> tuple[str | None, CheckLevel]:
     name, equals, level = word.partition("=")
     if equals:
-        return None if name == "all" else known_check(name), _level(level)
+        return _known(name), _level(level)
     if name in LEVELS:
         return None, _level(name)
     if name not in CHECKS and nearest(name, LEVELS):
         raise ValueError(unknown("level of a check", name, LEVELS))
     return known_check(name), "error"
+
+
+def _known(name: str) -> str:
+    return name if name == _ALL else known_check(name)
 
 
 def _level(word: str) -> CheckLevel:

@@ -1,0 +1,46 @@
+"""Naps: a client waits with a message in its hands, and the broker's clock says for how long.
+
+A worker such as Celery's fetches a message that is due later, and counts the time itself. If it asks the broker's clock
+for a nap instead, `advance` and `autojump` stop at the end of the nap and wait until the message is settled. During the
+nap the message does not keep the broker from being idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leveret.observe.state import all_holdings
+
+if TYPE_CHECKING:
+    from leveret.core.model.timers import Timer
+    from leveret.core.protocol.delivery import Delivery
+    from leveret.engine.engine import Engine
+
+
+def nap(engine: Engine, port: int, channel: int, tag: int, until: float, wake: Callable[[], None]) -> Timer:
+    """Call `wake` on the loop's thread at `until`, in seconds since the epoch. `wake` must return at once.
+
+    The delivery is that with this tag, on this channel of the client whose socket has this port.
+    """
+    return engine.ask(lambda: _set_alarm(engine, _delivery(engine, port, channel, tag), until, wake))
+
+
+def _delivery(engine: Engine, port: int, channel: int, tag: int) -> Delivery | None:
+    for holding in all_holdings(engine.node):
+        if (holding.connection.peer[1], holding.channel.number, holding.delivery.tag) == (port, channel, tag):
+            return holding.delivery
+    # The broker has taken it back meanwhile.
+    return None
+
+
+def _set_alarm(engine: Engine, delivery: Delivery | None, until: float, wake: Callable[[], None]) -> Timer:
+    def ring() -> None:
+        if delivery is not None:
+            delivery.is_postponed = False
+        engine.wake_count += 1
+        wake()
+
+    if delivery is not None:
+        delivery.is_postponed = True
+    return engine.node.timers.add(round(until * 1_000_000), ring)
