@@ -79,22 +79,22 @@ def passes(name: str, folder: Path) -> bool:
     python = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
         install(group, folder, python)
+    # As users have it: pytest shows values in the failures of a plugin that it finds in an installed package.
+    uv("pip", "install", "-q", "--python", str(python), "--no-deps", "--reinstall-package", "leveret", ".")
     print(f"{name}: {' '.join((folder / 'lowest.txt').read_text(encoding='utf-8').split())}", flush=True)
     command = [str(python), "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *group.tests]
     return subprocess.run(command, cwd=ROOT).returncode == 0
 
 
 def install(group: Group, folder: Path, python: Path) -> None:
-    """Make an environment with the oldest releases of the extras, and leveret from this checkout."""
+    """Make an environment with the oldest releases of the extras, but without leveret."""
     folder.mkdir(parents=True, exist_ok=True)
     oldest = folder / "lowest.txt"
     extras = [argument for extra in group.extras for argument in ("--extra", extra)]
     bounds = ["--resolution", "lowest-direct", "--no-deps", "--python-version", PYTHON, "--no-annotate", "--no-header"]
     uv("pip", "compile", "-q", "pyproject.toml", *extras, *bounds, "-o", str(oldest))
     uv("venv", "-q", "--python", PYTHON, str(folder / "venv"))
-    into = ("pip", "install", "-q", "--python", str(python))
-    uv(*into, "-r", str(oldest), *_FOR_ALL_TESTS, *group.beside)
-    uv(*into, "--no-deps", "-e", ".")
+    uv("pip", "install", "-q", "--python", str(python), "-r", str(oldest), *_FOR_ALL_TESTS, *group.beside)
 
 
 def uv(*arguments: str) -> None:

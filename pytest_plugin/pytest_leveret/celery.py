@@ -43,7 +43,7 @@ def running_worker(app: Any, *, broker: Broker | None = None, **options: Any) ->
     ping to itself. Raises RuntimeError if the worker has not ended 10 s after the block, because a task is still
     running (`shutdown_timeout=` changes this).
     """
-    steps = [(app.steps["consumer"], _WakeUp)]
+    steps: list[tuple[Any, type]] = [(app.steps["consumer"], _WakeUp)]
     if broker is not None:
         due: deque[Callable[[], None]] = deque()
         timer = type("_Timer", (_BrokersTimer,), {"broker": broker, "due": due})

@@ -183,7 +183,7 @@ def test_time_is_held_and_moved(page: Page, live: Broker) -> None:
     expect(cell(page, "Queues", "short", 2)).to_have_text("0")
     live.assert_dropped("short", reason="expired")
     page.get_by_role("button", name="Let time run").click()
-    expect(page.get_by_text("time runs")).to_be_visible()
+    expect(page.get_by_text("live; time runs")).to_be_visible()
 
 
 def test_a_fault_is_added_fires_and_is_shown(page: Page, live: Broker) -> None:

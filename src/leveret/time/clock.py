@@ -171,7 +171,7 @@ def _overtaken_text(settle: float, held: list[str]) -> str:
     return (
         f"advance() moved on after {span_text(round(settle * 1_000_000))} of real time without waiting for a client: "
         f"{'; '.join(held)}. What the client does with it comes too late on the broker's clock. Pass settle= to wait "
-        "longer, or settle=0 if clients are meant to hold messages"
+        "longer, or settle=0 if clients should hold messages"
     )
 
 
