@@ -114,9 +114,18 @@ def prepare(config: pytest.Config) -> None:
         config.add_cleanup(lambda: _stop(run))
         for variable in setting.value:
             run.urls[variable.name] = _url(broker, variable, is_real=server is not None)
+        if server is None:
+            _name_variables(run)
     except (pytest.fail.Exception, pytest.skip.Exception, ValueError) as error:
         raise pytest.UsageError(f"{setting.origin}: {error}") from None
     _set_variables(config, run.urls)
+
+
+def _name_variables(run: Run) -> None:
+    from leveret.engine.harness import Harness
+
+    if run.broker is not None:
+        Harness(run.broker).name_variables(list(run.urls))
 
 
 def _url(broker: Broker, variable: Variable, *, is_real: bool) -> str:
@@ -192,6 +201,7 @@ def take_broker(config: pytest.Config, settings: Settings) -> Broker | None:
         run.broker = None
     if run.broker is None:
         run.broker = brokers.start_broker(settings, {"port": run.port})
+        _name_variables(run)
     return run.broker
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -331,3 +332,43 @@ def test_a_queue_used_as_an_exchange_is_recognised() -> None:
 def test_a_wrong_keyword_of_a_broker_is_named(given: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text.replace("(", r"\(")):
         Broker(**given)
+
+
+def test_a_misspelt_exchange_gets_the_nearest_one() -> None:
+    with Broker() as broker:
+        broker.declare_exchange("orders")
+        broker.declare_queue("work")
+        with pytest.raises(RefusedError, match="no exchange 'oders'") as published:
+            broker.publish("oders", "a")
+        with pytest.raises(RefusedError, match="no exchange 'oders'") as bound:
+            broker.bind_queue("work", "oders", "a")
+
+    assert published.value.__notes__ == ["did you mean 'orders'?"] == bound.value.__notes__
+
+
+def test_what_belongs_to_aio_is_named_there_and_the_other_way_round() -> None:
+    with Broker() as broker:
+        with pytest.raises(AttributeError, match=r"no attribute 'aio'; use broker\.aio\.clock$"):
+            broker.clock.aio.advance(1)  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError, match=r"publish\(\) does not wait for clients: call broker\.publish\("):
+            broker.aio.publish("", "orders")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda faults: faults.reset_peer(on="basic.ak"),
+        lambda faults: faults.reset_peer(on="basic.ack", after=-1),
+        lambda faults: faults.stall(probability=3),
+        lambda faults: faults.delay(0, on="basic.ack"),
+        lambda faults: faults.reset_peer(on="queue.declare", json={}),
+        lambda faults: faults.refuse_connections("rest"),
+        lambda faults: faults.close_channel(99999),
+        lambda faults: faults.add(do="reset"),
+    ],
+)
+def test_the_traceback_of_an_invalid_fault_ends_at_the_line_that_adds_it(add: Callable[[Any], object]) -> None:
+    with Broker() as broker, pytest.raises((ValueError, TypeError)) as raised:
+        add(broker.faults)
+
+    assert raised.traceback[-1].path == Path(__file__)

@@ -224,3 +224,13 @@ def test_a_task_of_celery_is_reported_by_its_name(broker, found):
     app.close()
 
     assert "'orders' 'invoices' task 'shop.invoice' '[[7], {\"total\": 120}, " in found(broker)["unroutable"]
+
+
+def test_a_loss_before_a_reset_names_its_publisher(broker, connect, found):
+    with connect(broker).channel() as channel:
+        channel.basic_publish("amq.direct", "nowhere", b"1")
+        broker.sync()
+
+    broker.reset()
+
+    assert "published by shop (c1/ch1)" in found(broker)["unroutable"]

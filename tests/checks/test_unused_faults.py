@@ -80,3 +80,53 @@ def test_the_level_of_unused_fault_is_set_like_any_other(level, count):
             pass
 
     assert [one.category for one in caught] == [LeveretWarning] * count
+
+
+def test_a_reset_keeps_the_fault_that_never_fired(broker, found):
+    broker.faults.reset_peer(on="basic.ack")
+
+    broker.reset()
+
+    assert "<reset_peer on basic.ack, times=1> never fired: nothing matched" in found(broker)["unused_fault"]
+    broker.reset()
+    assert "unused_fault" not in found(broker)
+
+
+def test_a_reset_keeps_no_fault_that_was_optional_or_fired_or_was_reported(broker, connect, found):
+    broker.faults.reset_peer(on="basic.ack", optional=True)
+    broker.faults.nack_publishes()
+    assert "nack_publishes" in found(broker)["unused_fault"]
+    with connect(broker).channel() as channel:
+        broker.faults.drop()
+        channel.basic_publish("", "orders.work", b"1")
+
+    broker.reset()
+
+    assert "unused_fault" not in found(broker)
+
+
+@pytest.mark.parametrize("order", ["reset_before", "reset_after"])
+def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(pytester, order):
+    reset, before = "leveret_session.reset()", order == "reset_before"
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def broker(leveret_session):
+            {reset if before else "pass"}
+            yield leveret_session
+            {"pass" if before else reset}
+
+        def test_a(broker):
+            broker.faults.reset_peer(on="basic.ack")
+
+        def test_b(broker):
+            pass
+    """)
+
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_a*", "E * <reset_peer on basic.ack, times=1> never fired*"]
+    )

@@ -134,6 +134,9 @@ class World:
     def begin_test(self, name):
         self.recorder.tap((events.TEST_START, self.node.now, name))
 
+    def end_test(self, name):
+        self.recorder.tap((events.TEST_END, self.node.now, name, "passed", 0.1, None))
+
     def client(self, name="worker"):
         return Client(self, name)
 

@@ -10,6 +10,7 @@ import pika
 import pytest
 
 from leveret import Broker
+from leveret.engine.harness import Harness
 
 Refused = (pika.exceptions.AMQPError, ConnectionError)
 
@@ -127,6 +128,12 @@ def test_a_broker_without_clients_asks_for_its_url(broker: Broker) -> None:
         pass
 
     assert hint not in broker._engine.report()
+
+
+def test_a_broker_at_a_variable_asks_whether_the_application_reads_it(broker: Broker) -> None:
+    Harness(broker).name_variables(["AMQP_URL"])
+    hint = "no client has connected: leveret_url_env sets AMQP_URL to this broker's url; does your application read it?"
+    assert hint in broker._engine.report()
 
 
 def test_a_client_that_was_refused_had_the_url(broker: Broker) -> None:

@@ -111,8 +111,22 @@ def test_a_match_in_an_earlier_test_is_shown(world):
     assert lines == [
         "assert_published('orders'): expected at least 1 published, saw none that matches",
         "No message was published.",
-        "before this test began, so not counted: 1 before the first test, 2 in test_a, 1 in test_b",
+        "before this test began, so not counted: 1 outside the tests that use this broker, 2 in test_a, 1 in test_b",
     ]
+
+
+def test_a_match_between_two_tests_belongs_to_neither(world):
+    world.begin_test("test_a")
+    world.publish("orders", "order.created", b"1")
+    world.end_test("test_a")
+    world.publish("orders", "order.created", b"2")
+    world.begin_test("test_b")
+
+    lines = failure(world.assertions.assert_published, "orders")
+
+    assert lines[-1] == (
+        "before this test began, so not counted: 1 outside the tests that use this broker, 1 in test_a"
+    )
 
 
 def test_a_missing_ack_shows_what_became_of_the_message_instead(shop):

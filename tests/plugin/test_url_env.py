@@ -158,6 +158,19 @@ def test_the_url_stays_when_the_rehearsal_of_an_upgrade_changes_the_version(run,
     result.assert_outcomes(passed=3)
 
 
+def test_a_failure_without_clients_names_the_variable(run):
+    result = run(
+        """
+        def test_it(leveret_session):
+            leveret_session.assert_published("amq.topic")
+        """,
+        "--leveret-url-env=AMQP_URL",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["no client has connected: leveret_url_env sets AMQP_URL to this broker's url; *"])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

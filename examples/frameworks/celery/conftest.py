@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import shop
 
@@ -11,7 +9,7 @@ from leveret import Broker
 
 
 @pytest.fixture
-def broker(leveret_session: Broker) -> Iterator[Broker]:
-    shop.declare_queues()
-    yield leveret_session
+def broker(leveret_session: Broker) -> Broker:
     leveret_session.reset()
+    shop.declare_queues()
+    return leveret_session

@@ -22,11 +22,11 @@ WITHOUT = ("--without-gossip", "--without-mingle")
 
 @pytest.fixture(scope="module")
 def broker(leveret_session: Broker) -> Iterator[Broker]:
+    leveret_session.reset()
     shop.declare_queues()
     with subprocess.Popen([sys.executable, "-m", *WORKER, *WITHOUT]) as process:
         yield leveret_session
         process.terminate()
-    leveret_session.reset()
 
 
 def test_an_order_is_shipped(broker: Broker) -> None:

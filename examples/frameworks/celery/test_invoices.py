@@ -13,9 +13,9 @@ from leveret import Broker
 
 @pytest.fixture
 def broker(leveret_session: Broker) -> Iterator[Broker]:
+    leveret_session.reset()
     with running_worker(invoices.app, broker=leveret_session):
         yield leveret_session
-    leveret_session.reset()
 
 
 def test_an_invoice_is_sent(broker: Broker) -> None:

@@ -1,16 +1,19 @@
-"""The view and the worker. The worker runs in the test's thread, and so in its database transaction."""
+"""The view and the worker. Most tests run the worker in their own thread, and so in their database transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connections
 from django.test import Client
 from orders.carrier import CarrierError, carrier
 from orders.models import Order
-from pika.exceptions import AMQPConnectionError
+from pika.exceptions import AMQPConnectionError, AMQPError
 
 from leveret import Broker
 
@@ -18,9 +21,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def broker(leveret_session: Broker) -> Iterator[Broker]:
-    yield leveret_session
+def broker(leveret_session: Broker) -> Broker:
     leveret_session.reset()
+    return leveret_session
 
 
 @pytest.fixture
@@ -120,3 +123,28 @@ def test_an_order_is_shipped_once_although_its_ack_is_lost(
 
     broker.assert_acked("orders", json={"number": 7}, redelivered=True)
     assert collected == [7]
+
+
+@pytest.fixture
+def worker(broker: Broker, transactional_db: None) -> Iterator[None]:
+    """Run the command as in production, in a thread, until the broker closes its connection."""
+
+    def run() -> None:
+        with suppress(AMQPError):
+            call_command("ship_orders")
+        connections.close_all()
+
+    thread = Thread(target=run)
+    thread.start()
+    broker.wait_for_consumer("orders", timeout=5)
+    yield
+    broker.reset()
+    thread.join()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_unchanged_worker_ships_what_the_view_commits(broker: Broker, worker: None, client: Client) -> None:
+    assert client.post("/orders/7/").status_code == 201
+
+    broker.assert_acked("orders", json={"number": 7}, times=1, timeout=5)
+    assert Order.objects.get(number=7).is_shipped

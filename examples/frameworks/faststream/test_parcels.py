@@ -8,7 +8,7 @@ import parcels
 import pytest
 import pytest_asyncio
 from faststream import TestApp
-from parcels import CarrierError, Order, app, broker
+from parcels import CarrierError, Order, app, broker, shop
 
 from leveret import Broker
 
@@ -46,6 +46,12 @@ async def test_a_parcel_is_booked_for_an_order(leveret_session: Broker) -> None:
     parcel = {"order": 7, "parcel": "parcel of teapot"}
     leveret_session.assert_published("shop", routing_key="parcel.booked", json=parcel, times=1)
     leveret_session.assert_acked("orders", times=1)
+
+
+async def test_an_order_with_a_misspelt_key_is_returned(leveret_session: Broker) -> None:
+    await broker.publish({"id": 7, "article": "teapot"}, exchange=shop, routing_key="oder.created")
+
+    await leveret_session.aio.assert_returned("shop", routing_key="oder.created", times=1, timeout=5)
 
 
 async def test_an_order_that_does_not_fit_is_booked_a_minute_later(leveret_session: Broker, carrier: FullVan) -> None:

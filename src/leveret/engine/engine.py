@@ -127,6 +127,8 @@ class Engine:
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
+        # The environment variables that hold its URL.
+        self.url_variables: Sequence[str] = ()
         # Whether the port was open and is closed.
         self._is_stopped = False
         # How often the test read, changed or waited for something.
@@ -335,7 +337,7 @@ class Engine:
         self.judge.begin_anew()
 
     def _begin_anew(self) -> None:
-        self.judge.read_on()
+        self.judge.read_to_the_reset()
         self._shut_down(SHUTDOWN_TEXT)
         self.loop.reset_all()
         self.recorder.begin_anew()
@@ -569,7 +571,14 @@ class Engine:
         with self.lock:
             seed = f", seed {self.seed}" if self.seed else ""
             title = f"state of {self.name}, RabbitMQ {self.compat.version}{seed}"
-            text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
+            text = report_text(
+                self.node,
+                self.recorder,
+                title,
+                messages=messages,
+                queues=queues,
+                url_variables=self.url_variables,
+            )
             return Report.of(text + self._faults_text(), self.name)
 
 

@@ -6,7 +6,7 @@ failed test. It raises nothing about a broker that has stopped or belongs to ano
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.judge import Verdict
@@ -44,6 +44,10 @@ class Harness:
         Clients that are connected when it stops get the test's name in the close text.
         """
         self._engine.owner = node_id
+
+    def name_variables(self, names: Sequence[str]) -> None:
+        """Note which environment variables hold the broker's URL, for its report."""
+        self._engine.url_variables = tuple(names)
 
     def end_test(self, node_id: str, outcome: str, duration: float, error: str | None = None) -> None:
         """Record how a test ended, after `duration` seconds, and the text of what it failed with."""

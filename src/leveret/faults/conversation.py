@@ -95,6 +95,7 @@ class ResetPeer(Fault):
     needs_connection = True
 
     def __init__(self, when: When = "before") -> None:
+        __tracebackhide__ = True
         if when not in ("before", "after"):
             raise ValueError(f"when={when!r} is unknown; expected 'before' or 'after'")
         self.when = when
@@ -162,6 +163,7 @@ class Delay(Fault):
     points = ("method", "reply", "deliver")
 
     def __init__(self, seconds: float) -> None:
+        __tracebackhide__ = True
         if not seconds > 0:
             raise ValueError(f"seconds={seconds!r} must be above 0")
         self.span_us = round(seconds * SECOND_US)
@@ -248,6 +250,7 @@ class BlockPublishers(Fault):
     target: ClassVar[Target] = "node"
 
     def __init__(self, resource: Alarm = "memory") -> None:
+        __tracebackhide__ = True
         if resource not in get_args(Alarm):
             raise ValueError(f"resource={resource!r} is unknown; expected 'memory' or 'disk'")
         self.resource = resource
@@ -263,6 +266,7 @@ class BlockPublishers(Fault):
 
 
 def _checked_code(code: int) -> int:
+    __tracebackhide__ = True
     if not isinstance(code, int) or not 0 <= code <= 0xFFFF:
         raise ValueError(f"code={code!r} is not a reply code; give a number from 0 to 65535, such as 406")
     return code

@@ -42,6 +42,7 @@ class NamedFaults:
 
     def _add_at(self, on: str, fault: Fault, options: FaultOptions) -> Rule:
         """Add a rule for a fault that always acts at the same point."""
+        __tracebackhide__ = True
         if "on" in options:
             raise TypeError(f"{fault.name}() takes no on=: it always acts on {on}")
         return self.add(on=on, do=fault, **options)
@@ -85,6 +86,7 @@ class NamedFaults:
         `how` is "reset" for the socket, "login" for a failed login, or "close" for a connection.close with `code` and
         `text` when the client opens its virtual host. Raises ValueError for any other `how`.
         """
+        __tracebackhide__ = True
         refusals: dict[Refusal, tuple[str, Fault]] = {
             "reset": (ACCEPT, ResetPeer()),
             "login": ("connection.start-ok", FailLogin()),

@@ -17,6 +17,7 @@ class Restart(Fault):
     target: ClassVar[Target] = "node"
 
     def __init__(self, at: float | None = None) -> None:
+        __tracebackhide__ = True
         if at is not None and not at >= 0:
             raise ValueError(f"at={at!r} must be a number of seconds from now, 0 or more")
         # Seconds of the broker's clock to wait; without it, the broker restarts after its current step.

@@ -63,6 +63,7 @@ class DelayConfirm(Fault):
     unmet = UNCONFIRMED
 
     def __init__(self, seconds: float) -> None:
+        __tracebackhide__ = True
         if not seconds > 0:
             raise ValueError(f"seconds={seconds!r} must be above 0")
         self.span_us = round(seconds * SECOND_US)

@@ -93,6 +93,7 @@ class Rule:
         places: Mapping[str, object],
         matcher: Mapping[str, object],
     ) -> None:
+        __tracebackhide__ = True
         if not isinstance(do, Fault):
             raise TypeError(_not_a_fault_text(do))
         self.fault = do
@@ -118,6 +119,7 @@ class Rule:
         self.on_unused: Callable[[Rule], None] | None = None
 
     def _refuse_impossible(self) -> None:
+        __tracebackhide__ = True
         if self.point == "event" and self.fault.needs_connection and "conn" not in events.FIELDS[self.on]:
             raise ValueError(
                 f"on={self.on!r}: {self.fault.name} needs a connection, and this event has none; "
@@ -275,6 +277,7 @@ def _place(occasion: Occasion, place: str) -> object:
 
 def _point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
     """Return the point of a rule. Raises ValueError if the name is unknown or the fault cannot apply there."""
+    __tracebackhide__ = True
     if sent_by not in (None, "client", "broker"):
         raise ValueError(f"sent_by={sent_by!r} is unknown; expected 'client' or 'broker'")
     point = _named_point(on, sent_by, fault)
@@ -285,6 +288,7 @@ def _point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
 
 
 def _named_point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
+    __tracebackhide__ = True
     if on is None:
         return "now"
     if on == ACCEPT:
@@ -303,12 +307,14 @@ def _named_point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
 
 
 def _count(name: str, value: object, least: int) -> int:
+    __tracebackhide__ = True
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
     return value
 
 
 def _probability(value: float | None) -> float | None:
+    __tracebackhide__ = True
     if value is not None and not 0 < value <= 1:
         raise ValueError(f"probability={value!r} must be above 0 and at most 1")
     return value

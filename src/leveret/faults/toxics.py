@@ -27,6 +27,7 @@ class ByteFault(Fault):
     needs_connection = True
 
     def __init__(self, direction: Direction = "both") -> None:
+        __tracebackhide__ = True
         if direction not in _DIRECTIONS:
             raise ValueError(f"direction={direction!r} is unknown; expected 'both', 'to_client' or 'to_broker'")
         self.direction = direction
@@ -94,6 +95,7 @@ class Stall(ByteFault):
     name = "stall"
 
     def __init__(self, seconds: float | None = None, direction: Direction = "both") -> None:
+        __tracebackhide__ = True
         super().__init__(direction)
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds={seconds!r} must be above 0, or None to stall until the rule is removed")
@@ -129,6 +131,7 @@ class Bandwidth(ByteFault):
     name = "bandwidth"
 
     def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
+        __tracebackhide__ = True
         super().__init__(direction)
         if bytes_per_second < 1:
             raise ValueError(f"bytes_per_second={bytes_per_second!r} must be 1 or more")
@@ -171,6 +174,7 @@ class Slicer(ByteFault):
     name = "slicer"
 
     def __init__(self, size: int = 1, direction: Direction = "both") -> None:
+        __tracebackhide__ = True
         super().__init__(direction)
         if size < 1:
             raise ValueError(f"size={size!r} must be 1 or more bytes")
@@ -197,6 +201,7 @@ class Corrupt(ByteFault):
     name = "corrupt"
 
     def __init__(self, byte: int = 1, direction: Direction = "to_client") -> None:
+        __tracebackhide__ = True
         super().__init__(direction)
         if byte < 1:
             raise ValueError(f"byte={byte!r} must be 1 or more; 1 is the next byte")
@@ -227,6 +232,7 @@ class LimitData(ByteFault):
     name = "limit_data"
 
     def __init__(self, bytes: int = 0) -> None:
+        __tracebackhide__ = True
         super().__init__("to_client")
         if bytes < 0:
             raise ValueError(f"bytes={bytes!r} must be 0 or more")

@@ -187,7 +187,10 @@ def _seen_earlier(search: Search) -> list[str]:
     earlier = search.found_earlier()
     if not earlier:
         return []
-    counts = [f"{count} {f'in {test}' if test else 'before the first test'}" for test, count in earlier.items()]
+    counts = [
+        f"{count} {f'in {test}' if test else 'outside the tests that use this broker'}"
+        for test, count in earlier.items()
+    ]
     more = f"... and in {len(counts) - _FOUND} more, " if len(counts) > _FOUND else ""
     return [f"before this test began, so not counted: {more}{', '.join(counts[-_FOUND:])}"]
 

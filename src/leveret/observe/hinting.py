@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# Marks an error that a checked call has raised on purpose.
+_CUT: Final = "_is_cut_by_leveret"
 # What leveret reports to the caller. The way to any other exception may be of interest.
 _REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError)
 # A longer list of names does not help.
@@ -92,7 +94,9 @@ def _leave_out_frames(error: Exception) -> None:
         return
     is_ours = str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
     is_on_purpose = isinstance(error, _REPORTED) or "__tracebackhide__" in last.tb_frame.f_code.co_varnames
-    if is_ours and is_on_purpose:
+    # One checked call may have made another, which has cut the frames already.
+    if is_ours and (is_on_purpose or _CUT in vars(error)):
+        vars(error)[_CUT] = True
         error.__traceback__ = None
 
 
@@ -135,6 +139,7 @@ class Hinting:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
+            __tracebackhide__ = True
             hint = f"; {self._elsewhere[name]}" if name in self._elsewhere else _hint(name, type(self))
             raise AttributeError(f"{self._called} has no attribute {name!r}{hint}")
 

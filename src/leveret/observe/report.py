@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
-_NO_CLIENT: Final = (
-    "no client has connected: give your application the url of this broker, or name the variable that it reads in "
-    "leveret_url_env"
-)
 _LISTED: Final = 5
 _WIDTH: Final = 120
 
@@ -60,17 +56,24 @@ def take_reports(error: BaseException) -> list[Report]:
 
 
 def report_text(
-    node: Node, recorder: Recorder, title: str, *, messages: Sequence[int] = (), queues: Sequence[str] = ()
+    node: Node,
+    recorder: Recorder,
+    title: str,
+    *,
+    messages: Sequence[int] = (),
+    queues: Sequence[str] = (),
+    url_variables: Sequence[str] = (),
 ) -> str:
     """Return the whole report under a title. What is about the given messages and queues comes first.
 
-    The error beside the report has described these messages, so the report only names their numbers.
+    The error beside the report has described these messages, so the report only names their numbers. `url_variables`
+    are the environment variables that hold the broker's URL.
     """
     raw_events = recorder.raw()
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
     if recorder.is_on and not recorder.has_dropped and not has_clients(raw_events):
-        parts.append(_NO_CLIENT)
+        parts.append(_no_client(url_variables))
     parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
@@ -81,6 +84,16 @@ def report_text(
     else:
         parts.append("no events recorded: the broker has record='off'; use record='recent'")
     return printable("\n".join(parts))
+
+
+def _no_client(url_variables: Sequence[str]) -> str:
+    if not url_variables:
+        return (
+            "no client has connected: give your application the url of this broker, or name the variable that it "
+            "reads in leveret_url_env"
+        )
+    names = ", ".join(url_variables)
+    return f"no client has connected: leveret_url_env sets {names} to this broker's url; does your application read it?"
 
 
 def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:

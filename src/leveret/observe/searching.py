@@ -112,7 +112,10 @@ def reason_of(event: Event) -> object:
 class Search:
     """All events of the kind a question asks for, and which of them match."""
 
-    __slots__ = ("_by_copy", "_deliveries", "_earlier", "_occurrences", "_test", "last_seen", "question")
+    __slots__ = (
+        *("_by_copy", "_count_at_end", "_deliveries", "_earlier", "_occurrences", "_test"),
+        *("last_seen", "question"),
+    )
 
     def __init__(self, question: Question) -> None:
         self.question: Final = question
@@ -122,6 +125,8 @@ class Search:
         # The current test, None before the first, and the occurrences of earlier tests.
         self._test: str | None = None
         self._earlier: Final[list[tuple[str | None, list[Occurrence]]]] = []
+        # How many occurrences there were when the test ended; None while it runs.
+        self._count_at_end: int | None = None
         # The latest occurrence, and the latest delivery, of a copy.
         self._by_copy: Final[dict[object, Occurrence]] = {}
         self._deliveries: Final[dict[object, Event]] = {}
@@ -140,6 +145,8 @@ class Search:
                 self._add_sequel(Event(raw))
             elif kind == events.TEST_START:
                 self._begin(Event(raw).test)
+            elif kind == events.TEST_END:
+                self._count_at_end = len(self._occurrences)
             self.last_seen = raw
 
     def found(self) -> list[Occurrence]:
@@ -152,7 +159,7 @@ class Search:
         return self._test is not None
 
     def found_earlier(self) -> dict[str | None, int]:
-        """Return how often a match occurred in each earlier test; the key None is the time before the first test."""
+        """Return how often a match occurred in each earlier test; the key None is the time outside of tests."""
         counts: dict[str | None, int] = {}
         for test, occurrences in self._earlier:
             counts[test] = counts.get(test, 0) + sum(map(self._is_found, occurrences))
@@ -166,8 +173,11 @@ class Search:
         return MessageView(arrivals[to] if to in arrivals else next(iter(arrivals.values())))
 
     def _begin(self, test: str) -> None:
-        self._earlier.append((self._test, self._occurrences))
-        self._test, self._occurrences = test, []
+        ended = self._count_at_end
+        self._earlier.append((self._test, self._occurrences[:ended]))
+        if ended is not None:
+            self._earlier.append((None, self._occurrences[ended:]))
+        self._test, self._occurrences, self._count_at_end = test, [], None
 
     def _add(self, event: Event) -> None:
         if event.vhost != self.question.vhost or (event.kind == events.ACKED and event.reason == NO_ACK):

@@ -19,7 +19,7 @@ from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table, encode_short_string
-from leveret.errors import BrokerError
+from leveret.errors import BrokerError, did_you_mean
 from leveret.observe.names import find_vhost, queue_not_exchange
 
 if TYPE_CHECKING:
@@ -286,12 +286,14 @@ def _bind(
 
 @contextmanager
 def _hinting(host: VirtualHost, exchange: str) -> Iterator[None]:
-    """Add a hint to the refusal of a missing exchange if there is a queue of that name."""
+    """Add a hint to the refusal of a missing exchange: a queue of that name, or an exchange with a similar one."""
     try:
         yield
     except NotFound as error:
         if exchange in host.queues and exchange not in host.exchanges:
             error.add_note(queue_not_exchange(exchange))
+        elif hint := did_you_mean(exchange, host.exchanges):
+            error.add_note(hint.removeprefix("; "))
         raise
 
 

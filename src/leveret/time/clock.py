@@ -53,7 +53,7 @@ class Clock(Hinting):
     """The type of `broker.clock`."""
 
     _called = "a broker's clock"
-    _elsewhere: ClassVar[Mapping[str, str]] = {"freeze": "use hold()"}
+    _elsewhere: ClassVar[Mapping[str, str]] = {"freeze": "use hold()", "aio": "use broker.aio.clock"}
 
     def __init__(self, engine: Engine) -> None:
         """Create the clock of that engine."""

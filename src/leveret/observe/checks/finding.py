@@ -23,6 +23,7 @@ class Finding:
         "count",
         "exchange",
         "message",
+        "publisher",
         "queue",
         "refusal",
         "routing_key",
@@ -53,6 +54,8 @@ class Finding:
         # The client's name for its connection. None is the test itself.
         self.client = client
         self.message = message
+        # Who published the message, once the broker has forgotten the event that shows it.
+        self.publisher: str | None = None
         # How many messages or other things this finding stands for.
         self.count = count
         # The text sent to the client, if the finding is about a refusal.

@@ -81,6 +81,20 @@ class Judge:
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
 
+    def read_to_the_reset(self) -> None:
+        """Read what the broker is about to forget: the new events, who published, and the faults that never happened.
+
+        The caller has passed the barrier and holds the lock.
+        """
+        if self._is_over:
+            return
+        self._read()
+        self._note(self._unused_faults.left())
+        publishers = Publishers(self._source.recorder.raw() if self._found else ())
+        for finding in self._found:
+            if finding.message is not None and finding.publisher is None:
+                finding.publisher = publishers.of(finding.message.id)
+
     def begin_anew(self) -> None:
         """Start again after the broker was reset, and keep the findings."""
         self._last_seen = None

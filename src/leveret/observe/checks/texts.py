@@ -75,7 +75,7 @@ def _line(finding: Finding, publishers: Publishers) -> str:
     where = f"in queue {finding.queue!r}: " if finding.queue is not None else ""
     origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
     why = f"; {finding.text}" if finding.text else ""
-    return f"{where}{origin}, published by {publishers.of(message.id)}{why}"
+    return f"{where}{origin}, published by {finding.publisher or publishers.of(message.id)}{why}"
 
 
 def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -> str:
