@@ -80,8 +80,9 @@ def opening(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
     violations = [violation for page in pages for violation in page.evaluate("window.violations")]
     for page in pages:
         page.context.close()
-    assert [line for line in noise if not line.startswith(tuple(expected_noise))] == []
-    assert violations == []
+    unexpected = dict.fromkeys(line for line in noise if not line.startswith(tuple(expected_noise)))
+    assert not unexpected, list(unexpected)[:3]
+    assert violations == [], violations
 
 
 def axe_violations(page: Page, impacts: tuple[str, ...] = ()) -> list[str]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import Phase, settings
 
+from leveret.trace.run import close_files
 from tests.house.blocks import Block, blocks_of, pages
 from tests.house.repository import ROOT
 from tests.house.shell import run_shell
@@ -61,6 +62,8 @@ def _in_a_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
         yield
+    # A page may have recorded a run.
+    close_files()
 
 
 def _add(names: dict[str, Any], block: Block) -> None:

@@ -52,8 +52,11 @@ def run(suite: pytest.Pytester) -> Run:
 
 
 @pytest.fixture
-def run_apart(suite: pytest.Pytester) -> Run:
+def run_apart(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the source of a test file in a new process, beside the plugins named."""
+    # The run is its own, even if this test is part of one with workers.
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
 
     def run_source(source: str, *arguments: str, beside: tuple[str, ...] = ()) -> pytest.RunResult:
         suite.makepyfile(source)

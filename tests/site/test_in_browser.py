@@ -28,7 +28,10 @@ TYPES = (
     "reference/api/explore/",
     "reference/command-line/",
 )
-NOTHING_TO_FIND: dict[str, Any] = {"config": {"lang": ["en"], "separator": " ", "pipeline": []}, "docs": []}
+NOTHING_TO_FIND: dict[str, Any] = {
+    "config": {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}},
+    "docs": [],
+}
 _WIDTH = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 
 
