@@ -232,6 +232,14 @@ def test_a_match_has_nothing_to_explain(view):
     assert Matcher({"exchange": "orders"}).distance(view()) == 0
 
 
+@pytest.mark.parametrize("keyword", ["json", "json_contains"])
+@pytest.mark.parametrize("empty", [{}, [], [{}], {"items": []}])
+def test_json_that_has_no_values_has_a_distance(view, keyword, empty):
+    matcher = Matcher({keyword: empty})
+
+    assert 0 < matcher.distance(view(b"null")) < matcher.distance(view(b"no json"))
+
+
 def test_a_typo_is_closer_than_another_value(view):
     matcher = Matcher({"routing_key": "order.created"})
 

@@ -184,6 +184,7 @@ def test_a_socket_that_select_cannot_take_is_refused_with_the_way_out() -> None:
         with broker.connect() as client:
             client.sendall(b"hare\n")
             assert client.recv(100) == b"HARE\n"
+            assert [conversation.is_lost for conversation in broker.host.conversations] == [True, True, False]
 
         # The same error is kept only once.
         [error] = broker.host.internal_errors
@@ -191,7 +192,6 @@ def test_a_socket_that_select_cannot_take_is_refused_with_the_way_out() -> None:
             "too many connections: leveret waits with select(), which takes 1024 files and sockets of a process; close "
             "the connections that the test no longer needs, or start a second process with `python -m leveret serve`"
         )
-        assert [conversation.is_lost for conversation in broker.host.conversations] == [True, True, False]
 
 
 def is_refused(client: socket.socket) -> bool:

@@ -334,8 +334,9 @@ def _names(names: Sequence[object]) -> str:
 
 
 def _leaf_count(value: object) -> int:
+    # An empty object or list is a value too.
     if isinstance(value, dict):
-        return sum(map(_leaf_count, value.values()))
+        return sum(map(_leaf_count, value.values())) or 1
     if isinstance(value, list):
-        return sum(map(_leaf_count, value))
+        return sum(map(_leaf_count, value)) or 1
     return 1
