@@ -31,9 +31,8 @@ class Command(BaseCommand):
             messages.declare_queues(channel)
             channel.confirm_delivery()
             channel.basic_qos(prefetch_count=1)
-            for method, properties, body in channel.consume(
-                "orders", inactivity_timeout=IDLE_AFTER_S if stop_when_idle else None
-            ):
+            timeout = IDLE_AFTER_S if stop_when_idle else None
+            for method, properties, body in channel.consume("orders", inactivity_timeout=timeout):
                 if method is None:
                     break
                 try:
