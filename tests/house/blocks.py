@@ -106,18 +106,19 @@ def parse(page: str, text: str) -> list[Block]:
 
 
 def excerpt_problem(block: Block) -> str | None:
-    """Return how a block differs from the file that its title names, or None if the file has it to the letter."""
+    """Return how a block differs from the file that its title names, or None if the file has it, perhaps further to the right."""
     path = ROOT / (block.title or "")
     if not block.title or not path.is_file():
         return f'{block.place}: title="{block.title}" is no file of the repository; name one, from its root'
     theirs = path.read_text(encoding="utf-8").splitlines()
-    ours = block.code.rstrip("\n").splitlines()
-    starts = [number for number, line in enumerate(theirs) if ours and line == ours[0]]
-    if any(theirs[start : start + len(ours)] == ours for start in starts):
+    # A block may stand further to the left than its lines do in the file.
+    ours = textwrap.dedent(block.code).rstrip("\n").splitlines()
+    starts = [number for number, line in enumerate(theirs) if ours and line.lstrip() == ours[0].lstrip()]
+    same = {start: _same(ours, _moved_left(theirs[start : start + len(ours)])) for start in starts}
+    if len(ours) in same.values():
         return None
     if not starts:
         return f"{block.place}: {block.title} has no line {ours[0] if ours else ''!r}; copy the lines from the file"
-    same = {start: _same(ours, theirs[start:]) for start in starts}
     best = max(same, key=lambda start: same[start])
     count = same[best]
     there = theirs[best + count] if best + count < len(theirs) else "the end of the file"
@@ -125,6 +126,10 @@ def excerpt_problem(block: Block) -> str | None:
         f"{block.page}:{block.line + count}: differs from {block.title}:{best + count + 1}; copy the lines from there\n"
         f"    the page: {ours[count]!r}\n    the file: {there!r}"
     )
+
+
+def _moved_left(lines: list[str]) -> list[str]:
+    return textwrap.dedent("\n".join(lines)).splitlines()
 
 
 def _same(ours: list[str], theirs: list[str]) -> int:

@@ -66,14 +66,16 @@ def test_a_block_that_cannot_be_right_is_reported(
     assert problem in found
 
 
-def test_an_excerpt_is_the_same_to_the_letter() -> None:
+def test_an_excerpt_has_the_lines_of_the_file_to_the_letter() -> None:
     here = Path(__file__).read_text(encoding="utf-8").splitlines()
     start = here.index("def page(*lines: str) -> str:")
     title = "tests/house/test_blocks.py"
     same = Block("docs/a.md", 5, "python", "\n".join(here[start : start + 2]), title)
+    body = Block("docs/a.md", 5, "python", here[start + 1].strip(), title)
     other = Block("docs/a.md", 5, "python", f"{here[start]}\n    return lines\n", title)
 
     assert excerpt_problem(same) is None
+    assert excerpt_problem(body) is None
     assert f"docs/a.md:6: differs from {title}:{start + 2}" in (excerpt_problem(other) or "")
 
 
