@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leveret import Broker
 from leveret.core.protocol.channel import Channel
@@ -118,8 +119,9 @@ def _live(dice: random.Random, version: str, frames: int, report: Report, seed: 
 
 def _is_of(found: object, server: Server) -> bool:
     """Return whether this is a connection or a channel of this server; other tests leave their own in memory."""
-    connection = found.connection if isinstance(found, Channel) else found
-    return isinstance(connection, Connection) and connection.node is server.node
+    # isinstance would ask a lazy object of some library for its class, and so wake it.
+    connection: Any = found.connection if type(found) is Channel else found
+    return type(connection) is Connection and connection.node is server.node
 
 
 def _converse(dice: random.Random, server: Server, witness: _Witness, report: Report) -> None:
