@@ -48,9 +48,7 @@ def paths_in(cell: str) -> tuple[str, ...]:
 
 def forgotten_together(row: Row) -> Iterator[tuple[str, ...]]:
     """Yield what is left out at once: a file of the code alone, for others depend on it; pages and tests together."""
-    others = [
-        path for path in row.patterns if path.startswith(("docs/", "tests/")) and path != "docs/reference/features.md"
-    ]
+    others = [path for path in row.patterns if path.startswith(("docs/", "tests/"))]
     yield from ((path,) for path in row.patterns if path not in others)
     if others:
         yield tuple(others)
