@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,11 @@ pytest_plugins = ["pytester"]
 settings.register_profile("suite", derandomize=True, database=None, deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("suite")
+
+# Hundreds of processes that the tests start import leveret. If no bytecode is written, each compiles it anew, which
+# takes half of its time. So it is written even if the environment says that it should not be.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Folders whose tests are about warnings, or run a pytest of their own.
 _LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
