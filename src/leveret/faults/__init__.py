@@ -1,7 +1,7 @@
 """Faults: what goes wrong in a broker, when, and how often.
 
-The refusals, such as PreconditionFailed, are for faults of a test suite: see docs/how-to/writing-a-fault.md. All faults of
-leveret: docs/reference/faults.md.
+See docs/reference/faults.md. The refusals, such as PreconditionFailed, are for faults that a test suite defines: see
+docs/how-to/writing-a-fault.md.
 """
 
 from leveret.core.model.errors import (
