@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
+
+# Hundreds of processes that the tests start import leveret. If no bytecode is written, each compiles it anew, which
+# takes half of its time. So it is written even if the environment says that it should not be.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Folders whose tests are about warnings, or run a pytest of their own.
 _LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
