@@ -111,6 +111,14 @@ def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[s
     )
 
 
+def test_comparing_traces_has_no_choice_of_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--engine", "processes"])
+
+    assert stopped.value.code == 2
+    assert "unrecognized arguments: --engine processes" in capsys.readouterr().err
+
+
 def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "ours.jsonl", [header("ours"), *WHOLE])
     write(folder / "theirs" / "foreign.jsonl", [{"level": "info"}])
