@@ -1,10 +1,14 @@
-"""Settings for all tests: pytester, which only this file may load, and the xdist worker of each test."""
+"""For all tests: pytester, which only this file may load, one browser, and the xdist worker of each test."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from tests.chromium import browser, chromium, expected_noise, open_address, open_file, tab
+
+__all__ = ["browser", "chromium", "expected_noise", "open_address", "open_file", "tab"]
 
 pytest_plugins = ["pytester"]
 
