@@ -91,7 +91,7 @@ class Row:
         is_reached = median <= self.goal if self.is_limit else median >= self.goal
         goal = f"{'at most' if self.is_limit else 'at least'} {self.goal:g}{self.unit}"
         span = f"{low:.3g} to {high:.3g}"
-        return f"{self.name:22} {median:8.3g}{self.unit:12} {span:18} {goal:16} {'yes' if is_reached else 'NO'}"
+        return f"{self.name:22} {median:8.3g}{self.unit:14} {span:18} {goal:16} {'yes' if is_reached else 'NO'}"
 
 
 def pairs(setting: Setting, ours: Callable[[float], float], theirs: Callable[[float], float]) -> list[float]:
@@ -185,7 +185,7 @@ def rows() -> Iterator[Row]:
     for name, goal in RAW_GOALS.items():
         yield Row(f"raw/{name}", partial(raw, name), goal, "x")
     for name, goal in WAIT_GOALS.items():
-        yield Row(f"wait/{name}", partial(wait, name), goal, " of its time", is_limit=True)
+        yield Row(f"wait/{name}", partial(wait, name), goal, " of RabbitMQ's", is_limit=True)
     for client, counts in (("pika", PIKA_COUNTS), ("aio-pika", AIO_PIKA_COUNTS)):
         for name, usual in {**counts, **QUICK_COUNTS}.items():
             goal = 1 if client == "pika" and name in QUICK else 0.9
@@ -194,7 +194,7 @@ def rows() -> Iterator[Row]:
     yield Row("start/import", importing, 25, " ms", is_limit=True)
     yield Row("state/reset", partial(fresh_state, "reset"), 300, "x")
     yield Row("state/broker", partial(fresh_state, "broker"), 30, "x")
-    yield Row("recording/ring", partial(recorded, "recent"), 0.95, "x")
+    yield Row("recording/recent", partial(recorded, "recent"), 0.95, "x")
     yield Row("recording/full", partial(recorded, "full"), 0.75, "x")
 
 

@@ -4,7 +4,7 @@
 
 The least in Python is a thread of this process that replies to every method from a table of prebuilt frames. It knows
 no queues and decodes nothing. Its time above the ceiling is the price of Python and of sharing a process. leveret's
-time above it is the price of being a broker. The figures are microseconds for an operation, the minimum of the rounds;
+time above it is the price of being a broker. The figures are milliseconds for an operation, the minimum of the rounds;
 they are never asserted.
 """
 
@@ -121,7 +121,7 @@ def thread_times() -> dict[str, int]:
 
 
 def measured(peer: str, name: str, port: int) -> tuple[float, float, float]:
-    """Return the microseconds of an operation: in all, of the client's thread, and of the other threads."""
+    """Return the milliseconds of an operation: in all, of the client's thread, and of the other threads."""
     if peer == "leveret":
         from leveret import Broker
 
@@ -139,7 +139,7 @@ def measured(peer: str, name: str, port: int) -> tuple[float, float, float]:
     took = time.perf_counter() - started
     ran = {task: ran_ns - before.get(task, 0) for task, ran_ns in thread_times().items()}
     own = ran.pop(str(threading.get_native_id()))
-    return took / count * 1e6, own / count / 1e3, sum(ran.values()) / count / 1e3
+    return took / count * 1e3, own / count / 1e6, sum(ran.values()) / count / 1e6
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ def main() -> None:
     if chosen.once is not None:
         print(*measured(chosen.once[0], chosen.once[1], int(chosen.once[2])))
         return
-    print(f"Microseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used.")
+    print(f"Milliseconds an operation, the least of {chosen.rounds}; the last two are what leveret's threads used.")
     print(f"The load average is {os.getloadavg()[0]:.1f}: above 2 the figures mean little.\n")
     print("| operation | ceiling | table in Python | leveret | its client | its loop |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -168,7 +168,7 @@ def main() -> None:
                     rounds[peer].append(tuple(map(float, output.split())))
             best = {peer: min(of_peer) for peer, of_peer in rounds.items()}
             cells = [best["ceiling"][0], best["table"][0], *best["leveret"]]
-            print(f"| {name} | {' | '.join(f'{cell:.0f}' for cell in cells)} |", flush=True)
+            print(f"| {name} | {' | '.join(f'{cell:.3f}' for cell in cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,30 @@
-"""For all tests: pytester, which only this file may load, one browser, and the xdist worker of each test."""
+"""For all tests: pytester, which only this file may load, one browser, Hypothesis, and each test's xdist worker."""
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.chromium import browser, chromium, expected_noise, open_address, open_file, tab
 
 __all__ = ["browser", "chromium", "expected_noise", "open_address", "open_file", "tab"]
 
 pytest_plugins = ["pytester"]
+
+# The same examples in each run, so a run fails for its change alone. `pytest --hypothesis-profile=thorough` tries more.
+settings.register_profile("suite", derandomize=True, database=None, deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile("suite")
+
+# Hundreds of processes that the tests start import leveret. If no bytecode is written, each compiles it anew, which
+# takes half of its time. So it is written even if the environment says that it should not be.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Folders whose tests are about warnings, or run a pytest of their own.
 _LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
@@ -29,6 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.path.relative_to(here).parts[0] not in _LOOKING_AT_WARNINGS:
             item.add_marker(pytest.mark.filterwarnings("ignore::leveret.LeveretWarning"))
+
+
+def pytest_collection_finish() -> None:
+    """Take the collected tests, some 500,000 objects, out of every later garbage collection."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,14 +8,18 @@ It writes the page; with `--check` it only says whether the page is what it woul
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from leveret.cli import parser
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "reference" / "command-line.md"
+DOCS: Final = Path(__file__).parents[1] / "docs"
+PAGE: Final = DOCS / "reference" / "command-line.md"
 HEAD: Final = """\
 # The command line
 
@@ -24,7 +28,17 @@ HEAD: Final = """\
 Look up a command and its options. `leveret COMMAND --help` prints the same, and `python -m leveret` works where the
 command `leveret` is not on the path. The options of pytest, such as `--leveret-rabbitmq`, are in
 [leveret in pytest](pytest.md#options).
+
+The exit code is 0, or 2 if the command could not do what you asked; the error is then on stderr. A command that can
+also exit with 1 says so below.
 """
+# The guides that show a command at work.
+GUIDES: Final = {
+    "leveret serve": ("how-to/other-languages.md",),
+    "leveret trace": ("how-to/recording.md", "how-to/page.md"),
+    "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md", "how-to/compare-traces.md"),
+    "leveret spark": ("how-to/spark-cluster.md",),
+}
 
 
 def page() -> str:
@@ -58,11 +72,14 @@ def section(command: argparse.ArgumentParser) -> Iterator[str]:
     yield f"{'##' if command.prog.count(' ') == 1 else '###'} {command.prog}\n"
     if command.description:
         yield f"{command.description}\n"
+    if guides := GUIDES.get(command.prog):
+        yield f"{wrapped('Guides: ' + ', '.join(map(link, guides)))}\n"
     if below:
         yield "| command | |\n| --- | --- |"
         for name, one in below.items():
-            link = f"{command.prog} {name}".replace(" ", "-")
-            yield f"| [`{name}`](#{link}) | {one.description} |"
+            anchor = f"{command.prog} {name}".replace(" ", "-")
+            purpose = str(one.description).partition(". ")[0].removesuffix(".")
+            yield f"| [`{name}`](#{anchor}) | {purpose} |"
         yield ""
     else:
         yield f"`{usage}`\n"
@@ -75,6 +92,22 @@ def section(command: argparse.ArgumentParser) -> Iterator[str]:
         yield ""
     if command.epilog:
         yield from epilog(command.epilog)
+
+
+def linked(text: str) -> str:
+    """Return a text with links in the place of the pages that it names, such as docs/reference/broker.md."""
+    return re.sub(r"\bdocs/([\w/-]+\.md)", lambda named: link(named[1]), text)
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines as long as those of a page."""
+    return textwrap.fill(text, 120, break_on_hyphens=False)
+
+
+def link(place: str) -> str:
+    """Return a link to a page, by its place below docs."""
+    title = (DOCS / place).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return f"[{title}]({os.path.relpath(place, 'reference')})"
 
 
 def value_of(action: argparse.Action) -> str:
@@ -90,7 +123,7 @@ def value_of(action: argparse.Action) -> str:
 
 def one_line(action: argparse.Action) -> str:
     """Return the help of an option, as the cell of a table."""
-    text = " ".join(str(action.help).split()).replace("|", "\\|")
+    text = linked(" ".join(str(action.help).split()).replace("|", "\\|"))
     return f"{text[0].upper()}{text[1:]}"
 
 
@@ -98,7 +131,7 @@ def epilog(text: str) -> Iterator[str]:
     """Give the lines of an epilog: the examples, which it indents, as a list, and the rest as it is."""
     for paragraph in text.strip().split("\n\n"):
         if not paragraph.startswith("examples:\n"):
-            yield f"{paragraph}\n"
+            yield f"{wrapped(linked(paragraph))}\n"
             continue
         lines = [line.strip() for line in paragraph.splitlines()[1:]]
         yield "Examples:\n"

@@ -69,13 +69,11 @@ def read_number(text: str) -> int:
         raise ValueError(f"{text!r} is not a whole number") from None
 
 
-def read_pairs(text: str) -> dict[str, str]:
-    """Return the values in a text by name: `app=secret auditor=other`, separated by commas or white space."""
-    pairs = [word.partition("=") for word in text.replace(",", " ").split()]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise ValueError(f"{name + equals!r} is not a pair; write each as NAME=PASSWORD, as in app=secret")
-    return {name: value for name, _, value in pairs}
+def read_users(text: str) -> dict[str, str]:
+    """Return passwords by user name from a text such as `app=secret auditor=other`."""
+    from leveret.engine.options import users_in
+
+    return users_in(text)
 
 
 def read_count(text: str) -> int:
@@ -145,7 +143,7 @@ OPTIONS: Final = (
         read_count,
     ),
     Option(
-        "users", "NAME=PASSWORD", "users with every right on / and on the virtual hosts of leveret_vhosts", read_pairs
+        "users", "NAME=PASSWORD", "users with every right on / and on the virtual hosts of leveret_vhosts", read_users
     ),
     Option("vhosts", "NAMES", "virtual hosts to create", read_names),
     Option(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import DEFAULT_VERSION
-from leveret.engine.options import checked_port
+from leveret.engine.options import checked_port, users_in
 from leveret.errors import BrokerError
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
@@ -26,7 +26,7 @@ from leveret.pipeline.command import add_to as add_pipeline_to
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-# Users for `serve`, a line each.
+# Users for `serve`, in the syntax that the pytest plugin reads from the same variable.
 _USERS_VARIABLE: Final = "LEVERET_USERS"
 _EXAMPLES: Final = """\
 examples:
@@ -38,8 +38,8 @@ examples:
       as RabbitMQ 3.13, with another user and another virtual host, on which both guest and that user have every right
   python -m leveret serve --host 0.0.0.0 --setting loopback_users=none
       for guest on other machines too, which RabbitMQ refuses by default
-  LEVERET_USERS=shop:secret python -m leveret serve
-      with a user whose password is not in the list of processes
+  LEVERET_USERS="app=secret auditor=other" python -m leveret serve
+      with users whose passwords are not in the list of processes
   python -m leveret serve --permit transient_nonexcl_queues
       with a deprecated feature that RabbitMQ 4.3 denies by default
   python -m leveret serve --management-port 15672
@@ -98,12 +98,13 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME:PASSWORD",
         help="add a user with every right; may be repeated (guest:guest always exists). Other users of the machine can "
-        "read it in the list of processes",
+        "see the password in the list of processes; --user-file hides it",
     )
     serve.add_argument(
         "--user-file",
         metavar="FILE",
-        help=f"add the users in a file, a line NAME:PASSWORD each; so does the environment variable {_USERS_VARIABLE}",
+        help="add the users in a file, one NAME:PASSWORD in each line. The environment variable "
+        f'{_USERS_VARIABLE} adds users, too: "app=secret auditor=other"',
     )
     serve.add_argument(
         "--vhost",
@@ -128,8 +129,9 @@ def parser() -> argparse.ArgumentParser:
         "--management-port",
         type=int,
         metavar="PORT",
-        help="serve HTTP on this port: the management API, the control API and the live page; 0 takes a free one. "
-        "RabbitMQ's is 15672. Its URL is the last line of output",
+        help="serve HTTP on this port: the management API, the control API and the live page; 0 takes a free one "
+        "(RabbitMQ uses 15672). The last line of output is the URL of this port. For assertions, the broker then "
+        "keeps the last 100,000 events",
     )
     serve.add_argument("--trace-dir", metavar="DIR", help="write a trace of everything that happens to this directory")
     serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only their hashes")
@@ -149,8 +151,8 @@ def parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     features = commands.add_parser(
         "features",
-        help="print which features of RabbitMQ leveret has, and the proof",
-        description="Print each feature of RabbitMQ, the versions leveret was proven on, and the proof.",
+        help="print which features of RabbitMQ leveret has, and which tests prove it",
+        description="Print each feature of RabbitMQ, whether leveret has it in each version, and which tests prove it.",
     )
     features.add_argument("--version", metavar="VERSION", help="print only this version, such as 4.0 (default: all)")
     features.add_argument(
@@ -164,9 +166,13 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_tls(serve: argparse.ArgumentParser) -> None:
     tls = serve.add_argument_group("TLS", "A second port for amqps://. Its URL is the second line of output.")
-    tls.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate (PEM); opens the second port")
-    tls.add_argument("--tls-key", metavar="FILE", help="its key, if the certificate's file does not hold it")
-    tls.add_argument("--tls-ca", metavar="FILE", help="require clients to show a certificate of this authority")
+    tls.add_argument(
+        "--tls-cert", metavar="FILE", help="the broker's certificate (PEM); opens the port --tls-port for amqps://"
+    )
+    tls.add_argument(
+        "--tls-key", metavar="FILE", help="its private key (PEM), unless the file of the certificate holds it"
+    )
+    tls.add_argument("--tls-ca", metavar="FILE", help="accept only clients with a certificate of this authority (PEM)")
     tls.add_argument("--tls-port", type=int, default=5671, help="port for TLS; 0 takes a free one (default: 5671)")
 
 
@@ -285,13 +291,16 @@ def _end_of_signals() -> Callable[[], None]:
 
 def _users(options: argparse.Namespace) -> dict[str, str]:
     """Return passwords by name: from the environment, then from the file, then from the command line."""
-    lines = [(_USERS_VARIABLE, line) for line in os.environ.get(_USERS_VARIABLE, "").splitlines()]
+    try:
+        users = users_in(os.environ.get(_USERS_VARIABLE, ""))
+    except ValueError as error:
+        raise ValueError(f"{_USERS_VARIABLE}: {error}") from None
     if options.user_file is not None:
         with _readable("--user-file"):
             text = Path(options.user_file).read_text(encoding="utf-8-sig")
-        lines += [(f"--user-file {options.user_file}", line) for line in text.splitlines()]
-    given = [(origin, line) for origin, line in lines if line.strip()]
-    return dict(_name_and_password(origin, user) for origin, user in [*given, *(("--user", it) for it in options.user)])
+        origin = f"--user-file {options.user_file}"
+        users |= dict(_name_and_password(origin, line) for line in text.splitlines() if line.strip())
+    return users | dict(_name_and_password("--user", user) for user in options.user)
 
 
 def _name_and_password(origin: str, user: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """A broker in a process that gevent or eventlet has patched: greenlets run while a test waits.
 
-Each test is a process of its own, because the patches stay. The client is pika, unchanged. It works in a greenlet of
-the thread that waits, so a wait that blocked the thread would never end.
+Each test is a process of its own, because the patches stay. Starting it takes most of its time, so it runs several
+programs one after another, each with a broker of its own. The client is pika, unchanged. It works in a greenlet of the
+thread that waits, so a wait that blocked the thread would never end.
 """
 
 from __future__ import annotations
@@ -38,14 +39,17 @@ def work(queue, count):
             channel.basic_ack(method.delivery_tag)
             if method.delivery_tag == count:
                 break
-
+"""
+# One of the things to do in a program, with a broker that nothing has used yet.
+TEST = """
 def test():
 {body}
 
 {call}
 broker.stop()
-print("good")
+print("{name}", flush=True)
 """
+NEXT = "broker = Broker().start()"
 
 WAIT_IDLE = """
 broker.declare_queue("orders")
@@ -127,55 +131,50 @@ while not ends:
     sleep(0)
 """
 WAITS = {"wait_idle": WAIT_IDLE, "assert": ASSERT, "advance": ADVANCE, "autojump": AUTOJUMP, "consumer": CONSUMER}
+GREENLET = {"gevent": "spawn(test).get()", "eventlet": "spawn(test).wait()"}
 
 
-def run(library: str, body: str, patched: str = "before", call: str = "test()") -> None:
+def run(library: str, *tests: tuple[str, str, str], patched: str = "before") -> None:
+    """Run tests, each a name, a body and how to call it, in a process that patches itself at this place."""
     if find_spec(library) is None:
         pytest.skip(f"needs {library}")
     places = {
         place: PATCHES[library] if place == patched else "" for place in ("before", "after_import", "after_start")
     }
-    program = PROGRAM.format(library=library, body=indent(body, "    "), call=call, **places)
+    parts = [TEST.format(name=name, body=indent(body, "    "), call=call) for name, body, call in tests]
+    program = PROGRAM.format(library=library, **places) + NEXT.join(parts)
 
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=90, check=False
     )
 
-    assert (done.stdout, done.returncode) == ("good\n", 0), done.stderr
+    assert (done.stdout.split(), done.returncode) == ([name for name, _, _ in tests], 0), done.stderr
 
 
 @pytest.mark.parametrize("library", PATCHES)
-@pytest.mark.parametrize("wait", WAITS)
-def test_greenlets_run_while_a_test_waits(library: str, wait: str) -> None:
-    run(library, WAITS[wait])
+def test_greenlets_run_while_a_test_waits(library: str) -> None:
+    waits = [(name, body, "test()") for name, body in WAITS.items()]
+
+    run(
+        library,
+        *waits,
+        ("in_a_greenlet", WAIT_IDLE, GREENLET[library]),
+        ("many_at_once", MANY, "test()"),
+        ("until_the_broker_stops", STOP, "test()"),
+    )
 
 
 @pytest.mark.parametrize("library", PATCHES)
 @pytest.mark.parametrize("patched", ["after_import", "after_start"])
 def test_a_broker_may_be_older_than_the_patches(library: str, patched: str) -> None:
-    run(library, WAIT_IDLE, patched)
-
-
-@pytest.mark.parametrize("library", PATCHES)
-def test_a_test_may_be_a_greenlet_itself(library: str) -> None:
-    run(library, WAIT_IDLE, call={"gevent": "spawn(test).get()", "eventlet": "spawn(test).wait()"}[library])
-
-
-@pytest.mark.parametrize("library", PATCHES)
-def test_any_number_of_greenlets_wait_at_once(library: str) -> None:
-    run(library, MANY)
-
-
-@pytest.mark.parametrize("library", PATCHES)
-def test_clients_in_greenlets_see_the_broker_stop(library: str) -> None:
-    run(library, STOP)
+    run(library, ("wait_idle", WAIT_IDLE, "test()"), patched=patched)
 
 
 def test_eventlets_hub_may_be_an_event_loop_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTLET_HUB", "asyncio")
 
-    run("eventlet", WAIT_IDLE)
+    run("eventlet", ("wait_idle", WAIT_IDLE, "test()"))
 
 
 def test_a_real_thread_beside_eventlet_blocks_alone() -> None:
-    run("eventlet", WAIT_IDLE, call="import eventlet.tpool; eventlet.tpool.execute(test)")
+    run("eventlet", ("wait_idle", WAIT_IDLE, "import eventlet.tpool; eventlet.tpool.execute(test)"))

@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Channel, Confirm, Queue
 
-from leveret.faults import CloseChannel, CloseConnection, ResetPeer
+from leveret.faults import CloseChannel, CloseConnection, Fault, NotAllowed, PreconditionFailed, ResetPeer
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import PROTOCOL_HEADER, Peer, contents, declare, methods, names, select, start_ok, the
 
@@ -40,6 +40,22 @@ def test_channel_is_closed_with_any_code_and_the_method_is_not_handled(server, p
     assert (closed.class_id, closed.method_id) == (50, 10)
     assert "new" not in server.node.vhosts["/"].queues
     assert not peer.connection.is_reset
+
+
+@pytest.mark.parametrize(
+    ("refusal", "answer"), [(PreconditionFailed, Channel.Close), (NotAllowed, commands.Connection.Close)]
+)
+def test_a_fault_of_the_test_refuses_a_method_with_an_error_of_leveret_faults(server, peer, refusal, answer):
+    class Refusal(Fault):
+        def apply(self, occasion):
+            raise refusal("not now")
+
+    server.faults.add(on="queue.declare", do=Refusal())
+
+    closed = the(peer.call(1, declare("new")), answer)
+
+    assert (closed.reply_code, closed.reply_text) == (refusal.code, f"{refusal.name} - not now")
+    assert (closed.class_id, closed.method_id) == (50, 10)
 
 
 def test_connection_is_closed_with_any_code(server, peer):

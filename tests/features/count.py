@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import leveret.features
@@ -13,20 +12,12 @@ from tests.features.proofs import counts_of
 ROOT = Path(__file__).parents[2]
 COUNTS = Path(leveret.features.__file__).with_name("scenarios.json")
 TABLE_OF_FEATURES = ROOT / "docs/reference/features.md"
-PAGE_WITH_COUNTS = ROOT / "docs/explanation/semantics.md"
-_BLOCK = re.compile(r"(?<=<!-- scenarios by area -->\n).*?(?=<!-- end -->)", re.DOTALL)
-
-
-def with_counts(page: str) -> str:
-    """Return the page with the numbers of scenarios between its marks."""
-    return _BLOCK.sub("\n" + "\n".join(printing.scenario_counts()) + "\n\n", page, count=1)
 
 
 def main() -> None:
-    """Write scenarios.json beside the table, and the two pages that show it."""
+    """Write scenarios.json beside the table, and the page that shows it."""
     COUNTS.write_text(json.dumps(counts_of(rows()), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     TABLE_OF_FEATURES.write_text(printing.print_table(None, "markdown"), encoding="utf-8")
-    PAGE_WITH_COUNTS.write_text(with_counts(PAGE_WITH_COUNTS.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from fnmatch import filter as matching
+from fnmatch import filter as fnmatching
+from functools import cache
 
 from leveret.features import RECORDED, Row
 from tests.semantics import scenarios, transcripts
@@ -16,8 +17,14 @@ def is_test(proof: str) -> bool:
     return proof.startswith("tests/")
 
 
+@cache
+def matching(pattern: str) -> list[str]:
+    """Return the scenarios that a pattern selects; most patterns are names."""
+    return fnmatching(SCENARIOS, pattern) if "*" in pattern else [pattern] * (pattern in SCENARIOS)
+
+
 def scenarios_of(row: Row) -> set[str]:
-    return {name for proof in row.proof if not is_test(proof) for name in matching(SCENARIOS, proof)}
+    return {name for proof in row.proof if not is_test(proof) for name in matching(proof)}
 
 
 def counted(names: set[str]) -> dict[str, int]:

@@ -9,7 +9,7 @@ import pytest
 from leveret.cli import main
 from leveret.features import VERSIONS, rows
 from leveret.features.printing import print_table
-from tests.features.count import PAGE_WITH_COUNTS, TABLE_OF_FEATURES, with_counts
+from tests.features.count import TABLE_OF_FEATURES
 from tests.features.test_table import COUNT_ANEW
 
 
@@ -22,13 +22,6 @@ def test_the_documentation_is_what_the_command_prints(capsys: pytest.CaptureFixt
     written = TABLE_OF_FEATURES.read_text(encoding="utf-8")
 
     assert written == printed(capsys, "--format", "markdown"), COUNT_ANEW
-
-
-def test_the_documentation_counts_the_scenarios_of_each_area() -> None:
-    page = PAGE_WITH_COUNTS.read_text(encoding="utf-8")
-
-    assert "| all |" in page
-    assert page == with_counts(page), COUNT_ANEW
 
 
 def test_every_feature_is_printed_with_its_proof_and_remark(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterable
-from fnmatch import filter as matching
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,11 @@ from leveret.core.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
 from leveret.core.protocol.auth import MECHANISMS
 from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
 from leveret.features import ABSENT, RECORDED, VERSIONS, Row, rows
-from tests.features.proofs import SCENARIOS, counts_of, is_test, scenarios_of
+from tests.features.proofs import SCENARIOS, counts_of, is_test, matching, scenarios_of
 
 ROOT = Path(__file__).parents[2]
 METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
-COUNT_ANEW = (
-    "python -m tests.features.count writes src/leveret/features/scenarios.json, docs/reference/features.md and "
-    "docs/explanation/semantics.md"
-)
+COUNT_ANEW = "python -m tests.features.count writes src/leveret/features/scenarios.json and docs/reference/features.md"
 
 HAS_ROWS: dict[str, Iterable[str]] = {
     "Exchange types": (*EXCHANGE_TYPES, *unsupported.EXCHANGE_TYPES),
@@ -110,12 +107,13 @@ def is_odd(row: Row, version: str) -> bool:
 
 def is_there(proof: str) -> bool:
     if not is_test(proof):
-        return bool(matching(SCENARIOS, proof))
+        return bool(matching(proof))
     path, _, name = proof.partition("::")
     file = ROOT / path
     return file.exists() and (not name or name in functions_of(file))
 
 
+@cache
 def functions_of(file: Path) -> set[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -1,11 +1,12 @@
 """The oldest and the newest releases that the projects in examples/frameworks work with.
 
-    python -m tests.frameworks.versions [--python PYTHON] [NAME ...]
+    python -m tests.frameworks.versions [--python PYTHON] [--newest] [NAME ...]
 
 For each project, or the named ones, it makes two environments. One has the lower bounds of the project's
 pyproject.toml, the other the newest releases. It runs the project's tests in both and prints a table in Markdown, which
 docs/how-to/frameworks/index.md shows. If a run fails, it prints the output of that run and exits with 1. PYTHON is the
-interpreter to use, by default the one that runs this.
+interpreter to use, by default the one that runs this. `--newest` leaves the oldest releases out: some of them are older
+than PYTHON, and cannot be installed there.
 """
 
 from __future__ import annotations
@@ -46,25 +47,28 @@ def main(arguments: Sequence[str]) -> int:
     """Print the table, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.frameworks.versions", description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="the interpreter to use")
+    parser.add_argument("--newest", action="store_true", help="run with the newest releases only")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(NAMES)}; all by default")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"unknown project {', '.join(unknown)}; expected one or more of {', '.join(NAMES)}")
+    ages = ("newest",) if options.newest else ("oldest", "newest")
     failures = []
-    print(f"On CPython {version_of(options.python)}:\n\n| framework | oldest | newest |\n| --- | --- | --- |")
+    print(f"On CPython {version_of(options.python)}:\n")
+    print(f"| framework | {' | '.join(ages)} |\n|{' --- |' * (len(ages) + 1)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="leveret-frameworks-") as folder:
         wheel = build_wheel(Path(folder))
         for project in PROJECTS:
             if project.name in (options.names or NAMES):
-                oldest = result_of(
-                    project, options.python, wheel, Path(folder, f"{project.name}-oldest"), is_oldest=True
-                )
-                newest = result_of(
-                    project, options.python, wheel, Path(folder, f"{project.name}-newest"), is_oldest=False
-                )
-                print(f"| [{project.name}]({project.name}.md) | {oldest} | {newest} |", flush=True)
-                failures += [result.failure for result in (oldest, newest) if result.failure]
+                results = [
+                    result_of(
+                        project, options.python, wheel, Path(folder, f"{project.name}-{age}"), is_oldest=age == "oldest"
+                    )
+                    for age in ages
+                ]
+                print(f"| [{project.name}]({project.name}.md) | {' | '.join(map(str, results))} |", flush=True)
+                failures += [result.failure for result in results if result.failure]
     print(*failures, sep="\n\n", file=sys.stderr)
     return 1 if failures else 0
 

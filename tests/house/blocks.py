@@ -106,7 +106,7 @@ def parse(page: str, text: str) -> list[Block]:
 
 
 def excerpt_problem(block: Block) -> str | None:
-    """Return how a block differs from the file that its title names, or None if the file has it, perhaps further to the right."""
+    """Return how a block differs from the file that its title names, or None if its lines are there, at any margin."""
     path = ROOT / (block.title or "")
     if not block.title or not path.is_file():
         return f'{block.place}: title="{block.title}" is no file of the repository; name one, from its root'

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -123,28 +124,41 @@ class Runner:
 
     def __init__(self) -> None:
         """Start the server."""
-        self._server = subprocess.Popen(
+        self._server = self._started()
+
+    def run(self, folder: Path, arguments: Iterable[str]) -> tuple[int, str]:
+        """Return the exit status of pytest in a copy, and what it printed."""
+        output = folder.with_name("output.txt")
+        try:
+            status = self._ask([str(folder), [*_PYTEST, *arguments], str(output)])
+        except BaseException:
+            # The test has timed out: the answer to the next request must not be the one that is missing now.
+            self.close()
+            self._server = self._started()
+            raise
+        return status, output.read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        """End the server, and the run that it may be waiting for."""
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.communicate()
+
+    def _ask(self, request: list[object]) -> int:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def _started(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
             env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
-
-    def run(self, tree: Tree, arguments: Iterable[str]) -> tuple[int, str]:
-        """Return the exit status of pytest in a copy, and what it printed."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        output = tree.root.with_name("output.txt")
-        self._server.stdin.write(json.dumps([str(tree.root), [*_PYTEST, *arguments], str(output)]) + "\n")
-        self._server.stdin.flush()
-        status = int(self._server.stdout.readline())
-        return status, output.read_text(encoding="utf-8")
-
-    def close(self) -> None:
-        """End the server."""
-        self._server.kill()
-        self._server.communicate()
 
 
 def _environment() -> dict[str, str]:

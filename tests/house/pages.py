@@ -27,7 +27,7 @@ from tests.house.repository import ROOT
 from tests.house.shell import run_shell
 
 # Shrinking what a machine of Hypothesis finds takes most of its time; tests/stateful tests that.
-QUICK: Final = settings(phases=(Phase.generate,), stateful_step_count=8, derandomize=True, database=None, deadline=None)
+QUICK: Final = settings(phases=(Phase.generate,), stateful_step_count=8)
 _DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

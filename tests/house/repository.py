@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import io
+import os
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -61,11 +62,7 @@ class SourceFile:
 
 def read_all() -> list[SourceFile]:
     """These are all text files of the repository."""
-    return [
-        SourceFile(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
-        for path in _files()
-        if path.is_file() and path.name.endswith(ENDINGS) and not _is_made(path)
-    ]
+    return [SourceFile(path, (ROOT / path).read_text(encoding="utf-8")) for path in _paths()]
 
 
 def without_house(files: Iterable[SourceFile]) -> list[SourceFile]:
@@ -85,12 +82,19 @@ def is_module(path: Path) -> bool:
     return path.suffix == ".py" or (path / "__init__.py").exists()
 
 
-def _files() -> Iterator[Path]:
+def _paths() -> Iterator[str]:
+    """Yield the paths of the text files, from the root."""
     for folder in FOLDERS:
-        yield from sorted((ROOT / folder).rglob("*"))
-    yield from sorted(ROOT.glob("*"))
+        yield from sorted(_below(folder), key=lambda path: path.split("/"))
+    yield from sorted(path.name for path in ROOT.glob("*") if path.is_file() and path.name.endswith(ENDINGS))
 
 
-def _is_made(path: Path) -> bool:
-    made = ("__pycache__", "build", "dist", "node_modules")
-    return any(part in made or part.endswith(".egg-info") for part in path.parts)
+def _below(folder: str) -> Iterator[str]:
+    for top, folders, names in os.walk(ROOT / folder):
+        folders[:] = [name for name in folders if not _is_made(name)]
+        parent = Path(top).relative_to(ROOT).as_posix()
+        yield from (f"{parent}/{name}" for name in names if name.endswith(ENDINGS))
+
+
+def _is_made(name: str) -> bool:
+    return name in ("__pycache__", "build", "dist", "node_modules") or name.endswith(".egg-info")

@@ -74,7 +74,7 @@ class Carried(NamedTuple):
     def run_tests(self, runner: Runner) -> tuple[int, str]:
         """Return the exit status of pytest, and what it printed."""
         there = [path for path in self.tests if (self.tree.root / path).exists()]
-        return runner.run(self.tree, [*self.only, *there])
+        return runner.run(self.tree.root, [*self.only, *there])
 
 
 @pytest.fixture(scope="module")

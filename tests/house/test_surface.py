@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,24 @@ def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_te
     ]
 
     assert offences == []
+
+
+def test_every_extra_is_documented_with_what_it_installs(root: Path) -> None:
+    extras = tomllib.loads(read(root, "pyproject.toml"))["project"]["optional-dependencies"]
+    page = read(root, "docs/reference/extras.md")
+
+    documented = {
+        name: set(packages.split(", ")) for name, packages in re.findall(r"^\| `([\w-]+)` \| (.*?) \|", page, re.M)
+    }
+
+    for_users = {name: packages for name, packages in extras.items() if name not in ("examples", "docs", "dev")}
+    assert documented == {name: {name_of(package) for package in packages} for name, packages in for_users.items()}
+
+
+def name_of(requirement: str) -> str:
+    """Return the name of a package, or of the extra of leveret that a requirement names."""
+    of_leveret = re.match(r"leveret\[(.*)\]", requirement)
+    return of_leveret[1] if of_leveret else re.split(r"[^\w-]", requirement)[0]
 
 
 def test_every_version_is_documented(root: Path) -> None:

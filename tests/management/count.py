@@ -39,7 +39,7 @@ def table() -> str:
     """Return the table of endpoints in Markdown."""
     counted = counts()
     rows = [_row(each, counted.get((each.method, each.template), 0)) for each in ENDPOINTS]
-    return "\n".join(["| request | who may ask | versions | scenarios |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| request | access | versions | scenarios |", "| --- | --- | --- | --- |", *rows])
 
 
 def _row(endpoint: Endpoint, count: int) -> str:

@@ -26,7 +26,7 @@ def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(derandomize=True, deadline=None, database=None)
+@settings(max_examples=100)
 @given(pattern=st.recursive(LEAVES, larger, max_leaves=8), text=st.text("abA\n.", max_size=6))
 def test_a_walk_finds_what_re_finds(pattern: str, text: str) -> None:
     walk = patterns._Walk(patterns._sequence(patterns._parser.parse(pattern), re.compile(pattern).flags))

@@ -151,7 +151,7 @@ def test_a_discarded_message_without_a_dead_letter_exchange_is_gone(world: World
     discard(queue, *take(queue))
 
     assert not queue.unacked
-    assert [event.reason for event in world.events("dropped")] == ["no route"]
+    assert [event.reason for event in world.events("dropped")] == ["rejected"]
 
 
 def test_equal_consumers_take_turns(world: World) -> None:

@@ -421,7 +421,7 @@ class _Player:
         if self.dice.random() < 0.5:
             self._requeue(held, kind)
         elif not self._dead_letter(held.queue, held.copy, self.dice.choice(("rejected", "delivery_limit"))):
-            self.emit("dropped", **self._about(held.queue, held.copy), reason="no route")
+            self.emit("dropped", **self._about(held.queue, held.copy), reason="rejected")
 
     def _requeue(self, held: Held, reason: str) -> None:
         self.emit("requeued", **self._about(held.queue, held.copy), reason=reason)

@@ -194,6 +194,7 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
             "dead-lettered from q (copy 4) (the queue was full) to the default exchange with key dead",
         ),
         ({"kind": "dropped", "reason": "no route"}, "dropped (it had no queue to go to)"),
+        ({"kind": "dropped", "reason": "rejected"}, "dropped (the consumer rejected it)"),
         ({"kind": "unheard_of", "copy": 1}, "unheard_of (copy 1)"),
     ],
 )

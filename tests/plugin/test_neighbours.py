@@ -143,15 +143,18 @@ def test_a_frozen_date_does_not_freeze_the_broker(run_apart, module, freeze):
 def test_a_test_stopped_by_pytest_timeout_shows_its_broker(run_apart):
     result = run_apart(
         """
+        import signal
         import pytest
         from client import connect
 
-        @pytest.mark.timeout(8)
+        @pytest.mark.timeout(60)
         def test_stuck(leveret):
             leveret.declare_queue("orders")
             leveret.publish("", "orders", b"hello")
             connection = connect(leveret.url, name="lazy worker")
             connection.channel().basic_get("orders")
+            # The timer of pytest-timeout, which is now due at once.
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
             leveret.wait_idle(timeout=60)
 
         def test_next(leveret):

@@ -146,7 +146,7 @@ def test_a_run_without_options_has_no_header(run):
             "*--leveret-permit: unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?",
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is not a whole number"),
-        ("--leveret-users=app", "*--leveret-users: 'app' is not a pair; write each as NAME=PASSWORD, as in app=secret"),
+        ("--leveret-users=app", "*--leveret-users: user 1 is not of the form NAME=PASSWORD or NAME:PASSWORD, *"),
         ("--leveret-definitions=x.json", "*--leveret-definitions: definitions='*x.json' cannot be read: *"),
         ("--leveret-port=99999", "*--leveret-port: port=99999 is not a port; expected *"),
         ("--leveret-max-redeliveries=0", "*--leveret-max-redeliveries: '0' is not 1 or more"),
@@ -188,7 +188,7 @@ def test_a_host_or_directory_that_cannot_be_used_stops_the_run_at_once(run, flag
 def test_users_virtual_hosts_and_definitions_come_from_the_ini_file(run, pytester):
     pytester.makeini("""
         [pytest]
-        leveret_users = app=secret, auditor=other
+        leveret_users = app=secret, auditor:other
         leveret_vhosts = shop billing
         leveret_definitions = production.json
     """)

@@ -86,10 +86,11 @@ def test_a_client_notices_a_restart(leveret):
 def test_first_tests_pass_without_what_windows_lacks(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makeini("[pytest]\naddopts = -p no:asyncio -p no:pytest_nameko")
+    # Importing the other plugins that pytest finds here takes longer than the tests.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
     pytester.makepyfile(FIRST_TESTS)
 
-    result = pytester.runpytest_subprocess("-p", "tests.without_posix")
+    result = pytester.runpytest_subprocess("-p", "tests.without_posix", "-p", "pytest_leveret.plugin")
 
     result.assert_outcomes(passed=4)

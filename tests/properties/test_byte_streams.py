@@ -25,7 +25,7 @@ from tests.protocol.peer import (
     start_ok,
 )
 
-SETTINGS = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow])
 
 OPENING = (
     PROTOCOL_HEADER,

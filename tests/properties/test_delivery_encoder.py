@@ -13,7 +13,7 @@ from leveret.core.wire.properties import Properties
 
 CHANNEL, FRAME_MAX = 3, 64
 LIMIT = FRAME_MAX - 8
-SETTINGS = settings(derandomize=True, deadline=None, database=None)
+SETTINGS = settings(max_examples=100)
 
 
 def message(key: str, priority: int | None) -> Message:

@@ -10,7 +10,7 @@ from tests.properties.conservation import Ledger
 from tests.properties.programs import Interpreter, Step, programs, random_program
 from tests.protocol.peer import Server
 
-SETTINGS = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def run(program: list[Step], version: str = "4.3") -> tuple[Server, Interpreter]:

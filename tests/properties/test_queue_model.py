@@ -187,7 +187,5 @@ class QueueMachine(RuleBasedStateMachine):
         return self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
 
 
-QueueMachine.TestCase.settings = settings(
-    derandomize=True, deadline=None, database=None, max_examples=120, stateful_step_count=40
-)
+QueueMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
 TestQueueAgainstAList = QueueMachine.TestCase

@@ -150,10 +150,16 @@ def test_amqp_tools_publish_get_and_consume(tool) -> None:
 def test_users_come_from_a_file_and_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     users = tmp_path / "users"
     users.write_text("shop:a:b\n\nbilling:c\n")
-    monkeypatch.setenv("LEVERET_USERS", "audit:d")
+    monkeypatch.setenv("LEVERET_USERS", "audit:d app=e=f")
 
     with served("--user-file", str(users)) as (url, _):
-        for user, password in (("shop", "a%3Ab"), ("billing", "c"), ("audit", "d"), ("guest", "guest")):
+        for user, password in (
+            ("shop", "a%3Ab"),
+            ("billing", "c"),
+            ("audit", "d"),
+            ("app", "e%3Df"),
+            ("guest", "guest"),
+        ):
             place = urlsplit(url)
             with pika.BlockingConnection(pika.URLParameters(f"amqp://{user}:{password}@{place.hostname}:{place.port}")):
                 pass
@@ -168,6 +174,15 @@ def test_a_line_that_is_no_user_is_refused_without_showing_it(tmp_path: Path, co
 
     assert done.stderr == f"leveret: --user-file {users}: each user must have the form NAME:PASSWORD\n"
     assert done.returncode == 2
+
+
+def test_a_user_in_the_environment_without_a_password_is_refused_without_showing_it(monkeypatch) -> None:
+    monkeypatch.setenv("LEVERET_USERS", "app=secret, hidden")
+
+    done = run("serve")
+
+    form = "user 2 is not of the form NAME=PASSWORD or NAME:PASSWORD, as in app=secret"
+    assert (done.returncode, done.stderr) == (2, f"leveret: LEVERET_USERS: {form}\n")
 
 
 def test_a_file_of_users_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pika
@@ -396,3 +396,25 @@ def steal_one(broker: Broker) -> None:
     """Let another consumer take and ack the first message."""
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         assert connection.channel().basic_get("jobs", auto_ack=True)[0] is not None
+
+
+@pytest.mark.parametrize("version", ["4.2", "4.3"])
+def test_a_batch_that_takes_longer_than_the_consumer_timeout_is_not_read_again(
+    make_leveret: Callable[..., Broker], queue_type: str, version: str
+) -> None:
+    broker = make_leveret(rabbitmq=version)
+    broker.declare_queue("jobs", durable=True, arguments={"x-queue-type": queue_type})
+    publish(broker, *numbers(0, FEW))
+    with intake(broker) as reader:
+        end = reader.next_offset(START, LIMIT)
+        assert bodies(reader, START, end) == numbers(0, FEW)
+
+        broker.clock.advance(hours=1)
+        # RabbitMQ 4.3 limits consumers of quorum queues only.
+        is_limited = version == "4.2" or queue_type == "quorum"
+        broker.assert_requeued("jobs", reason="consumer_timeout", times=FEW if is_limited else 0)
+        publish(broker, *numbers(FEW, 8))
+        second = reader.next_offset(end, LIMIT)
+
+        assert bodies(reader, end, second) == numbers(FEW, 8)
+        assert left(broker) == numbers(FEW, 8)

@@ -13,7 +13,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from leveret.stateful import BrokerMachine
 
-PLAIN = settings(max_examples=30, stateful_step_count=12, deadline=None, derandomize=True, database=None)
+PLAIN = settings(max_examples=30, stateful_step_count=12)
 RULES = ("publish", "deliver", "ack", "requeue", "reject", "crash", "restart", "advance")
 SHRUNK = settings(PLAIN, phases=(Phase.generate, Phase.shrink), print_blob=False)
 

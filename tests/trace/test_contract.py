@@ -132,14 +132,14 @@ def test_a_copy_rejected_without_requeue_is_dead_lettered(recorded: Recorded, se
 
 
 @pytest.mark.parametrize("arguments", [None, {"x-dead-letter-exchange": "missing"}])
-def test_a_rejected_copy_without_a_dead_letter_exchange_is_dropped_for_no_route(recorded: Recorded, arguments) -> None:
+def test_a_rejected_copy_without_a_dead_letter_exchange_is_dropped_as_rejected(recorded: Recorded, arguments) -> None:
     channel = recorded.channel()
     channel.queue_declare("q", durable=True, arguments=arguments)
     channel.basic_publish("", "q", b"1")
     method, _, _ = channel.basic_get("q")
     channel.basic_reject(method.delivery_tag, requeue=False)
 
-    assert recorded.story(1) == ["enqueued", "got", "rejected", "dropped (no route)"]
+    assert recorded.story(1) == ["enqueued", "got", "rejected", "dropped (rejected)"]
 
 
 def test_an_assertion_names_why_such_a_copy_left_its_queue(recorded: Recorded) -> None:
@@ -377,7 +377,7 @@ def test_a_mandatory_publish_without_a_queue_is_returned(recorded: Recorded) -> 
     assert recorded.rows("dropped") == []
 
 
-def test_a_publish_without_a_queue_is_dropped_for_no_route(recorded: Recorded) -> None:
+def test_a_publish_without_a_queue_is_dropped_as_rejected(recorded: Recorded) -> None:
     recorded.channel().basic_publish("", "nowhere", b"1")
 
     row = recorded.row("dropped")

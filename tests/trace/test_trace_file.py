@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret import Broker
@@ -330,7 +330,6 @@ def test_a_file_that_a_program_of_windows_rewrote_is_read_the_same(content, tmp_
     assert not found.is_cut
 
 
-@settings(deadline=None)
 @given(cut=st.integers(0, 400))
 def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "r.main.jsonl"
@@ -350,7 +349,6 @@ def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut)
     assert reader.is_cut == (not kept.endswith(b"\n"))
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factory, data):
     packed = gzip.compress(content, mtime=0)

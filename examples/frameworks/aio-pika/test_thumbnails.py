@@ -68,7 +68,7 @@ async def test_an_image_that_always_fails_is_set_aside(leveret: Broker, painter:
     assert len(painter.failures) == 97
 
 
-async def test_a_file_that_is_no_image_is_set_aside_at_once(leveret: Broker, painter: Painter) -> None:
+async def test_a_file_that_is_not_an_image_is_set_aside_at_once(leveret: Broker, painter: Painter) -> None:
     painter.failures = [NoImageError()]
 
     await upload(leveret.url, "notes.txt")

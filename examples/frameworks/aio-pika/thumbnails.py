@@ -41,7 +41,7 @@ class Thumbnailer:
         channel = await self.connection.channel()
         await channel.set_qos(prefetch_count=10)
         await channel.declare_queue("images.failed", durable=True)
-        # A robust connection restores only the queues that the application refers to.
+        # A robust connection restores only the queues that the application keeps a reference to.
         self.queue = await channel.declare_queue("images", durable=True, arguments=RETRIES)
         await self.queue.consume(self.on_image)
         return self

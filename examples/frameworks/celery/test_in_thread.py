@@ -70,7 +70,7 @@ def test_an_order_that_never_fits_is_set_aside_after_four_tries(broker: Broker, 
     assert carrier.refusals_left == 96
 
 
-def test_an_order_that_is_no_number_is_set_aside(broker: Broker, carrier: Carrier) -> None:
+def test_an_order_that_is_not_a_number_is_set_aside(broker: Broker, carrier: Carrier) -> None:
     shop.ship.delay("seven")
     shop.ship.delay(8)
 
@@ -81,7 +81,7 @@ def test_an_order_that_is_no_number_is_set_aside(broker: Broker, carrier: Carrie
     assert carrier.collected == [8]
 
 
-def test_a_message_that_is_no_task_is_set_aside(broker: Broker) -> None:
+def test_a_message_that_is_not_a_task_is_set_aside(broker: Broker) -> None:
     broker.publish("", "orders", json={"id": 7})
 
     broker.assert_dead_lettered("orders", to="orders.failed", reason="rejected", timeout=5)

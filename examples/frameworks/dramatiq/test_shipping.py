@@ -90,7 +90,7 @@ def test_an_order_that_never_fits_is_set_aside_for_a_week(broker: Broker, carrie
     broker.assert_dropped("orders.XQ", reason="expired")
 
 
-def test_an_order_that_is_no_number_is_set_aside_at_once(broker: Broker, carrier: Carrier) -> None:
+def test_an_order_that_is_not_a_number_is_set_aside_at_once(broker: Broker, carrier: Carrier) -> None:
     shop.ship.send("seven")
     shop.ship.send(8)
 
@@ -99,7 +99,7 @@ def test_an_order_that_is_no_number_is_set_aside_at_once(broker: Broker, carrier
     assert carrier.collected == [8]
 
 
-def test_a_message_that_is_none_of_dramatiq_is_set_aside(broker: Broker) -> None:
+def test_a_message_that_dramatiq_did_not_send_is_set_aside(broker: Broker) -> None:
     broker.publish("", "orders", b"{broken")
 
     broker.assert_dead_lettered("orders", to="orders.XQ", reason="rejected", body=b"{broken", timeout=5)

@@ -36,7 +36,7 @@ async def test_an_order_that_reaches_no_queue_is_an_error(leveret_session: Broke
     leveret_session.assert_returned("shop", routing_key="order.created")
 
 
-async def test_a_connection_lost_at_the_ack_is_no_second_payment(
+async def test_a_connection_lost_at_the_ack_does_not_book_a_second_payment(
     leveret_session: Broker, client: httpx.AsyncClient
 ) -> None:
     await client.post("/orders", json={"id": 7, "total": 120})

@@ -77,7 +77,7 @@ async def test_the_third_refusal_is_the_last(leveret_session: Broker, carrier: F
     leveret_session.assert_delivered("orders", times=3)
 
 
-async def test_an_order_that_is_no_order_is_set_aside(leveret_session: Broker, carrier: FullVan) -> None:
+async def test_an_invalid_order_is_set_aside(leveret_session: Broker, carrier: FullVan) -> None:
     leveret_session.publish("shop", "order.created", json={"id": "seven"})
     leveret_session.publish("shop", "order.created", json={"id": 8, "article": "cup"})
     await leveret_session.aio.wait_idle()

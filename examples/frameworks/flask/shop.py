@@ -76,13 +76,13 @@ def mails() -> None:
 
 
 def send_one(channel: BlockingChannel, method: Basic.GetOk, body: bytes) -> None:
-    """Send one mail, retry it later, or drop it if it has no customer."""
+    """Send one mail, retry it later, or skip it if it has no customer."""
     try:
         current_app.config["SEND_MAIL"](json.loads(body))
     except OSError:
         channel.basic_reject(method.delivery_tag, requeue=False)
     except (ValueError, KeyError):
-        current_app.logger.exception("dropped a mail that cannot be sent: %r", body)
+        current_app.logger.exception("skipped a mail that cannot be sent: %r", body)
         channel.basic_ack(method.delivery_tag)
     else:
         channel.basic_ack(method.delivery_tag)

@@ -43,7 +43,7 @@ def config(leveret: Broker) -> Iterator[dict[str, str]]:
         runner.add_service(service)
     runner.start()
     yield config
-    # `stop` would wait for the services' own loops, which look up once a second.
+    # `stop` would wait for the services' loops, which check only once a second whether they must end.
     runner.kill()
 
 
@@ -87,7 +87,7 @@ def test_a_mail_is_sent_five_minutes_later_if_the_mail_server_is_down(
 
 
 @pytest.mark.usefixtures("services")
-def test_an_event_that_is_no_order_is_set_aside(leveret: Broker, mail_server: MailServer) -> None:
+def test_an_event_that_is_not_an_order_is_set_aside(leveret: Broker, mail_server: MailServer) -> None:
     leveret.publish("orders.events", "placed", json={"total": 12})
     leveret.publish("orders.events", "placed", json={"article": "milk", "total": 1})
     leveret.wait_idle()

@@ -14,8 +14,6 @@ from taskiq.brokers.inmemory_broker import InmemoryResultBackend
 
 from leveret import Broker
 
-PATIENCE_S = 10
-
 
 class Carrier:
     """A stand-in for the carrier: it refuses `refusals_left` times, and records what it took."""
@@ -58,10 +56,10 @@ async def broker(leveret_session: Broker, carrier: Carrier, monkeypatch: pytest.
 
 async def test_an_order_is_shipped_once(broker: Broker, carrier: Carrier) -> None:
     shipped = await shop.ship.kiq(7)
-    result = await shipped.wait_result(timeout=PATIENCE_S)
+    result = await shipped.wait_result(timeout=10)
 
     assert result.return_value == "T7"
-    await broker.aio.assert_acked("orders", headers={"task_name": "ship"}, times=1, timeout=PATIENCE_S)
+    await broker.aio.assert_acked("orders", headers={"task_name": "ship"}, times=1, timeout=10)
     assert carrier.collected == [7]
 
 
@@ -70,12 +68,12 @@ async def test_an_order_that_does_not_fit_is_shipped_ten_minutes_later(broker: B
     broker.clock.hold()
 
     await shop.ship.kiq(7)
-    await broker.aio.assert_published("", routing_key="orders.delay", headers={"_retries": "1"}, timeout=PATIENCE_S)
+    await broker.aio.assert_published("", routing_key="orders.delay", headers={"_retries": "1"}, timeout=10)
     await broker.aio.clock.advance(minutes=9)
     assert carrier.collected == []
     await broker.aio.clock.advance(minutes=1)
 
-    await broker.aio.assert_acked("orders", times=2, timeout=PATIENCE_S)
+    await broker.aio.assert_acked("orders", times=2, timeout=10)
     assert carrier.collected == [7]
     broker.assert_dead_lettered("orders.delay", to="orders", reason="expired", times=1)
 
@@ -89,7 +87,7 @@ async def test_a_short_delay_waits_behind_a_long_one(broker: Broker, carrier: Ca
     assert carrier.collected == []
     await broker.aio.clock.advance(minutes=1)
 
-    await broker.aio.assert_acked("orders", times=2, timeout=PATIENCE_S)
+    await broker.aio.assert_acked("orders", times=2, timeout=10)
     assert sorted(carrier.collected) == [1, 2]
 
 
@@ -98,16 +96,16 @@ async def test_an_order_that_never_fits_is_given_up_and_is_gone(broker: Broker, 
 
     with broker.clock.autojump():
         await shop.ship.kiq(7)
-        await broker.aio.assert_acked("orders", times=4, timeout=PATIENCE_S)
+        await broker.aio.assert_acked("orders", times=4, timeout=10)
 
     assert carrier.refusals_left == 96
     assert [queue.name for queue in broker.queues if queue.ready] == []
 
 
-async def test_a_message_that_is_no_task_is_acknowledged_and_gone(broker: Broker) -> None:
+async def test_a_message_that_is_not_a_task_is_acknowledged_and_gone(broker: Broker) -> None:
     broker.publish("taskiq", "orders", b"{broken")
 
-    await broker.aio.assert_acked("orders", body=b"{broken", timeout=PATIENCE_S)
+    await broker.aio.assert_acked("orders", body=b"{broken", timeout=10)
     broker.assert_empty("orders.failed")
 
 
@@ -115,7 +113,7 @@ async def test_an_order_survives_the_loss_of_the_connection_before_its_ack(broke
     broker.faults.reset_peer(on="basic.ack")
 
     await shop.ship.kiq(7)
-    await broker.aio.assert_acked("orders", redelivered=True, timeout=PATIENCE_S)
+    await broker.aio.assert_acked("orders", redelivered=True, timeout=10)
 
     # RabbitMQ delivers at least once: only the carrier can know that it has order 7 already.
     assert carrier.collected == [7, 7]

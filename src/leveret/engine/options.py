@@ -5,6 +5,7 @@ A mistake raises where it was written, and the message says what is valid.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -35,6 +36,21 @@ def checked_seed(seed: object) -> int:
 def names_in(names: Iterable[str]) -> list[str]:
     """Return several names. A string is split, because iterating over it would yield letters."""
     return names.replace(",", " ").split() if isinstance(names, str) else list(names)
+
+
+def users_in(text: str) -> dict[str, str]:
+    """Return passwords by user name from a text such as `app=secret auditor:other`, split at commas and white space.
+
+    Raises ValueError for a user without a name or a password.
+    """
+    users = {}
+    for number, word in enumerate(names_in(text), start=1):
+        user = re.fullmatch("([^:=]+)[:=](.+)", word)
+        if user is None:
+            # The text may be a password, so it is not shown.
+            raise ValueError(f"user {number} is not of the form NAME=PASSWORD or NAME:PASSWORD, as in app=secret")
+        users[user[1]] = user[2]
+    return users
 
 
 def checked_users(users: object) -> Mapping[str, str]:

@@ -1,8 +1,20 @@
 """Faults: what goes wrong in a broker, when, and how often.
 
-See docs/reference/faults.md and docs/how-to/writing-a-fault.md.
+See docs/reference/faults.md. The refusals, such as PreconditionFailed, are for faults that a test suite defines: see
+docs/how-to/writing-a-fault.md.
 """
 
+from leveret.core.model.errors import (
+    AccessRefused,
+    CommandInvalid,
+    ConnectionForced,
+    InternalRefusal,
+    NotAllowed,
+    NotFound,
+    NotImplementedByBroker,
+    PreconditionFailed,
+    ResourceLocked,
+)
 from leveret.faults.conversation import (
     BlockPublishers,
     CancelConsumers,
@@ -20,31 +32,43 @@ from leveret.faults.occasion import Occasion
 from leveret.faults.plan import FaultPlan
 from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import Rule
-from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall
+from leveret.faults.streams import Effect
+from leveret.faults.toxics import Bandwidth, Blackhole, ByteFault, Corrupt, HalfClose, LimitData, Slicer, Stall
 
 __all__ = [
+    "AccessRefused",
     "Bandwidth",
     "Blackhole",
     "BlockPublishers",
+    "ByteFault",
     "CancelConsumers",
     "CloseChannel",
     "CloseConnection",
+    "CommandInvalid",
+    "ConnectionForced",
     "Corrupt",
     "Delay",
     "DelayConfirm",
     "Drop",
     "Duplicate",
+    "Effect",
     "Expire",
     "FailLogin",
     "Fault",
     "FaultPlan",
     "HalfClose",
+    "InternalRefusal",
     "LimitData",
     "NackPublish",
+    "NotAllowed",
+    "NotFound",
+    "NotImplementedByBroker",
     "Occasion",
+    "PreconditionFailed",
     "Redeliver",
     "Reorder",
     "ResetPeer",
+    "ResourceLocked",
     "Restart",
     "Rule",
     "Slicer",

@@ -34,9 +34,9 @@ class Effect:
         """Return how many of the waiting bytes may pass now. Called often, so it must change nothing."""
         return waiting
 
-    def passing(self, octets: bytes) -> bytes:
+    def passing(self, data: bytes) -> bytes:
         """Note the bytes that pass now, and return what the receiver gets instead."""
-        return octets
+        return data
 
     def end(self) -> None:
         """Cancel what is still due, because the rule is removed or the connection has ended."""

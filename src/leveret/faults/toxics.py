@@ -155,13 +155,13 @@ class _Throttle(Effect):
     def limit(self, waiting: int) -> int:
         return 0 if self._free_at > self.stream.node.now else max(1, self._rate // 10)
 
-    def passing(self, octets: bytes) -> bytes:
+    def passing(self, data: bytes) -> bytes:
         node = self.stream.node
-        span_us, self._remainder = divmod(len(octets) * SECOND_US + self._remainder, self._rate)
+        span_us, self._remainder = divmod(len(data) * SECOND_US + self._remainder, self._rate)
         if span_us:
             self._free_at = node.now + span_us
             self._timer = node.timers.add(self._free_at, self.stream.resume)
-        return octets
+        return data
 
     def end(self) -> None:
         if self._timer is not None:
@@ -218,12 +218,12 @@ class _Corruption(Effect):
         # The distance to the byte, from 1; 0 or less once it has passed.
         self._left = byte
 
-    def passing(self, octets: bytes) -> bytes:
+    def passing(self, data: bytes) -> bytes:
         at = self._left - 1
-        self._left -= len(octets)
-        if not 0 <= at < len(octets):
-            return octets
-        return octets[:at] + bytes([octets[at] ^ 0xFF]) + octets[at + 1 :]
+        self._left -= len(data)
+        if not 0 <= at < len(data):
+            return data
+        return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
 
 
 class LimitData(ByteFault):
@@ -248,11 +248,11 @@ class _Cut(Effect):
         super().__init__(stream)
         self._left = count
 
-    def passing(self, octets: bytes) -> bytes:
-        piece = octets[: self._left]
+    def passing(self, data: bytes) -> bytes:
+        piece = data[: self._left]
         self._left -= len(piece)
         # The first byte beyond the limit ends the stream, so that a connection with nothing to send stays.
-        if len(piece) < len(octets):
+        if len(piece) < len(data):
             self.stream.end()
             self.stream.connection.reset()
         return piece

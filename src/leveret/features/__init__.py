@@ -12,6 +12,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Final, cast
 
@@ -85,11 +86,10 @@ class Recorded:
 
 def rows() -> tuple[Row, ...]:
     """Return all rows, by area, in the order of the table."""
-    table = tomllib.loads(_text("table.toml"))
     counts = cast(dict[str, dict[str, dict[str, int]]], _counted()["rows"])
     return tuple(
         _row(area, name, found, counts.get(area, {}).get(name, {}))
-        for area, features in table.items()
+        for area, features in _table().items()
         for name, found in features.items()
     )
 
@@ -124,6 +124,12 @@ def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], c
 
 def _behaviour(name: str, proof: list[str] | str) -> Behaviour:
     return Behaviour(name, reason=proof) if isinstance(proof, str) else Behaviour(name, tuple(proof))
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Sequence[object] | Mapping[str, object]]]:
+    """Return the table as it is written; reading TOML is slow."""
+    return tomllib.loads(_text("table.toml"))
 
 
 def _counted() -> dict[str, object]:

@@ -102,11 +102,7 @@ class Occurrence:
 
 def reason_of(event: Event) -> object:
     """Return the reason of an event, in the words of x-death where a copy ended: rejected, expired, maxlen."""
-    if event.kind == events.EXPIRED:
-        return "expired"
-    reason = event.get("reason")
-    is_rejected = event.kind == events.DROPPED and reason == events.NO_ROUTE and event.copy is not None
-    return "rejected" if is_rejected else reason
+    return "expired" if event.kind == events.EXPIRED else event.get("reason")
 
 
 class Search:

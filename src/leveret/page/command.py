@@ -33,9 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     steps = trace.add_subparsers(title="commands", dest="step", required=True)
-    page = steps.add_parser(
-        "page", help="write a page on it, one HTML file", description="Write a page on one test, an HTML file."
-    )
+    page = steps.add_parser("page", help="write an HTML page on it", description="Write an HTML page on one test.")
     _add_file(page)
     page.add_argument("--output", "-o", default="page.html", metavar="FILE", help="the page (default: page.html)")
     page.set_defaults(run=_page)

@@ -74,36 +74,55 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     steps = pipeline.add_subparsers(title="steps", dest="step", required=True)
     ingest = _step(steps, "ingest", "ingest the events of new and changed traces", _ingest)
-    ingest.add_argument("places", nargs="+", metavar="PLACE", help="a folder of traces, or a trace file")
+    ingest.add_argument("places", nargs="+", metavar="TRACES", help="a folder of traces, or a trace file")
     update = _step(steps, "update", "bring all tables up to date", _update)
     update.add_argument(
-        "places", nargs="*", metavar="PLACE", help="a folder of traces, or a trace file, to ingest first"
+        "places", nargs="*", metavar="TRACES", help="a folder of traces, or a trace file, to ingest first"
     )
     update.add_argument("--all", action="store_true", help="compute all runs again, not only those that have changed")
     _add_report(steps)
-    difference = _step(steps, "diff", "show how two runs or commits differ", _diff)
+    difference = _step(
+        steps, "diff", "show how two runs or commits differ", _diff, note="The exit code is 1 if they differ."
+    )
     difference.add_argument(
         "--flaky", action="store_true", help="also list the differences that come from tests known to be flaky"
     )
     _add_rules(update)
     _add_rules(difference)
-    parity = _step(steps, "parity", "show where leveret and RabbitMQ differ", _parity, has_warehouse=False)
+    parity = _step(
+        steps,
+        "parity",
+        "show where leveret and RabbitMQ differ",
+        _parity,
+        note="It needs Spark. The exit code is 1 if they differ.",
+        has_warehouse=False,
+        has_engines=False,
+    )
+    parity.set_defaults(engine="spark")
     for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace file")):
         step.add_argument("left", metavar="LEFT", help=what)
         step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
-    parity.add_argument("--each", choices=("run", "test"), help="compare each run, or each test, with its namesake")
+    parity.add_argument(
+        "--each",
+        choices=("run", "test"),
+        help="compare run by run, or test by test, paired by name (default: each side is one workload)",
+    )
     store_commands.add_to(partial(_step, steps))
     _step(steps, "compact", "merge the files of many updates", _compact)
     vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
     vacuum.add_argument(
-        "--older-than", type=_hours, default=24.0, metavar="HOURS", help="keep files that are younger (default: 24)"
+        "--older-than",
+        type=_hours,
+        default=24.0,
+        metavar="HOURS",
+        help="remove only files older than this (default: 24)",
     )
 
 
 def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report = _step(steps, "report", "write an HTML page on the messages of a run", _report, has_default=True)
     report.add_argument(
-        "places", nargs="*", metavar="PLACE", help="a folder of traces, or a trace file, to ingest first"
+        "places", nargs="*", metavar="TRACES", help="a folder of traces, or a trace file, to ingest first"
     )
     report.add_argument(
         "--run", metavar="NAME", dest="name", help="the run or commit to report (default: the newest run)"
@@ -133,7 +152,7 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     doctor = steps.add_parser(
         "doctor",
         help="check what Spark needs to start here, and start it",
-        description="Check what Spark needs to start here, and start it.",
+        description="Check what Spark needs to start here, and start it. The exit code is 1 if something is missing.",
     )
     doctor.set_defaults(run=_guarded(_doctor))
     warm = steps.add_parser(
@@ -159,29 +178,33 @@ def _step(
     purpose: str,
     run: Callable[[argparse.Namespace], int],
     *,
+    note: str = "",
     computes: bool = True,
+    has_engines: bool = True,
     has_default: bool = False,
     has_warehouse: bool = True,
 ) -> argparse.ArgumentParser:
-    step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+    step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}. {note}".strip())
     if has_warehouse:
         place = "the folder of the tables, or s3://BUCKET/PREFIX" + (
             " (default: a temporary one)" if has_default else ""
         )
-        step.add_argument("--warehouse", "-w", required=not has_default, metavar="PLACE", help=place)
-    if computes:
+        step.add_argument("--warehouse", "-w", required=not has_default, metavar="WAREHOUSE", help=place)
+    many = f"{_MANY_EVENTS // 1_000_000} million events on"
+    if computes and has_engines:
         step.add_argument(
             "--engine",
             choices=("auto", "spark", "processes"),
             default="auto",
-            help=f"where to compute (default: Spark from {_MANY_EVENTS // 1_000_000} million events on, if installed)",
+            help=f"where to compute (default: on Spark from {many}, if installed, else in processes)",
         )
         step.add_argument(
-            "--processes", type=_positive, metavar="N", help="processes without Spark (default: one for each CPU)"
+            "--processes", type=_positive, metavar="N", help="number of processes (default: one for each CPU)"
         )
+    if computes:
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument(
-            "--memory", metavar="SIZE", help="memory of the JVM, as in 4g (default: 1g, or 2g for large work)"
+            "--memory", metavar="SIZE", help=f"memory of Spark's JVM, as in 4g (default: 1g, or 2g from {many})"
         )
     step.set_defaults(run=_guarded(run, "pyarrow"))
     return step
@@ -366,7 +389,6 @@ def _parity(options: argparse.Namespace) -> int:
         events += sum(guessed_events(file.path, file.size_bytes) for file in files)
         if all(file.problem is not None for file in files):
             return _refuse(f"{place}: no trace could be used; the reasons are listed above")
-    options.engine = "spark"
     with _spark(options, events) as spark:
         assert spark is not None
         left, right = (read_events(spark, [place]) for place in (options.left, options.right))

@@ -24,21 +24,21 @@ class AddStep(Protocol):
 
 def add_to(add_step: AddStep) -> None:
     """Add the commands."""
-    sql = add_step("sql", "query the tables with SQL, by DuckDB", _sql, computes=False)
-    sql.add_argument("query", metavar="QUERY", help='as in "select * from runs"; "show tables" lists the tables')
+    sql = add_step("sql", "query the tables with SQL (DuckDB)", _sql, computes=False)
+    sql.add_argument("query", metavar="QUERY", help='such as "select * from runs"; "show tables" lists the tables')
     sql.add_argument(
         "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
     )
     export = add_step("export", "bring Delta tables up to date, which other tools can read", _export, computes=False)
     export.add_argument("place", metavar="TARGET", help="the folder of the Delta tables, or s3://BUCKET/PREFIX")
-    export.add_argument(
-        "--table", action="append", metavar="NAME", help="export this table, and no others than those you name"
-    )
+    export.add_argument("--table", action="append", metavar="NAME", help="export only this table; may be repeated")
     expire = add_step("expire", "let old runs expire, so that they vanish from all tables", _expire, computes=False)
-    expire.add_argument("--keep", metavar="PERIOD", help="keep runs that began in this period, as in 90d or 12w")
+    expire.add_argument(
+        "--keep", metavar="PERIOD", help="keep runs that began in this period up to now, as in 90d or 12w"
+    )
     often = expire.add_mutually_exclusive_group()
-    often.add_argument("--always", action="store_true", help="let each update do so from now on")
-    often.add_argument("--never", action="store_true", help="no longer let updates do so")
+    often.add_argument("--always", action="store_true", help="also let runs expire at each update from now on")
+    often.add_argument("--never", action="store_true", help="let runs expire no longer at updates")
 
 
 def _sql(options: argparse.Namespace) -> int:

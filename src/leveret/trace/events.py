@@ -164,16 +164,16 @@ TABLE: Final[dict[str, Kind]] = {
         follows_requeue=True,
     ),
     EXPIRED: Kind("copy", _COPY, is_end=True, follows_requeue=True),
-    # The reasons for a copy: "no route" (a consumer rejected it, and its queue has no dead-letter exchange), "maxlen",
-    # "delivery_limit", "restart", "retention" (a stream dropped its oldest segments). The reasons for a message without
-    # a copy, where copy is None: "no route" (it led to no queue), "no requester" (the requester of a direct reply has
-    # gone), "rolled_back", "fault", and "cycle", where queue is the one in which it had died before.
+    # The reasons for a copy: "rejected", "delivery_limit", "maxlen" (its queue has no dead-letter exchange), "restart",
+    # "retention" (a stream dropped its oldest segments). The reasons for a message without a copy, where copy is None:
+    # "no route" (it led to no queue), "no requester" (the requester of a direct reply has gone), "rolled_back",
+    # "fault", and "cycle", where queue is the one in which it had died before.
     DROPPED: Kind(
         "copy",
         (*_COPY, "reason"),
         (
-            *(NO_ROUTE, "maxlen", "delivery_limit", "restart", "retention"),
-            *("cycle", "no requester", "rolled_back", "fault"),
+            *("rejected", "maxlen", "delivery_limit", "restart", "retention"),
+            *(NO_ROUTE, "cycle", "no requester", "rolled_back", "fault"),
         ),
         is_end=True,
         follows_requeue=True,

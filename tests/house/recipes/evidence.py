@@ -62,7 +62,7 @@ def add_scenario(tree: Tree) -> None:
         '"values/any_priority_comes_back"',
         f'"values/any_priority_comes_back", "{name}"',
     )
-    pages = ["src/leveret/features/scenarios.json", "docs/reference/features.md", "docs/explanation/semantics.md"]
+    pages = ["src/leveret/features/scenarios.json", "docs/reference/features.md"]
     tree.generate("-m", "tests.features.count", writes=pages)
 
 

@@ -49,25 +49,25 @@ class AmqpError(Exception):
 
 
 class AccessRefused(AmqpError):
-    """403."""
+    """403 ACCESS_REFUSED, which closes the channel."""
 
     code, name = 403, "ACCESS_REFUSED"
 
 
 class NotFound(AmqpError):
-    """404."""
+    """404 NOT_FOUND, which closes the channel."""
 
     code, name = 404, "NOT_FOUND"
 
 
 class ResourceLocked(AmqpError):
-    """405."""
+    """405 RESOURCE_LOCKED, which closes the channel."""
 
     code, name = 405, "RESOURCE_LOCKED"
 
 
 class PreconditionFailed(AmqpError):
-    """406."""
+    """406 PRECONDITION_FAILED, which closes the channel."""
 
     code, name = 406, "PRECONDITION_FAILED"
 
@@ -79,31 +79,34 @@ class HardError(AmqpError):
 
 
 class ConnectionForced(HardError):
-    """320."""
+    """320 CONNECTION_FORCED, which closes the connection."""
 
     code, name = 320, "CONNECTION_FORCED"
 
 
 class CommandInvalid(HardError):
-    """503."""
+    """503 COMMAND_INVALID, which closes the connection."""
 
     code, name = 503, "COMMAND_INVALID"
 
 
 class NotAllowed(HardError):
-    """530."""
+    """530 NOT_ALLOWED, which closes the connection."""
 
     code, name = 530, "NOT_ALLOWED"
 
 
 class NotImplementedByBroker(HardError):
-    """540."""
+    """540 NOT_IMPLEMENTED, which closes the connection."""
 
     code, name = 540, "NOT_IMPLEMENTED"
 
 
 class InternalRefusal(HardError):
-    """A 541 that RabbitMQ sends for denied features and for its own crashes on odd input; not a bug of leveret."""
+    """541 INTERNAL_ERROR, which closes the connection.
+
+    RabbitMQ sends it for denied features and for its own crashes on odd input. It is not a bug of leveret.
+    """
 
     code, name = 541, "INTERNAL_ERROR"
 

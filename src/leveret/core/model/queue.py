@@ -229,7 +229,7 @@ class Queue(StoredQueue):
             return
         entry.delivery_count += is_failure
         if not dead_letter.send(self, entry, REJECTED):
-            self.tap_dropped(entry, events.NO_ROUTE)
+            self.tap_dropped(entry, REJECTED)
         self.deliver_ready()
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:

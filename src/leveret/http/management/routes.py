@@ -1,6 +1,7 @@
 """The table of routes of the management API: one row for each method of each path.
 
-`who` says who may ask. The documentation counts the recorded scenarios of each row (see docs/reference/management.md).
+`who` says who may send the request. The documentation counts the recorded scenarios of each row (see
+docs/reference/management.md).
 """
 
 from __future__ import annotations

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # The check that reports a lost message, by the reason of the loss.
 _LOST_BY: Final = {
     "rejected": "rejected_into_nothing",
-    # The reason of a copy that its consumer rejected without a dead-letter target.
-    events.NO_ROUTE: "rejected_into_nothing",
     "delivery_limit": "rejected_into_nothing",
     "expired": "expired_into_nothing",
     "maxlen": "overflowed_into_nothing",
