@@ -19,7 +19,7 @@ _ALONE: Final = (
     *(f"tests/pipeline/test_{name}.py" for name in ("documented", "kernel", "kernel_trace", "report_page")),
     *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
 )
-_IN_BROWSER: Final = ("tests/page/browser/", "tests/site/")
+_IN_BROWSER: Final = ("tests/page/browser/", "tests/pipeline/test_report_in_browser.py", "tests/site/")
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
@@ -30,10 +30,10 @@ class OneSparkSession(LoadGroupScheduling):
     """The scheduler of `--dist=loadgroup`: groups on Spark, in the browser, published, parsing, of a row or page."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
-            return "spark"
         if nodeid.startswith(_IN_BROWSER):
             return "browser"
+        if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
+            return "spark"
         if nodeid.startswith(_PUBLISHED):
             return "published"
         if nodeid.startswith(_PARSING):
