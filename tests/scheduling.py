@@ -1,6 +1,7 @@
 """The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
-which share a copy of the repository, those of one page, whose blocks share a namespace, those in a browser, those of
-the published files, which are built once, and those that parse all files. The others run on any free one.
+which share a copy of the repository, those of one page, whose blocks share a namespace, those in a browser, those on
+the S3 server, those of the published files, which are built once, and those that parse all files. So do those of one
+file of the pipeline, which share what its fixtures compute. The others run on any free one.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -12,13 +13,20 @@ from typing import Final
 
 from xdist.scheduler import LoadGroupScheduling
 
-_ON_SPARK: Final = ("tests/pipeline/", "tests/spark/", "examples/spark_job/", "examples/trace_to_spark/")
-# Files in these folders that use no Spark session.
-_ALONE: Final = (
-    *(f"tests/spark/test_{name}.py" for name in ("batch", "deliveries", "intake", "options", "rows")),
-    *(f"tests/pipeline/test_{name}.py" for name in ("documented", "kernel", "kernel_trace", "report_page")),
-    *(f"tests/pipeline/test_{name}.py" for name in ("session_java", "warehouse")),
+
+def _files(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/test_{name}.py" for name in names.split())
+
+
+# The files whose tests share the Spark session; a test elsewhere that asks for it would start a second JVM.
+_ON_SPARK: Final = (
+    "examples/spark_job/",
+    "examples/trace_to_spark/",
+    *_files("tests/spark", "crashes story stream"),
+    *_files("tests/pipeline", "command_on_spark engines incremental_on_spark parity recorded_parity rules session"),
 )
+_ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")
+_IN_ITS_FILE: Final = ("tests/pipeline/", "tests/spark/")
 _IN_BROWSER: Final = ("tests/page/browser/", "tests/pipeline/test_report_in_browser.py", "tests/site/")
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
@@ -26,14 +34,23 @@ _OF_PAGES: Final = "tests/house/test_docs_run.py::"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
 
 
+def is_on_spark(nodeid: str) -> bool:
+    """Return whether a test runs on the worker of the shared Spark session."""
+    return nodeid.startswith(_ON_SPARK)
+
+
 class OneSparkSession(LoadGroupScheduling):
-    """The scheduler of `--dist=loadgroup`: groups on Spark, in the browser, published, parsing, of a row or page."""
+    """The scheduler of `--dist=loadgroup`, with the groups above."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_IN_BROWSER):
             return "browser"
-        if nodeid.startswith(_ON_SPARK) and not nodeid.startswith(_ALONE):
+        if is_on_spark(nodeid):
             return "spark"
+        if nodeid.startswith(_ON_S3):
+            return "s3"
+        if nodeid.startswith(_IN_ITS_FILE):
+            return nodeid.partition("::")[0]
         if nodeid.startswith(_PUBLISHED):
             return "published"
         if nodeid.startswith(_PARSING):

@@ -9,16 +9,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, local_session
+from tests.scheduling import is_on_spark
 
 
 def give_time(items: list[pytest.Item], folder: Path) -> None:
     """Raise the timeout of all tests below a folder, for busy machines.
 
-    The first test takes longest, because Java compiles the code that it runs.
+    The first test takes longest, because Java compiles the code that it runs. Raises UsageError if a test asks for the
+    session and would not run on its worker.
     """
     for item in items:
         if folder in item.path.parents:
             item.add_marker(pytest.mark.timeout(400))
+            if "spark" in getattr(item, "fixturenames", ()) and not is_on_spark(item.nodeid):
+                raise pytest.UsageError(f"{item.nodeid} uses the Spark session: name its file in tests/scheduling.py")
 
 
 @pytest.fixture(scope="session")

@@ -826,7 +826,7 @@ def _flaky(fingerprints: list[Row]) -> list[Row]:
                 "test": test,
                 "behaviours": len(behaviours),
                 "runs": len(group),
-                "entropy": round(-sum(share * math.log2(share) for share in shares), 6),
+                "entropy": round(sum(-share * math.log2(share) for share in shares), 6),
                 "first_differing_queue": min(differing, default=None),
             }
         )

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from tests.pipeline.plain import Trace, _matches
@@ -128,6 +129,15 @@ def disturbed(trace: Trace, seed: int) -> Trace:
                 moved[name] = event[name] // 7 * distance + event[name] % 7
         events.append({name: value for name, value in moved.items() if value is not None})
     return replace(trace, events=events)
+
+
+def write(path: Path, trace: Trace) -> None:
+    """Write a trace as a file of the recorder."""
+    started = None if trace.day is None else f"{trace.day.isoformat()}T10:00:00Z"
+    head = {"leveret": "trace", "v": 1, "run": trace.run, "worker": trace.worker, "commit": trace.commit}
+    lines = [json.dumps({**head, "started": started}), *map(json.dumps, trace.events)]
+    # What is cut is the beginning of another event.
+    path.write_text("\n".join(lines) + ('\n{"seq"' if trace.truncated else "\n"))
 
 
 class _Player:

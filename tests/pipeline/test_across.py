@@ -15,7 +15,7 @@ from tests.pipeline.kernel_campaign import EVENTS, tables_of_runs, texts
 from tests.pipeline.plain import Trace
 
 SEED = 20260102
-COUNT = 48
+COUNT = 24
 
 
 def _repeated(traces: list[Trace]) -> list[Trace]:
@@ -25,7 +25,7 @@ def _repeated(traces: list[Trace]) -> list[Trace]:
     """
     dice = random.Random(SEED)
     more = []
-    for trace in traces[:24]:
+    for trace in traces[: COUNT // 2]:
         events = [event for event in trace.events if event["kind"] != "acked" or dice.random() < 0.9]
         commit = None if trace.run.endswith("1") else trace.commit
         more.append(Trace(f"{trace.run}-again", trace.worker, trace.day, events, commit, trace.truncated))

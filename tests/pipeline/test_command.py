@@ -11,7 +11,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from leveret.cli import main
 from leveret.errors import NoSuchRunError
@@ -84,18 +83,6 @@ def test_bad_files_are_named_and_the_others_are_read(updated: Updated) -> None:
     assert set(read_table(warehouse, "queue_stats")["run"].to_pylist()) == {"good", "more", "cut"}
 
 
-def test_spark_computes_if_it_is_asked_to(
-    spark: SparkSession, updated: Updated, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["pipeline", "update", "-w", updated.warehouse, "--all", "--engine", "spark"]) == 0
-
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == (
-        "4 runs brought up to date\n",
-        "leveret: starting Spark\nleveret: computing tables\n",
-    )
-
-
 def test_nothing_starts_if_there_is_nothing_to_do(updated: Updated, capsys: pytest.CaptureFixture[str]) -> None:
     places = [str(updated.folder / "traces"), "-w", updated.warehouse, "--engine", "spark"]
 
@@ -124,26 +111,12 @@ def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[s
     )
 
 
-def test_two_traces_of_one_workload_are_compared(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "ours.jsonl", [header("ours"), *WHOLE])
-    write(folder / "theirs.jsonl", [header("theirs"), *WHOLE])
-    write(folder / "late.jsonl", [header("late"), *lives(5)])
+def test_comparing_traces_has_no_choice_of_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--engine", "processes"])
 
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl"]) == 0
-    assert capsys.readouterr().out == "0 differences between ours.jsonl and theirs.jsonl\n"
-
-    assert main(["pipeline", "parity", "ours.jsonl", "late.jsonl"]) == 1
-    said = capsys.readouterr()
-    delivered, published, count = said.out.splitlines()
-    assert delivered.startswith("delivered orders 6, missing: {")
-    assert published.startswith("published 6, missing: {")
-    assert count == "2 differences between ours.jsonl and late.jsonl"
-    assert said.err.endswith("with --each test, a difference in one test does not shift the positions of the others\n")
-
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
-    assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
+    assert stopped.value.code == 2
+    assert "unrecognized arguments: --engine processes" in capsys.readouterr().err
 
 
 def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,11 +189,6 @@ def test_the_exit_code_is_2_if_no_file_is_usable(folder: Path, capsys: pytest.Ca
 
     assert main(["pipeline", "ingest", "empty.jsonl", "-w", "w"]) == 2
     assert capsys.readouterr().out.splitlines()[0] == f"refused {folder}/empty.jsonl: it is empty"
-
-
-def test_the_doctor_starts_spark(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spark", "doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"ok     Spark {spark.version} started and answered")
 
 
 def test_leveret_can_be_imported_from_its_bundle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,8 @@ For thousands of traces, run `python -m tests.pipeline.kernel_campaign`.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -27,7 +22,7 @@ from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
 
 SEED: Final = 20260101
-COUNT: Final = 96
+COUNT: Final = 24
 NAMES: Final = (*[name for name in TABLE_NAMES if name != "runs"], *ACROSS)
 
 
@@ -47,20 +42,12 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fil
     traces = [made.trace for made in random_traces.several(COUNT, seed=SEED)]
     (folder / "traces").mkdir()
     for trace in traces:
-        write(folder / "traces" / f"{trace.run}.{trace.worker}.jsonl", trace)
+        random_traces.write(folder / "traces" / f"{trace.run}.{trace.worker}.jsonl", trace)
     warehouses = [Warehouse(folder / "spark"), Warehouse(folder / "processes")]
     for warehouse, session in zip(warehouses, (spark, None), strict=True):
         ingest(warehouse, [folder / "traces"], spark=session, processes=2)
         update(warehouse, spark=session, processes=2)
     return Filled(spark, plain.tables(traces), *warehouses)
-
-
-def write(path: Path, trace: plain.Trace) -> None:
-    started = None if trace.day is None else f"{trace.day.isoformat()}T10:00:00Z"
-    head = {"leveret": "trace", "v": 1, "run": trace.run, "worker": trace.worker, "commit": trace.commit}
-    lines = [json.dumps({**head, "started": started}), *map(json.dumps, trace.events)]
-    # What is cut is the beginning of another event.
-    path.write_text("\n".join(lines) + ('\n{"seq"' if trace.truncated else "\n"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,45 +81,6 @@ def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
 
     assert {row.run for row in found.collect()} == set(runs)
     assert found.columns == ["run", "copy"]
-
-
-def test_a_task_of_spark_that_is_killed_twice_counts_once(tmp_path: Path) -> None:
-    trace = random_traces.make(SEED).trace
-    (tmp_path / "traces").mkdir()
-    write(tmp_path / "traces" / "a.jsonl", trace)
-    warehouse = Warehouse(tmp_path / "warehouse")
-    marks = [str(tmp_path / "first"), str(tmp_path / "second")]
-    # Two of Spark's Python processes die once they have written the events of their part.
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal, sys\n"
-        "def kill(event, arguments):\n"
-        f"    if event == 'open' and str(arguments[0]).startswith({str(tmp_path / 'warehouse' / 'files')!r}):\n"
-        f"        for mark in {marks}:\n"
-        "            if not os.path.exists(mark):\n"
-        "                os.mkdir(mark)\n"
-        "                os.kill(os.getpid(), signal.SIGKILL)\n"
-        "if 'pyspark.daemon' in sys.orig_argv:\n"
-        "    sys.addaudithook(kill)\n"
-    )
-    program = (
-        "import sys\n"
-        "from leveret.pipeline import Warehouse, ingest\n"
-        "from leveret.pipeline.spark_session import session\n"
-        "with session('small') as spark:\n"
-        "    ingest(Warehouse(sys.argv[1]), [sys.argv[2]], spark=spark)\n"
-    )
-    places = os.pathsep.join([str(tmp_path), *sys.path])
-
-    ran = subprocess.run(
-        [sys.executable, "-c", program, warehouse.url, str(tmp_path / "traces")],
-        env={**os.environ, "PYTHONPATH": places},
-        timeout=300,
-    )
-    update(warehouse)
-
-    assert ran.returncode == 0
-    assert len(list((tmp_path / "warehouse" / "events").iterdir())) == 3
-    assert texts(read_table(warehouse, "copies").to_pylist()) == texts(plain.tables([trace])["copies"])
 
 
 def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:

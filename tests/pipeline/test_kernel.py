@@ -21,17 +21,23 @@ from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
 from tests.pipeline.plain import Trace
+from tests.pipeline.random_traces import Made
 
 SEED = 20260101
-COUNT = 240
-DISTURBED_COUNT = 96
+COUNT = 120
+DISTURBED_COUNT = 60
 # A trace with two workers and one with violations of several kinds.
 FEW = [made.trace for made in random_traces.several(12, seed=7)]
 
 
 @pytest.fixture(scope="module")
-def compared() -> Compared:
-    return compare(random_traces.several(COUNT, seed=SEED))
+def made() -> list[Made]:
+    return random_traces.several(COUNT, seed=SEED)
+
+
+@pytest.fixture(scope="module")
+def compared(made: list[Made]) -> Compared:
+    return compare(made)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +72,7 @@ def test_table_of_disturbed_traces_equals_the_plain_computation(compared_disturb
     assert found == expected
 
 
-def test_every_planted_fault_is_found_and_nothing_else(compared: Compared) -> None:
-    made = random_traces.several(COUNT, seed=SEED)
-
+def test_every_planted_fault_is_found_and_nothing_else(made: list[Made], compared: Compared) -> None:
     planted = {(each.trace.run, each.trace.worker, *fault) for each in made for fault in each.planted}
 
     assert compared.violations == planted
@@ -128,12 +132,13 @@ def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
                 holder = first.setdefault((*who, event["vhost"], event["consumer"]), event["seq"])
                 taken.setdefault((trace.run, trace.worker, event["copy"]), []).append(holder)
 
-    rows = rows_of(tables_of_runs(traces), "copies")
+    tables = tables_of_runs(traces)
+    rows = rows_of(tables, "copies")
 
     held = {(row["run"], row["worker"], row["copy"]): row["holder"] for row in rows if row["holder"] is not None}
     assert held
     assert all(holder in taken[key] for key, holder in held.items())
-    by_consumer = {row["holder"] for row in rows_of(tables_of_runs(traces), "consumers")}
+    by_consumer = {row["holder"] for row in rows_of(tables, "consumers")}
     assert set(held.values()) <= by_consumer
 
 

@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 
-from leveret.pipeline import Warehouse, ingest, parts, read_table, update, work
+from leveret.pipeline import Warehouse, ingest, parts, update, work
 from leveret.pipeline.engines import ProcessEngine
-from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.trace import _PIECE_BYTES
-from leveret.pipeline.tasks import TABLE_NAMES
 from tests.pipeline import random_traces
-from tests.pipeline.kernel_campaign import texts
 from tests.pipeline.traces import header, write
+from tests.pipeline.updates import rows
 
 # Ids of a broker grow, and each test has a broker of its own.
 _IDS = ("msg", "copy", "src_copy", "conn")
-NAMES = ("events", *TABLE_NAMES, *ACROSS)
 
 
 def large_run(seed: int, *, is_shared: bool = False) -> Iterator[dict[str, Any]]:
@@ -48,10 +45,6 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "GROUP_ROWS", 200)
     monkeypatch.setattr("leveret.pipeline.kernel.trace._PIECE_BYTES", _PIECE_BYTES >> 9)
     monkeypatch.setattr(work, "EVENTS_A_TASK", 500)
-
-
-def rows(warehouse: Warehouse) -> dict[str, list[str]]:
-    return {name: texts(read_table(warehouse, name).to_pylist(maps_as_pydicts="strict")) for name in NAMES}
 
 
 def slices_of(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -1,0 +1,101 @@
+"""Updates of a warehouse by Spark: tables of one's own, and a stream over a folder of traces."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from leveret.pipeline import compact, incremental
+from leveret.pipeline.sql import query
+from leveret.pipeline.tables import read_table
+from leveret.pipeline.warehouse import Warehouse
+from tests.pipeline.small_tables import SMALL_TABLES, kinds
+from tests.pipeline.traces import header, lives, write
+from tests.pipeline.updates import at_once, rows
+
+WHOLE = lives(12)
+
+
+class Killed(BaseException):
+    """An exception that no code expects."""
+
+
+def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    for name in ("a", "b"):
+        write(tmp_path / "traces" / f"{name}.jsonl", [header(name), *WHOLE])
+        incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+        incremental.update(warehouse, spark=spark, tables=SMALL_TABLES)
+
+    compact(warehouse)
+
+    found = {
+        name: read_table(warehouse, name, spark=spark, tables=SMALL_TABLES).collect() for name in ("kinds", "all_kinds")
+    }
+    events = read_table(warehouse, "events").to_pylist()
+    assert {(row.run, row.kind): row.n for row in found["kinds"]} == Counter(
+        (event["run"], event["kind"]) for event in events
+    )
+    assert query(warehouse, "select kind, sum(n) as n from kinds group by kind order by kind").to_pylist() == [
+        {"kind": row.kind, "n": row.n} for row in sorted(found["all_kinds"], key=lambda row: row.kind)
+    ]
+    assert {row.kind: (row.n, row.runs) for row in found["all_kinds"]} == {
+        kind: (count, 2) for kind, count in Counter(event["kind"] for event in events).items()
+    }
+
+
+def test_killed_between_two_tables_of_ones_own_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    def dies(*sources: DataFrame) -> DataFrame:
+        raise Killed
+
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+    deadly = dataclasses.replace(SMALL_TABLES["kinds"], name="deadly", build=dies)
+
+    with pytest.raises(Killed):
+        incremental.update(warehouse, spark=spark, tables={**SMALL_TABLES, "deadly": deadly})
+
+    assert incremental.update(warehouse, spark=spark, tables=SMALL_TABLES) == ["a"]
+    warehouse.vacuum(older_than_s=0)
+    assert rows(warehouse) == at_once(tmp_path / "traces", tmp_path / "batch")
+    assert read_table(warehouse, "kinds", spark=spark, tables=SMALL_TABLES).count() > 0
+
+
+def test_a_wrong_table_of_ones_own_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+
+    def in_words(events: DataFrame, runs: DataFrame) -> DataFrame:
+        return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
+
+    orphan = dataclasses.replace(SMALL_TABLES["kinds"], name="orphan", reads=("events", "kids"))
+    with pytest.raises(KeyError, match="table 'orphan' reads unknown table 'kids'; did you mean 'kinds'"):
+        incremental.update(warehouse, spark=spark, tables={**SMALL_TABLES, "orphan": orphan})
+    wordy = dataclasses.replace(SMALL_TABLES["kinds"], name="wordy", build=in_words)
+    with pytest.raises(
+        ValueError, match="table 'wordy' declares column 'n' as bigint, but it was built as string: cast it"
+    ):
+        incremental.update(warehouse, spark=spark, tables={"wordy": wordy})
+    with pytest.raises(ValueError, match="table 'kinds' is your own and needs Spark"):
+        incremental.update(warehouse, tables=SMALL_TABLES)
+
+
+def test_a_stream_over_a_folder_equals_one_batch(spark: SparkSession, tmp_path: Path) -> None:
+    folder, warehouse = tmp_path / "traces", Warehouse(tmp_path / "warehouse")
+    write(folder / "mended.jsonl", [{"level": "info"}])
+    write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])
+    write(folder / "deep" / "a b.jsonl.gz", [header("a", "gw1"), *WHOLE[:9]])
+    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=1)
+    write(folder / "b-1.jsonl", [header("b"), *WHOLE[:20]])
+    shutil.copy(folder / "b-1.jsonl", folder / "b-again.jsonl")
+    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=9)
+
+    assert rows(warehouse) == at_once(folder, tmp_path / "batch")
