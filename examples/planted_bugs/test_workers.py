@@ -38,7 +38,7 @@ def test_an_order_acknowledged_too_early_is_lost_with_the_connection() -> None:
         "  conn 2 chan 0 client->server connection.open #1\n"
     ) in report
     assert "  'order 1' to the default exchange, key 'shipped', was never published\n" in report
-    assert 'leveret.explore(scenario, only="lost after conn 1 chan 1 client->server basic.ack #1")' in report
+    assert 'explore(scenario, only="lost after conn 1 chan 1 client->server basic.ack #1")' in report
 
 
 def test_an_order_that_is_delivered_twice_is_shipped_twice() -> None:

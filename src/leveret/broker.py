@@ -76,7 +76,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     _called = "a Broker"
     _elsewhere: ClassVar[Mapping[str, str]] = {
-        "explore": "it is a function of the module: import leveret, and call leveret.explore(scenario)",
+        "explore": "it is a function of the module: write `from leveret import explore`, and call explore(scenario)",
         "wait_for": 'wait with an assertion: assert_acked("orders", timeout=5), or with wait_idle()',
         "assert_consumed": "use assert_delivered() or assert_acked()",
         "create_queue": "use declare_queue()",

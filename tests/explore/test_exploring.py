@@ -90,10 +90,10 @@ def test_each_confirm_is_a_step_however_the_bytes_arrived():
 
 def test_the_replay_line_of_the_report_repeats_the_failure():
     failure = failure_of(publish_once)
-    line = next(text for text in str(failure).splitlines() if "leveret.explore(" in text)
+    line = next(text for text in str(failure).splitlines() if text.startswith("  explore("))
 
     with pytest.raises(leveret.ExplorationFailedError) as again:
-        eval(line.strip(), {"leveret": leveret, "publish_once": publish_once})
+        eval(line.strip(), {"explore": leveret.explore, "publish_once": publish_once})
 
     assert again.value.exploration.failed == failure.exploration.failed
     assert again.value.exploration.run_count == 1

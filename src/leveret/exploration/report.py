@@ -163,4 +163,4 @@ def _outcome(run: Run) -> list[str]:
 def replay_line(name: str, placements: Iterable[Placement], schedule: str, known: Mapping[str, object]) -> str:
     """Return the line of code that runs one schedule again."""
     own = "" if all(placement.kind in known for placement in placements) else "faults=[...], "
-    return f'leveret.explore({name}, {own}only="{schedule}")'
+    return f'explore({name}, {own}only="{schedule}")'
