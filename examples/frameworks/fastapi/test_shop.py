@@ -20,8 +20,9 @@ def billing(leveret_session: Broker) -> None:
 
 
 @pytest.fixture
-def client(billing: None) -> Iterator[TestClient]:
+def client(leveret_session: Broker, billing: None) -> Iterator[TestClient]:
     with TestClient(shop.app) as client:
+        leveret_session.wait_for_consumer("payments", timeout=5)
         yield client
 
 
