@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = """\
 examples:
-  leveret trace page traces/run.main.jsonl.gz --test tests/test_shop.py::test_billing -o billing.html
-      write a page on one test
-  leveret trace show traces/run.main.jsonl.gz --test test_billing
-      print the same as text; part of a name is enough if only one test has it
-  leveret trace show traces/run.main.jsonl.gz --test test_billing --format mermaid
+  leveret trace page traces/20260726T101500-3f9a1c07.main.jsonl.gz --test test_billing -o billing.html
+      write a page on one test; part of a name is enough if only one test has it
+  leveret trace show traces/20260726T101500-3f9a1c07.main.jsonl.gz --test test_billing
+      print the same as text
+  leveret trace show traces/20260726T101500-3f9a1c07.main.jsonl.gz --test test_billing --format mermaid
       print a sequence diagram for a pull request
 
 FILE is a trace file, of leveret or of RabbitMQ's firehose (docs/how-to/recording.md).

@@ -47,7 +47,7 @@ examples:
   leveret pipeline ingest traces/ run7.jsonl.gz --warehouse warehouse/
       ingest the events only
   leveret pipeline report traces/ --output report.html
-      write a page on the newest run; with --warehouse, compare it with earlier runs
+      write a page on the newest run, compared with the run before it, in traces/ or in --warehouse
   leveret pipeline sql "select * from queue_stats where leaked > 0" --warehouse warehouse/
       query the tables
   leveret pipeline expire --keep 90d --always --warehouse warehouse/
@@ -82,7 +82,11 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     update.add_argument("--all", action="store_true", help="compute all runs again, not only those that have changed")
     _add_report(steps)
     difference = _step(
-        steps, "diff", "show how two runs or commits differ", _diff, note="The exit code is 1 if they differ."
+        steps,
+        "diff",
+        "show how two runs or commits differ",
+        _diff,
+        note="The exit code is 1 if they differ. Without --flaky, differences that come from flaky tests do not count.",
     )
     difference.add_argument(
         "--flaky", action="store_true", help="also list the differences that come from tests known to be flaky"
