@@ -1,22 +1,25 @@
-"""A browser for tests of pages, for every folder that has some: import the fixtures in a conftest or a test module."""
+"""A browser for tests of pages, which is started once, and pages in it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Page, ViewportSize
 
 Open = Callable[..., "Page"]
 
+DESK: ViewportSize = {"width": 1280, "height": 800}
+
+# A busy machine is no reason to fail.
+_PATIENCE = 60_000
 # Where the browser reports what the policy of the page has refused.
 _COLLECT_VIOLATIONS = """
 window.violations = [];
@@ -24,12 +27,11 @@ document.addEventListener("securitypolicyviolation", (event) => window.violation
 """
 
 
-# Not longer: meanwhile, asyncio takes the thread for one that runs an event loop.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
     """Return Chromium or Chrome. In CI on Linux it has to be there; elsewhere the tests are skipped without it."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
         reason = "there is no chromium; install Debian's package chromium"
         if os.environ.get("CI") and sys.platform == "linux":
             pytest.fail(reason)
@@ -37,9 +39,33 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield launched, loop
+        asyncio._set_running_loop(loop)
         launched.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """Return the browser for the tests of a module. Between modules, asyncio must not take its loop for a running one:
+    it would start no other in this thread.
+    """
+    launched, loop = chromium
+    asyncio._set_running_loop(loop)
+    yield launched
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    """Return a page of the browser for the tests of a module: to open a new one takes longer than most tests."""
+    with browser.new_context() as context:
+        context.set_default_timeout(_PATIENCE)
+        page = context.new_page()
+        page.add_init_script(_COLLECT_VIOLATIONS)
+        yield page
 
 
 @pytest.fixture
@@ -49,40 +75,38 @@ def expected_noise() -> list[str]:
 
 
 @pytest.fixture
-def open_file(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
-    """Return what opens a file as a page. When the test ends, its console must be empty and its policy intact."""
-    with opening(browser, expected_noise) as open_address:
-
-        def open_it(path: Path, place: str = "", **options: Any) -> Page:
-            return open_address(f"{path.as_uri()}{place}", **options)
-
-        yield open_it
-
-
-@contextmanager
-def opening(browser: Browser, expected_noise: list[str]) -> Iterator[Open]:
-    """Give what opens an address. In the end, the console must be empty and the policy of the page intact."""
-    pages: list[Page] = []
+def open_address(tab: Page, expected_noise: list[str]) -> Iterator[Open]:
+    """Return what opens an address. When the test ends, the console must be empty and the page's policy intact."""
     noise: list[str] = []
 
-    def open_it(address: str, **options: Any) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        context.set_default_timeout(10_000)
-        page = context.new_page()
-        page.add_init_script(_COLLECT_VIOLATIONS)
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(f"{error.message} {error.stack}"))
-        page.goto(address)
-        pages.append(page)
-        return page
+    def hear(message: ConsoleMessage) -> None:
+        noise.append(message.text)
 
+    def catch(error: Error) -> None:
+        noise.append(f"{error.message} {error.stack}")
+
+    def open_it(address: str, viewport: ViewportSize = DESK, **media: Any) -> Page:
+        tab.mouse.move(0, 0)
+        tab.set_viewport_size(viewport)
+        tab.emulate_media(**{"media": "null", "color_scheme": "light", "reduced_motion": "null", **media})
+        tab.goto(address)
+        return tab
+
+    tab.on("console", hear)
+    tab.on("pageerror", catch)
     yield open_it
-    violations = [violation for page in pages for violation in page.evaluate("window.violations")]
-    for page in pages:
-        page.context.close()
+    violations = tab.evaluate("window.violations ?? []")
+    tab.remove_listener("console", hear)
+    tab.remove_listener("pageerror", catch)
     unexpected = dict.fromkeys(line for line in noise if not line.startswith(tuple(expected_noise)))
     assert not unexpected, list(unexpected)[:3]
     assert violations == [], violations
+
+
+@pytest.fixture
+def open_file(open_address: Open) -> Open:
+    """Return what opens a file as a page, at a place such as "#message-3"."""
+    return lambda path, place="", **options: open_address(f"{path.as_uri()}{place}", **options)
 
 
 def axe_violations(page: Page, impacts: tuple[str, ...] = ()) -> list[str]:

@@ -1,4 +1,4 @@
-"""Settings for all tests: pytester, which only this file may load, Hypothesis, and the xdist worker of each test."""
+"""For all tests: pytester, which only this file may load, one browser, Hypothesis, and each test's xdist worker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.chromium import browser, chromium, expected_noise, open_address, open_file, tab
+
+__all__ = ["browser", "chromium", "expected_noise", "open_address", "open_file", "tab"]
 
 pytest_plugins = ["pytester"]
 

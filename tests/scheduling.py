@@ -27,7 +27,7 @@ _ON_SPARK: Final = (
 )
 _ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")
 _IN_ITS_FILE: Final = ("tests/pipeline/", "tests/spark/")
-_IN_BROWSER: Final = ("tests/page/browser/", "tests/site/")
+_IN_BROWSER: Final = ("tests/page/browser/", "tests/pipeline/test_report_in_browser.py", "tests/site/")
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
@@ -43,14 +43,14 @@ class OneSparkSession(LoadGroupScheduling):
     """The scheduler of `--dist=loadgroup`, with the groups above."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_IN_BROWSER):
+            return "browser"
         if is_on_spark(nodeid):
             return "spark"
         if nodeid.startswith(_ON_S3):
             return "s3"
         if nodeid.startswith(_IN_ITS_FILE):
             return nodeid.partition("::")[0]
-        if nodeid.startswith(_IN_BROWSER):
-            return "browser"
         if nodeid.startswith(_PUBLISHED):
             return "published"
         if nodeid.startswith(_PARSING):

@@ -20,8 +20,9 @@ NAME: Final = "leveret"
 LINE: Final = (
     "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='recent', trace_dir='traces', "
     "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', max_redeliveries=100, "
-    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', host='127.0.0.1', port=0, "
-    "management=False): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
+    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', plugins={'rabbitmq_event_exchange'}, "
+    "settings={'channel_max': 100}, host='127.0.0.1', port=0, management=False): settings of the brokers that the "
+    "fixtures `leveret` and `make_leveret` give this test; every "
     "keyword is optional, and those of test, class and module are merged: the closest wins."
 )
 _ORIGIN: Final = "marker leveret"
@@ -68,6 +69,7 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
     "seed": (int, "a whole number"),
     "trace_bodies": (bool, "True or False"),
     "management": (bool, "True or False"),
+    "settings": (Mapping, "a mapping of names to values, as in settings={'channel_max': 100}"),
     "definitions": (str, "the path of a definitions.json, or what json.load returns"),
 }
 
@@ -120,7 +122,7 @@ def _checked(word: str, value: object, root: Path) -> object:
         from leveret.errors import unknown
 
         raise WrongMarker(unknown("keyword", word, WORDS))
-    if word in ("permit", "trace_redact", "vhosts"):
+    if word in ("permit", "trace_redact", "vhosts", "plugins"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
             raise WrongMarker(f"{word}={value!r} must be one or more names, such as {word}={{'name'}}")

@@ -76,6 +76,13 @@ def read_users(text: str) -> dict[str, str]:
     return users_in(text)
 
 
+def read_settings_of_node(text: str) -> dict[str, int | bool | str]:
+    """Return the values of settings by name from lines such as `channel_max = 100`."""
+    from leveret.engine.options import settings_in
+
+    return settings_in(text)
+
+
 def read_count(text: str) -> int:
     """Return the whole number in a text, which must be 1 or more."""
     number = read_number(text)
@@ -153,6 +160,8 @@ OPTIONS: Final = (
         os.path.abspath,
         is_path=True,
     ),
+    Option("plugins", "NAMES", "plugins of RabbitMQ to enable", read_names),
+    Option("settings", "NAME=VALUE", "settings of rabbitmq.conf, such as channel_max=100", read_settings_of_node),
     Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),
     Option("port", "NUMBER", "the port that the broker listens on (default: a free one)", read_number),
     Option("management", "YES_OR_NO", "open a port for HTTP beside the broker's (default: no)", read_switch),

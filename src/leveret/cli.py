@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import DEFAULT_VERSION
-from leveret.engine.options import checked_port, users_in
+from leveret.engine.options import checked_port, settings_in, users_in
 from leveret.errors import BrokerError
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
@@ -185,7 +185,7 @@ def _serve(options: argparse.Namespace) -> int:
     has_management = options.management_port is not None
     management_port = checked_port("--management-port", options.management_port or 0)
     users = _users(options)
-    settings = dict(_name_and_value(setting) for setting in options.setting)
+    settings = _settings(options)
     _warn_of_other_machines(options.host, is_guest_local=not any("loopback_users" in name for name in settings))
     broker = Broker(
         rabbitmq=options.rabbitmq,
@@ -303,21 +303,19 @@ def _users(options: argparse.Namespace) -> dict[str, str]:
     return users | dict(_name_and_password("--user", user) for user in options.user)
 
 
+def _settings(options: argparse.Namespace) -> dict[str, int | bool | str]:
+    try:
+        return {name: value for line in options.setting for name, value in settings_in(line).items()}
+    except ValueError as error:
+        raise ValueError(f"--setting {error}") from None
+
+
 def _name_and_password(origin: str, user: str) -> tuple[str, str]:
     name, colon, password = user.partition(":")
     if not (name and colon and password):
         # The text may be a password, so it is not shown.
         raise ValueError(f"{origin}: each user must have the form NAME:PASSWORD")
     return name, password
-
-
-def _name_and_value(setting: str) -> tuple[str, int | bool | str]:
-    name, equals, value = (part.strip() for part in setting.partition("="))
-    if not (name and equals and value):
-        raise ValueError(f"--setting {setting!r} is not of the form NAME=VALUE")
-    if value in ("true", "false"):
-        return name, value == "true"
-    return name, int(value) if value.isdecimal() else value
 
 
 def _warn_of_other_machines(host: str, *, is_guest_local: bool) -> None:

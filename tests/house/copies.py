@@ -24,22 +24,31 @@ _PYTEST = (
 )
 
 
+def copy_repository(root: Path) -> None:
+    """Copy the repository to `root`, a folder that does not exist yet."""
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, root / folder, ignore=_LEFT_BEHIND)
+    for path in ROOT.glob("*.*"):
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy2(path, root / path.name)
+
+
 class Tree:
-    """A copy of the repository, and the files that were changed in it."""
+    """A copy of the repository, and the files that were changed in it. Trees may take turns with one copy."""
 
     def __init__(self, root: Path) -> None:
-        """Copy the repository to `root`, a folder that does not exist yet."""
+        """Change the copy at `root`."""
         self.root = root
         # The texts before the change, None where there was no file, by path.
         self._before: dict[str, str | None] = {}
         self._after: dict[str, str] = {}
-        # Tests that are no part of the change.
-        self.shown: list[str] = []
-        for folder in FOLDERS:
-            shutil.copytree(ROOT / folder, root / folder, ignore=_LEFT_BEHIND)
-        for path in ROOT.glob("*.*"):
-            if path.is_file() and not path.name.startswith("."):
-                shutil.copy2(path, root / path.name)
+        # Tests that are no part of the change, with their texts by path.
+        self._shown: dict[str, str] = {}
+
+    @property
+    def shown(self) -> list[str]:
+        """The paths of the tests that are no part of the change."""
+        return list(self._shown)
 
     @property
     def changed(self) -> list[str]:
@@ -53,8 +62,8 @@ class Tree:
 
     def show(self, path: str, text: str) -> None:
         """Write a test that shows that the change works, and that is no part of it."""
-        self.shown.append(path)
-        (self.root / path).write_text(text, encoding="utf-8")
+        self._shown[path] = text
+        self._put(path, text)
 
     def replace(self, path: str, old: str, new: str) -> None:
         """Replace the one place where a file says `old`."""
@@ -84,16 +93,17 @@ class Tree:
             assert self._after[path] != text, f"{command} left {path} as it was"
 
     def leave_out(self, paths: Iterable[str]) -> None:
-        """Take back the change of these files, and of no other."""
-        for path, text in self._after.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text, encoding="utf-8")
-        for path in paths:
-            before = self._before[path]
-            if before is None:
-                (self.root / path).unlink()
-            else:
-                (self.root / path).write_text(before, encoding="utf-8")
+        """Make the change, but for these files."""
+        for path, text in {**self._shown, **self._after, **{path: self._before[path] for path in paths}}.items():
+            self._put(path, text)
+
+    def take_back(self) -> None:
+        """Leave the copy as it was, for another tree."""
+        for path, text in {**dict.fromkeys(self._shown), **self._before}.items():
+            self._put(path, text)
+            folder = (self.root / path).parent
+            if text is None and folder.exists() and {each.name for each in folder.iterdir()} <= {"__pycache__"}:
+                shutil.rmtree(folder)
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
@@ -115,8 +125,21 @@ class Tree:
         file = self.root / path
         self._before.setdefault(path, file.read_text(encoding="utf-8") if file.exists() else None)
         self._after[path] = text
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        self._put(path, text)
+
+    def _put(self, path: str, text: str | None) -> None:
+        """Write a file if it differs, or delete it if `text` is None."""
+        file = self.root / path
+        if file.exists() and text == file.read_text(encoding="utf-8"):
+            return
+        # Bytecode counts as current if its source was of the same size in the same second.
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):
+            compiled.unlink()
+        if text is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
 
 
 class Runner:

@@ -1,17 +1,22 @@
 """Runs pytest in copies of the repository, each time in a process forked from this one.
 
-pytest and the clients are imported once, leveret in each fork: from the copy. A request is a line of JSON on standard
-input, [folder, arguments, file for the output]; the answer is pytest's exit status.
+pytest and the clients are imported once, leveret in each fork: from the copy. What else a run imports from outside its
+copy is imported here afterwards, so that the next fork has it. A request is a line of JSON on standard input, [folder,
+arguments, file for the output]; the answer is pytest's exit status.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 PRELOADED = ("pytest", "_pytest.pytester", "_pytest.doctest", "asyncio", "pika", "pamqp.commands", "tomllib", "ssl")
+# Where modules are that no copy changes.
+_ELSEWHERE = (sys.prefix, sys.base_prefix)
 
 
 def serve() -> None:
@@ -19,14 +24,24 @@ def serve() -> None:
     for name in PRELOADED:
         import_module(name)
     for line in sys.stdin:
+        # The forks need not look for garbage among what they share.
+        gc.collect()
+        gc.freeze()
+        source, target = os.pipe()
         child = os.fork()
         if not child:
-            run(*json.loads(line))
+            run(*json.loads(line), target)
+        os.close(target)
+        with open(source, encoding="utf-8") as imported:
+            names = imported.read().split()
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        for name in names:
+            with suppress(ImportError):
+                import_module(name)
 
 
-def run(folder: str, arguments: list[str], output: str) -> None:
-    """Run pytest in a folder, and end this process."""
+def run(folder: str, arguments: list[str], output: str, imported: int) -> None:
+    """Run pytest in a folder, name the modules that it has imported from elsewhere, and end this process."""
     import pytest
 
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -37,9 +52,21 @@ def run(folder: str, arguments: list[str], output: str) -> None:
     paths = [os.path.join(folder, part) for part in ("src", "pytest_plugin", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.path[:0] = paths
+    before = set(sys.modules)
     status = int(pytest.main(arguments))
+    os.write(imported, " ".join(name for name in sys.modules if name not in before and is_elsewhere(name)).encode())
     sys.stdout.flush()
     os._exit(status)
+
+
+def is_elsewhere(name: str) -> bool:
+    """Tell whether a module was imported from outside the copy, and pytest has not rewritten its asserts."""
+    from _pytest.assertion.rewrite import AssertionRewritingHook
+
+    spec = getattr(sys.modules[name], "__spec__", None)
+    if spec is None or isinstance(spec.loader, AssertionRewritingHook):
+        return False
+    return isinstance(spec.origin, str) and spec.origin.startswith(_ELSEWHERE)
 
 
 if __name__ == "__main__":

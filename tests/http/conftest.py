@@ -7,9 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from leveret import Broker
-from tests.chromium import browser
-
-__all__ = ["broker", "browser"]
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from leveret.pipeline.report import report
-from tests.chromium import Open, axe_violations, browser, expected_noise, open_file
+from tests.chromium import Open, axe_violations
 from tests.pipeline.in_memory import reader_of_files
 from tests.pipeline.recorded_runs import record
 from tests.pipeline.traces import header, write
-
-__all__ = ["browser", "expected_noise", "open_file"]
 
 PHONE = {"width": 420, "height": 800}
 

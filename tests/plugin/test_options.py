@@ -147,6 +147,9 @@ def test_a_run_without_options_has_no_header(run):
         ),
         ("--leveret-seed=many", "*--leveret-seed: 'many' is not a whole number"),
         ("--leveret-users=app", "*--leveret-users: user 1 is not of the form NAME=PASSWORD or NAME:PASSWORD, *"),
+        ("--leveret-settings=channel_max", "*--leveret-settings: 'channel_max' is not of the form NAME=VALUE"),
+        ("--leveret-settings=chanel_max=7", "*--leveret-settings: unknown setting 'chanel_max'; did you mean *"),
+        ("--leveret-plugins=mqtt", "*--leveret-plugins: unknown plugin 'mqtt'; expected *"),
         ("--leveret-definitions=x.json", "*--leveret-definitions: definitions='*x.json' cannot be read: *"),
         ("--leveret-port=99999", "*--leveret-port: port=99999 is not a port; expected *"),
         ("--leveret-max-redeliveries=0", "*--leveret-max-redeliveries: '0' is not 1 or more"),
@@ -208,6 +211,41 @@ def test_users_virtual_hosts_and_definitions_come_from_the_ini_file(run, pyteste
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["leveret: users=app, auditor (ini option leveret_users), *"])
+
+
+def test_plugins_and_lines_of_rabbitmq_conf_come_from_the_ini_file(run, pytester):
+    pytester.makeini("""
+        [pytest]
+        leveret_plugins = rabbitmq_event_exchange
+        leveret_settings =
+            channel_max = 7
+            loopback_users=none
+    """)
+
+    result = run("""
+        from client import connect
+
+        def test_it(leveret, leveret_session):
+            for broker in (leveret, leveret_session):
+                assert broker.exchange("amq.rabbitmq.event").type == "topic"
+                assert connect(broker.url)._impl.params.channel_max == 7
+    """)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_plugins_and_lines_of_rabbitmq_conf_come_from_a_marker(run):
+    result = run("""
+        import pytest
+        from client import connect
+
+        @pytest.mark.leveret(plugins="rabbitmq_event_exchange", settings={"channel_max": 7})
+        def test_it(leveret):
+            assert leveret.exchange("amq.rabbitmq.event").type == "topic"
+            assert connect(leveret.url)._impl.params.channel_max == 7
+    """)
+
+    result.assert_outcomes(passed=1)
 
 
 def test_users_virtual_hosts_and_definitions_come_from_a_marker(run, pytester):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,22 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.chromium import Open, browser, expected_noise, opening
+from tests.chromium import Open
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Request
-
-__all__ = ["browser", "expected_noise"]
+    from playwright.sync_api import Page, Request
 
 ROOT = Path(__file__).parents[2]
+NOTHING_TO_FIND: dict[str, Any] = {
+    "config": {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}},
+    "docs": [],
+}
 
 
 @dataclass
 class Site:
-    """The folder of the built site, and where it is served."""
+    """The folder of the built site, and where it is served: whole, and with a search that finds nothing."""
 
     folder: Path
     address: str
+    address_without_search: str
 
     def pages(self) -> dict[str, str]:
         """Return the HTML of each page, by its address below that of the site."""
@@ -42,7 +47,13 @@ class Site:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and prints nothing."""
+    """Serves files, which the browser may keep, and prints nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -62,33 +73,35 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
+    # Each page reads the index of the search, which takes most of the time that a page takes.
+    copy = folder.with_name("without_search")
+    shutil.copytree(folder, copy, copy_function=os.link, ignore=shutil.ignore_patterns("search_index.json"))
+    (copy / "search" / "search_index.json").write_text(json.dumps(NOTHING_TO_FIND), encoding="utf-8")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder.parent)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield Site(folder, f"http://127.0.0.1:{server.server_port}/leveret/")
+    address = f"http://127.0.0.1:{server.server_port}"
+    yield Site(folder, f"{address}/{folder.name}/", f"{address}/{copy.name}/")
     server.shutdown()
     server.server_close()
     thread.join()
 
 
 @pytest.fixture
-def open_page(browser: Browser, site: Site, expected_noise: list[str]) -> Iterator[Open]:
+def open_page(open_address: Open, tab: Page, site: Site) -> Iterator[Open]:
     """Return what opens a page of the site, such as "reference/faults/". No request may leave this machine."""
     left: list[str] = []
 
     def watch(request: Request) -> None:
-        if not request.url.startswith((site.address, "data:", "blob:")):
+        if not request.url.startswith((site.address, site.address_without_search, "data:", "blob:")):
             left.append(request.url)
 
-    with opening(browser, expected_noise) as open_address:
+    def open_it(path: str = "", *, search: bool = False, **options: Any) -> Page:
+        return open_address((site.address if search else site.address_without_search) + path, **options)
 
-        def open_it(path: str = "", **options: Any) -> Page:
-            page = open_address("about:blank", **options)
-            # A busy machine is no reason to fail.
-            page.context.set_default_timeout(60_000)
-            page.on("request", watch)
-            page.goto(site.address + path)
-            return page
-
-        yield open_it
+    tab.on("request", watch)
+    yield open_it
+    tab.remove_listener("request", watch)
+    # The site remembers what its reader chose.
+    tab.evaluate("localStorage.clear()")
     assert left == []

@@ -53,6 +53,20 @@ def users_in(text: str) -> dict[str, str]:
     return users
 
 
+def settings_in(text: str) -> dict[str, int | bool | str]:
+    """Return lines of rabbitmq.conf, such as `channel_max = 100`, as values by name; commas and spaces separate too.
+
+    Raises ValueError for a line without a name or a value.
+    """
+    settings: dict[str, int | bool | str] = {}
+    for line in names_in(re.sub(r"\s*=\s*", "=", text.strip())):
+        name, _, value = line.partition("=")
+        if not (name and value):
+            raise ValueError(f"{line!r} is not of the form NAME=VALUE")
+        settings[name] = value == "true" if value in ("true", "false") else int(value) if value.isdecimal() else value
+    return settings
+
+
 def checked_users(users: object) -> Mapping[str, str]:
     """Return passwords by user name. Raises ValueError for anything else."""
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):

@@ -397,11 +397,20 @@ class Event:
         return f"{clock_text(self.at)} {self.kind} {self.details()}".rstrip()
 
 
+def as_python(value: object) -> object:
+    """Return the value of a field, a field table as a mapping."""
+    # Most values are simple. To ask one whether it is a table takes longer than all else that is done with it.
+    if value is None or isinstance(value, str | int):
+        return value
+    return value.to_python() if isinstance(value, PlainValue) else value
+
+
 def clock_text(at: int) -> str:
     """Return an instant as the UTC time of day, to the microsecond."""
-    from datetime import UTC, datetime, timedelta
-
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).strftime("%H:%M:%S.%f")
+    seconds, microseconds = divmod(at, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours % 24:02}:{minute:02}:{second:02}.{microseconds:06}"
 
 
 def printable(text: str) -> str:
@@ -469,6 +478,5 @@ def _is_default(name: str, value: object) -> bool:
 def _show(name: str, value: object) -> str:
     if name != "message":
         # A field table would show its wire types, which do not help in a report.
-        plain = value.to_python() if isinstance(value, PlainValue) else value
-        return f"{name}={plain!r}"
+        return f"{name}={as_python(value)!r}"
     return f"message={named(Event((PUBLISHED, 0, '/', None, None, value, None)).message)}"

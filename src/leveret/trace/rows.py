@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.trace import events
-from leveret.trace.events import FIELDS, PlainValue, TracedMessage
+from leveret.trace.events import FIELDS, TracedMessage, as_python
 from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.schema import COLUMNS
 
@@ -105,8 +105,7 @@ class Rows:
             row["conn"] = self.numbering.connection(cast("int", row["conn"]))
 
     def _attribute(self, value: object) -> object:
-        if isinstance(value, PlainValue):
-            value = value.to_python()
+        value = as_python(value)
         return self.redaction.shown(value) if isinstance(value, Mapping) else plain(value)
 
     def _add_message(

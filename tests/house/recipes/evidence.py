@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.house.copies import Tree
 from tests.house.recipes import recipe
-from tests.house.recipes.protocol import add_feature
+from tests.house.recipes.protocol import FAST, add_feature
 
 FEATURE_TEST = '''\
 """Bodies that are empty."""
@@ -25,7 +25,7 @@ def test_an_empty_body_is_kept() -> None:
 
 @recipe(
     "a feature",
-    only="not scenario and not recorded",
+    only=FAST,
     also_named={"src/leveret/features/table.toml": "test_the_documentation_is_what_the_command_prints"},
 )
 def add_row_of_features(tree: Tree) -> None:

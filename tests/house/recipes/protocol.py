@@ -5,8 +5,12 @@ from __future__ import annotations
 from tests.house.copies import Tree
 from tests.house.recipes import recipe
 
-# Not those that read every transcript or parse every file.
-FAST = "not counts and not scenario and not difference and not kind and not recorded and not one_row"
+# Not those that read every transcript or parse every file, and not those about how the table of features is printed.
+FAST = (
+    "not counts and not scenario and not difference and not kind and not recorded and not one_row"
+    " and not default_version and not command_line and not ascii and not json and not one_version and not unknown"
+    " and not remark"
+)
 
 EXCHANGE = '''\
 """The first exchange: only the oldest binding counts."""

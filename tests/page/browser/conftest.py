@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leveret.page.html import page_of
-from tests.chromium import Open, browser, expected_noise, open_file
+from tests.chromium import Open
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["Open", "browser", "expected_noise", "open_file"]
+__all__ = ["Open"]
 
 
 @pytest.fixture
