@@ -271,7 +271,7 @@ def test_a_coroutine_that_hangs_is_cancelled():
 
 
 def test_a_plain_run_that_hangs_is_reported_as_such():
-    failure = failure_of(lambda broker: threading.Event().wait(), limit=0.2)
+    failure = failure_of(lambda broker: connect(broker).connection.process_data_events(time_limit=None), limit=0.2)
 
     assert str(failure).startswith("the plain run, without a fault, failed: it did not end within 0.2 s")
 

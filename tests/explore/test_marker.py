@@ -87,7 +87,8 @@ JOBS = """
 
 
 def test_a_test_runs_without_a_fault_then_with_each_and_is_reported_once(run):
-    result = run(JOBS, "-v")
+    # Omit the summary, which repeats the errors if CI is set.
+    result = run(JOBS, "-v", "-rN")
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
@@ -109,22 +110,10 @@ def test_a_test_runs_without_a_fault_then_with_each_and_is_reported_once(run):
             "Of * schedules over * steps, * passed, 1 failed.",
         ]
     )
-
-
-def test_only_the_reported_run_shows_its_logs_and_events(run):
-    # Omit the summary, which repeats the errors if CI is set.
-    result = run(JOBS, "-k", "Hasty", "-rN")
-
+    # Only the reported run shows its logs and events.
     text = result.stdout.str()
     assert text.count("Captured log call") == 1
     assert text.count("- leveret: state of the broker on port") == 1
-
-
-def test_the_replay_line_of_the_report_repeats_the_failure(run, monkeypatch):
-    result = run(JOBS, "-k", "Hasty", "--leveret-explore-only", "lost after conn 1 chan 1 client->server basic.ack #1")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["Of 1 schedule over * steps, 1 failed."])
 
 
 def test_each_run_has_new_function_fixtures_and_module_fixtures_stay(run):
@@ -169,25 +158,33 @@ def test_each_run_has_new_function_fixtures_and_module_fixtures_stay(run):
     result.assert_outcomes(passed=3)
 
 
+CHANNEL = """
+    import pika
+    import pytest
+
+    @pytest.fixture
+    def channel(leveret):
+        with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+            yield connection.channel()
+
+    @pytest.mark.leveret_explore(on="channel.open", faults="lost before")
+    def test_explored(channel):
+        pass
+"""
+
+
 def test_a_fault_that_ends_a_fixture_is_found_too(run):
-    result = run(
-        """
-        import pika
-        import pytest
-
-        @pytest.fixture
-        def channel(leveret):
-            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
-                yield connection.channel()
-
-        @pytest.mark.leveret_explore(on="channel.open", faults="lost before")
-        def test_explored(channel):
-            pass
-        """
-    )
+    result = run(CHANNEL)
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["one fault is enough: lost before conn 1 chan 1 client->server channel.open #1"])
+
+
+def test_the_replay_line_of_the_report_repeats_the_failure(run):
+    result = run(CHANNEL, "--leveret-explore-only", "lost before conn 1 chan 1 client->server channel.open #1")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["Of 1 schedule over * steps, 1 failed."])
 
 
 def test_a_lost_confirmed_message_fails_a_test_that_asserts_nothing(run):

@@ -30,7 +30,8 @@ def serve() -> None:
         source, target = os.pipe()
         child = os.fork()
         if not child:
-            run(*json.loads(line), target)
+            folder, arguments, output = json.loads(line)
+            run(folder, arguments, output, target)
         os.close(target)
         with open(source, encoding="utf-8") as imported:
             names = imported.read().split()

@@ -9,9 +9,16 @@ from collections.abc import Callable
 import aio_pika  # noqa: F401
 import pika  # noqa: F401
 import pytest
+import pytest_leveret.fingerprint  # noqa: F401
 
 import leveret.broker
-import leveret.engine.harness  # noqa: F401
+import leveret.engine.harness
+import leveret.observe.report
+import leveret.observe.views
+import leveret.page.index
+import leveret.page.live
+import leveret.page.saving
+import leveret.trace.writer  # noqa: F401
 
 CLIENT = """
 import pika

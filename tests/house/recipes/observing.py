@@ -175,33 +175,33 @@ def add_option(tree: Tree) -> None:
 
 
 PYTEST_OPTION = """\
-    Option("plugins", "NAMES", "plugins of RabbitMQ to enable", read_names),
+    Option("tls", "YES_OR_NO", "open a second port that speaks TLS (default: no)", read_switch),
 """
 PYTEST_OPTION_TEST = '''\
-"""The option plugins."""
+"""The option tls."""
 
 from __future__ import annotations
 
 
-def test_a_plugin_is_enabled_by_the_command_line(run):
+def test_a_port_with_tls_is_opened_by_the_command_line(run):
     result = run(
         """
         def test_it(leveret):
-            assert leveret.exchange("amq.rabbitmq.event").type == "topic"
+            assert leveret.tls.url.startswith("amqps://")
         """,
-        "--leveret-plugins=rabbitmq_event_exchange",
+        "--leveret-tls=yes",
     )
 
     result.assert_outcomes(passed=1)
 '''
 
 
-@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options.py": "--leveret-plugins"})
+@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options.py": "--leveret-tls"})
 def add_pytest_option(tree: Tree) -> None:
     tree.insert("pytest_plugin/pytest_leveret/options.py", before='    Option("host"', text=PYTEST_OPTION)
-    cells = ["`plugins`", '`plugins={"x"}`', "`--leveret-plugins=NAMES`", "`LEVERET_PLUGINS`", "`leveret_plugins`", "-"]
+    cells = ["`tls`", "`tls=True`", "`--leveret-tls=YES_OR_NO`", "`LEVERET_TLS`", "`leveret_tls`", "-"]
     tree.append("docs/reference/pytest.md", f"| {' | '.join(cells)} |\n")
-    tree.create("tests/plugin/test_option_plugins.py", PYTEST_OPTION_TEST)
+    tree.create("tests/plugin/test_option_tls.py", PYTEST_OPTION_TEST)
 
 
 COMMAND = '''\
