@@ -150,7 +150,9 @@ async def test_time_does_not_move_before_a_handler_that_waits_has_settled_its_me
 
     async def handle(message: aio_pika.abc.AbstractIncomingMessage) -> None:
         attempts.append(leveret.clock.now)
-        await asyncio.sleep(0.1)
+        answered = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, answered.set)
+        await answered.wait()
         await (message.ack() if len(attempts) > 1 else message.reject())
 
     await queue.consume(handle)
