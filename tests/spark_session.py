@@ -15,14 +15,11 @@ from tests.scheduling import is_on_spark
 def give_time(items: list[pytest.Item], folder: Path) -> None:
     """Raise the timeout of all tests below a folder, for busy machines.
 
-    The first test takes longest, because Java compiles the code that it runs. Raises UsageError if a test asks for the
-    session and would not run on its worker.
+    The first test takes longest, because Java compiles the code that it runs.
     """
     for item in items:
         if folder in item.path.parents:
             item.add_marker(pytest.mark.timeout(400))
-            if "spark" in getattr(item, "fixturenames", ()) and not is_on_spark(item.nodeid):
-                raise pytest.UsageError(f"{item.nodeid} uses the Spark session: name its file in tests/scheduling.py")
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +27,10 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("test", settings=WITHOUT_CALL_SITES)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def one_session(request: pytest.FixtureRequest) -> None:
+    """Fail a test that asks for the session on another worker than the session's, where it starts a second JVM."""
+    if "spark" in request.fixturenames and not is_on_spark(request.node.nodeid):
+        pytest.fail("this test uses the Spark session: name its file in tests/scheduling.py")

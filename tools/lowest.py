@@ -52,7 +52,8 @@ GROUPS = {
         tests=(
             "tests/pipeline/test_kernel.py", "tests/pipeline/test_warehouse.py", "tests/pipeline/test_storage.py",
             "tests/pipeline/test_sql.py", "tests/pipeline/test_delta.py", "tests/pipeline/test_report.py",
-            "tests/pipeline/test_engines.py", "tests/spark/test_batch.py", "tests/spark/test_rows.py",
+            "tests/pipeline/test_engines.py", "tests/pipeline/test_own_jvm.py", "tests/spark/test_batch.py",
+            "tests/spark/test_rows.py",
         ),
     ),
 }  # fmt: skip

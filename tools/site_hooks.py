@@ -10,6 +10,7 @@ The search shows pages for users before those for leveret's developers.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from pathlib import Path
@@ -36,6 +37,12 @@ WEIGHTS: Final = {
 _FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMED: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?![^<]*(?:</a>|</code>|>))")
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
+
+
+def on_startup(command: str, dirty: bool) -> None:
+    """Collect no garbage while the site is built once: that takes a sixth of the time."""
+    if command == "build":
+        gc.disable()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

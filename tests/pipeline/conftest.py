@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.s3_server import s3_server
-from tests.spark_session import give_time, spark
+from tests.spark_session import give_time, one_session, spark
 
-__all__ = ["spark"]
+__all__ = ["one_session", "spark"]
 
 
 @pytest.fixture(scope="session")

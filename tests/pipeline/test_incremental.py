@@ -153,7 +153,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
     warehouse = Warehouse(tmp_path / "warehouse")
 
     incremental.ingest(warehouse, [tmp_path / "traces"], processes=2)
-    incremental.update(warehouse, processes=2)
+    incremental.update(warehouse, processes=1)
 
     assert mark.exists()
     assert rows(warehouse) == at_once(tmp_path / "traces", tmp_path / "batch")

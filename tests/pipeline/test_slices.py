@@ -22,7 +22,7 @@ _IDS = ("msg", "copy", "src_copy", "conn")
 def large_run(seed: int, *, is_shared: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the events of many tests, each from a random trace; all of them share a broker if `is_shared`."""
     seq = 0
-    for number, made in enumerate(random_traces.several(20, seed=seed)):
+    for number, made in enumerate(random_traces.several(16, seed=seed)):
         for event in made.trace.events:
             seq += 1
             ids = {name: event[name] + number * 10_000 for name in _IDS if event.get(name) is not None}
@@ -44,7 +44,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide runs of some hundred events."""
     monkeypatch.setattr(parts, "GROUP_ROWS", 200)
     monkeypatch.setattr("leveret.pipeline.kernel.trace._PIECE_BYTES", _PIECE_BYTES >> 9)
-    monkeypatch.setattr(work, "EVENTS_A_TASK", 500)
+    monkeypatch.setattr(work, "EVENTS_A_TASK", 300)
 
 
 def slices_of(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -17,6 +17,7 @@ import pika
 import pytest
 
 from leveret import Broker
+from leveret.cli import main
 from leveret.core.compat import VERSIONS
 from leveret.trace.run import close_files
 
@@ -95,11 +96,12 @@ def test_it_behaves_as_the_version_asked_for() -> None:
         (("--port", "123456"), "--port=123456 is not a port; expected a number from 0 (a free one) to 65535"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(options: tuple[str, ...], said: str) -> None:
-    done = run("serve", *options)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--port", "0", *options]) == 2
 
-    assert done.stderr == f"leveret: {said}\n"
-    assert done.returncode == 2
+    assert capsys.readouterr().err == f"leveret: {said}\n"
 
 
 def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
@@ -166,14 +168,16 @@ def test_users_come_from_a_file_and_from_the_environment(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("content", ["shop", "shop:", ":secret"])
-def test_a_line_that_is_no_user_is_refused_without_showing_it(tmp_path: Path, content: str) -> None:
+def test_a_line_that_is_no_user_is_refused_without_showing_it(
+    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     users = tmp_path / "users"
     users.write_text(content)
 
-    done = run("serve", "--user-file", str(users))
+    assert main(["serve", "--port", "0", "--user-file", str(users)]) == 2
 
-    assert done.stderr == f"leveret: --user-file {users}: each user must have the form NAME:PASSWORD\n"
-    assert done.returncode == 2
+    said = capsys.readouterr().err
+    assert said == f"leveret: --user-file {users}: each user must have the form NAME:PASSWORD\n"
 
 
 def test_a_user_in_the_environment_without_a_password_is_refused_without_showing_it(monkeypatch) -> None:
@@ -206,11 +210,12 @@ def test_a_name_that_the_output_cannot_hold_is_shown_escaped(tmp_path: Path, mon
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_missing_file_of_users_is_named(tmp_path: Path) -> None:
-    done = run("serve", "--user-file", str(tmp_path / "users"))
+def test_a_missing_file_of_users_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0", "--user-file", str(tmp_path / "users")]) == 2
 
-    assert "leveret: --user-file: " in done.stderr
-    assert "No such file" in done.stderr
+    said = capsys.readouterr().err
+    assert "leveret: --user-file: " in said
+    assert "No such file" in said
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

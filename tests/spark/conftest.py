@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from leveret.spark import register
-from tests.spark_session import give_time, spark
+from tests.spark_session import give_time, one_session, spark
 
-__all__ = ["spark"]
+__all__ = ["one_session", "spark"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

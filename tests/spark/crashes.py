@@ -29,13 +29,16 @@ class SinkError(Exception):
 class Job:
     """A query from one queue into one sink: Spark's own files, files written per batch, or another queue."""
 
-    def __init__(self, spark: SparkSession, url: str, queue: str, folder: Path, sink: str, batch: int = 40) -> None:
+    def __init__(
+        self, spark: SparkSession, url: str, queue: str, folder: Path, sink: str, batch: int = 40, partitions: int = 2
+    ) -> None:
         self.spark = spark
         self.url = url
         self.queue = queue
         self.folder = folder
         self.sink = sink
         self.batch = batch
+        self.partitions = partitions
         # The sink "batches" calls these around the writing of each batch, to crash there.
         self.before_write: Callable[[int], None] = _nothing
         self.after_write: Callable[[int], None] = _nothing
@@ -47,7 +50,7 @@ class Job:
             .option("url", self.url)
             .option("queue", self.queue)
             .option("maxMessagesPerBatch", self.batch)
-            .option("messagesPerPartition", max(1, self.batch // 2))
+            .option("messagesPerPartition", max(1, self.batch // self.partitions))
             .load()
         )
         writer = self._writer(messages).option("checkpointLocation", str(self.folder / "checkpoint"))

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from leveret import Broker
+from leveret.spark.amqp import batch
 from leveret.spark.amqp.batch import AmqpBatchReader
 from leveret.spark.amqp.options import batch_read_options
 
@@ -14,7 +15,7 @@ def read(broker: Broker, **options: str) -> list[str]:
     reader = AmqpBatchReader(batch_read_options({"url": broker.url, "queue": "jobs", **options}), ["body"])
     (partition,) = reader.partitions()
     assert isinstance(partition, InputPartition)
-    return [row["body"].decode() for batch in reader.read(partition) for row in batch.to_pylist()]
+    return [row["body"].decode() for rows in reader.read(partition) for row in rows.to_pylist()]
 
 
 @pytest.fixture(params=["classic", "quorum"])
@@ -42,10 +43,11 @@ def test_an_empty_queue_has_no_rows(leveret: Broker) -> None:
     assert read(leveret) == []
 
 
-def test_a_read_may_exceed_the_room_of_one_consumer(leveret: Broker) -> None:
+def test_a_read_may_exceed_the_room_of_one_consumer(leveret: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "ROWS_PER_RECORD_BATCH", 100)
     leveret.declare_queue("jobs")
-    for number in range(20_001):
+    for number in range(201):
         leveret.publish("", "jobs", str(number))
 
-    assert read(leveret) == [str(number) for number in range(20_001)]
-    assert len(leveret.queue("jobs").ready) == 20_001
+    assert read(leveret) == [str(number) for number in range(201)]
+    assert len(leveret.queue("jobs").ready) == 201

@@ -70,7 +70,8 @@ def test_the_reader_is_killed_when_the_sink_has_the_batch(job: Job, session: Spa
 
 def test_a_task_is_killed(session: SparkSession, leveret: Broker, tmp_path: Path) -> None:
     fill(leveret.url, "jobs", BODIES)
-    job = Job(session, leveret.url, "jobs", tmp_path, "queue", batch=10)
+    # Each partition needs two new Python processes afterwards, which import pandas and Arrow.
+    job = Job(session, leveret.url, "jobs", tmp_path, "queue", batch=10, partitions=1)
     # The broker takes its publishes and does not confirm them, so the task waits until it is killed.
     withheld = leveret.faults.withhold_confirms()
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 
+import aio_pika
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -120,17 +121,67 @@ def test_time_that_moves_on_without_a_slow_client_says_so(leveret: Broker, chann
     channel.basic_consume("orders", lambda *_: None)
     leveret.publish("", "later")
 
-    with pytest.warns(LeveretWarning, match=r"moved on after 10 ms .* 1 unacked on orders held by .* Pass settle="):
+    with pytest.warns(LeveretWarning, match=r"waited 10 ms .* 1 unacked on orders held by .* Pass settle="):
         leveret.clock.advance(minutes=5, settle=0.01)
 
 
-def test_a_client_that_still_holds_a_message_at_the_end_is_not_late(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_client_that_still_holds_a_message_at_the_end_is_named(leveret: Broker, channel: BlockingChannel) -> None:
     to_orders = {"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
     leveret.declare_queue("orders")
     leveret.declare_queue("later", arguments=to_orders)
     channel.basic_consume("orders", lambda *_: None)
     leveret.clock.hold()
     leveret.publish("", "later")
+
+    with pytest.warns(LeveretWarning, match="1 unacked on orders held by"):
+        leveret.clock.advance(minutes=1, settle=0.01)
+
+
+@pytest.mark.asyncio
+async def test_time_does_not_move_before_a_handler_that_waits_has_settled_its_message(leveret: Broker) -> None:
+    """A handler that awaits a web service does not look busy, but it holds a message."""
+    back = {"x-message-ttl": 1_800_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    to_later = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "later"}
+    leveret.declare_queue("orders", arguments=to_later)
+    leveret.declare_queue("later", arguments=back)
+    attempts = []
+    connection = await aio_pika.connect(leveret.url)
+    queue = await (await connection.channel()).get_queue("orders")
+
+    async def handle(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        attempts.append(leveret.clock.now)
+        answered = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, answered.set)
+        await answered.wait()
+        await (message.ack() if len(attempts) > 1 else message.reject())
+
+    await queue.consume(handle)
+    leveret.clock.hold()
+    leveret.publish("", "orders")
+
+    await leveret.aio.clock.advance(minutes=30)
+
+    leveret.assert_acked("orders", times=1)
+    assert attempts[1] - attempts[0] == 1_800
+    await connection.close()
+
+
+def test_a_message_that_a_consumer_keeps_is_waited_for_once(leveret: Broker, channel: BlockingChannel) -> None:
+    leveret.declare_queue("orders")
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.publish("", "orders")
+    with pytest.warns(LeveretWarning, match="1 unacked on orders held by"):
+        leveret.clock.advance(minutes=1, settle=0.01)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        leveret.clock.advance(minutes=1, settle=0.01)
+
+
+def test_a_message_that_the_test_has_fetched_is_not_waited_for(leveret: Broker, channel: BlockingChannel) -> None:
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders")
+    channel.basic_get("orders")
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeveretWarning)

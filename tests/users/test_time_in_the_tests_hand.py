@@ -199,7 +199,7 @@ async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(l
         leveret.publish("", "orders", b"x")
         await got.wait()
 
-        await leveret.aio.clock.advance(minutes=29)
+        await leveret.aio.clock.advance(minutes=29, settle=0)
         assert not channel.is_closed
         # RabbitMQ looks once a minute.
         await leveret.aio.clock.advance(minutes=2)
@@ -225,7 +225,7 @@ async def test_aio_pika_288_a_message_held_for_half_an_hour_cancels_the_consumer
         leveret.publish("", "orders", b"x")
         await got.wait()
 
-        await leveret.aio.clock.advance(minutes=30)
+        await leveret.aio.clock.advance(minutes=30, settle=0)
 
         leveret.assert_requeued("orders", reason="consumer_timeout", body=b"x")
         assert leveret.consumers == []

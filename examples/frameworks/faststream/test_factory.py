@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faststream import FastStream, TestApp
-from faststream.rabbit import RabbitBroker
+from faststream.rabbit import RabbitBroker, RabbitQueue
 
 from leveret import Broker
 
@@ -12,7 +12,7 @@ def make_app(url: str) -> FastStream:
     """Return the service, connected to the broker at this URL once it runs."""
     broker = RabbitBroker(url)
 
-    @broker.subscriber("orders")
+    @broker.subscriber(RabbitQueue("orders", durable=True))
     async def book(order: dict[str, int]) -> None:
         await broker.publish({"order": order["id"]}, exchange="amq.topic", routing_key="parcel.booked")
 

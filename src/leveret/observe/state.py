@@ -122,9 +122,11 @@ def _holder_text(group: Sequence[Holding], node: Node) -> str:
     first = min(group, key=lambda holding: holding.delivery.delivered_at)
     delivery = first.delivery
     tag = None if delivery.consumer is None else delivery.consumer.tag
-    age = span_text(node.now - delivery.delivered_at)
+    age_us = node.now - delivery.delivered_at
+    # While time stands still, the age says nothing.
+    age = f" for {span_text(age_us)}" if age_us else ""
     place = place_text(first.connection.number, first.channel.number)
-    return f"held by {holder_text(tag, client_text(first.connection), place)} for {age}"
+    return f"held by {holder_text(tag, client_text(first.connection), place)}{age}"
 
 
 def _queues(node: Node) -> Iterable[StoredQueue]:

@@ -22,7 +22,7 @@ from leveret.observe.state import held_texts
 from leveret.observe.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
-from leveret.time.stillness import Newcomers, Stillness
+from leveret.time.stillness import DeliveryKey, Newcomers, Stillness, held
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Clock(Hinting):
         """Create the clock of that engine."""
         self._engine = engine
         self._stillness = Stillness(engine)
+        # The deliveries that clients held when `advance` had waited long enough for them.
+        self._kept: set[DeliveryKey] = set()
 
     @property
     def now(self) -> float:
@@ -117,10 +119,10 @@ class Clock(Hinting):
     ) -> None:
         """Hold time, end autojump, and move time on by the sum of what is given, in seconds or as a timedelta.
 
-        First, and after each step that sent something, clients get time to react, at most `settle` seconds of real
-        time. With `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More
-        than `limit` such steps raise EndlessTimeError. If a client has not settled what it got by then, time moves on
-        with a LeveretWarning. Raises TypeError if no span is given.
+        First, and after each step that sent something, consumers get time to settle what they hold, at most `settle`
+        seconds of real time for each message. If that is not enough, time moves on with a LeveretWarning. With
+        `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More than
+        `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
         """
         __tracebackhide__ = True
         refuse_to_starve_clients()
@@ -142,36 +144,42 @@ class Clock(Hinting):
             raise ValueError(f"advance({spans}) would end after the year 9999; pass a shorter span")
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
-        if settle > 0:
-            # Clients finish their current work before time moves. What they hold is up to them.
-            self._stillness.wait(list, settle)
+        # Clients finish their current work before time moves. What a test has fetched by basic.get is up to the test.
+        overtaken = self._left_by(self._engine.ask(self._begun), settle)
         steps = Steps(self._engine, target, heartbeats=heartbeats)
-        overtaken: list[str] = []
         while not self._engine.ask(steps.take):
             if steps.newcomers is None:
                 continue
             if steps.sent_count > limit:
                 done_us = self._engine.clock.now() - target + span_us
                 raise endless(self._engine, f"advance has sent something to clients {limit} times", done_us)
-            if settle > 0 and self._stillness.wait(steps.newcomers.reasons, settle):
-                overtaken = overtaken or self._engine.ask(lambda: self._held_before(target))
+            overtaken = self._left_by(steps.newcomers, settle) or overtaken
         if overtaken:
             warnings.warn(printable(_overtaken_text(settle, overtaken)), LeveretWarning, stacklevel=stack_level())
 
-    def _held_before(self, target: int) -> list[str]:
-        """Return which messages clients hold, if time is about to move on without them."""
-        return held_texts(self._engine.node) if self._engine.clock.now() < target else []
+    def _begun(self) -> Newcomers:
+        return Newcomers(self._engine, known=self._kept.union(held(self._engine, by_get=True)))
+
+    def _left_by(self, newcomers: Newcomers, settle: float) -> list[str]:
+        """Let clients react. Return which messages they still hold if that took too long."""
+        if settle <= 0 or not self._stillness.wait(newcomers.reasons, settle):
+            return []
+        return self._engine.ask(self._keep)
+
+    def _keep(self) -> list[str]:
+        self._kept = set(held(self._engine))
+        return held_texts(self._engine.node)
 
     def _hold_until(self, span_us: int) -> int:
         self._engine.clock.hold()
         return self._engine.clock.now() + span_us
 
 
-def _overtaken_text(settle: float, held: list[str]) -> str:
+def _overtaken_text(settle: float, kept: list[str]) -> str:
     return (
-        f"advance() moved on after {span_text(round(settle * 1_000_000))} of real time without waiting for a client: "
-        f"{'; '.join(held)}. What the client does with it comes too late on the broker's clock. Pass settle= to wait "
-        "longer, or settle=0 if clients should hold messages"
+        f"advance() waited {span_text(round(settle * 1_000_000))} of real time for a client and went on without it: "
+        f"{'; '.join(kept)}. What it does with the message comes too late. Pass settle= to wait longer, or settle=0 if "
+        "clients hold messages on purpose"
     )
 
 

@@ -11,7 +11,7 @@ a sleep, is going to publish. Such a test must wait for that itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.observe.state import connections, holdings, why_not_idle
@@ -107,18 +107,22 @@ class Stillness:
         self._threads.processes = {SELF, *(process for processes in self._processes.values() for process in processes)}
 
 
+# A delivery: the numbers of its connection and its channel, and its tag.
+DeliveryKey = tuple[int, int, int]
+
+
 class Newcomers:
     """What keeps a broker from being idle, except what was in progress when this was created."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Remember what is in progress now. Call it on the loop's thread."""
+    def __init__(self, engine: Engine, known: Iterable[DeliveryKey] | None = None) -> None:
+        """Remember what is in progress now, or of the deliveries only those `known`. Call it on the loop's thread."""
         self._engine = engine
-        self._held = set(_held(engine))
+        self._held = set(held(engine) if known is None else known)
         self._unread = set(_unread(engine))
 
     def reasons(self) -> list[str]:
         """Return what is new and not done. Call it on the loop's thread or under the lock."""
-        held_count = sum(key not in self._held for key in _held(self._engine))
+        held_count = sum(key not in self._held for key in held(self._engine))
         unread_count = sum(key not in self._unread for key in _unread(self._engine))
         reasons = [f"{held_count} deliveries not settled"] if held_count else []
         return reasons + ([f"{unread_count} clients do not read"] if unread_count else [])
@@ -132,9 +136,12 @@ def why_not_idle_but_for(engine: Engine, *, is_holding_fine: bool) -> list[str]:
     return why_not_idle(engine.node) + reasons
 
 
-def _held(engine: Engine) -> list[tuple[int, int, int]]:
+def held(engine: Engine, *, by_get: bool = False) -> list[DeliveryKey]:
+    """Return what clients hold, or only what they got by basic.get. Call it on the loop's thread or under the lock."""
     return [
-        (holding.connection.number, holding.channel.number, holding.delivery.tag) for holding in holdings(engine.node)
+        (holding.connection.number, holding.channel.number, holding.delivery.tag)
+        for holding in holdings(engine.node)
+        if not by_get or holding.delivery.consumer is None
     ]
 
 

@@ -8,8 +8,8 @@ from tests.page.browser.conftest import Open
 from tests.page.browser.stories import shop, two_brokers
 
 
-def test_head_names_the_test_its_outcome_and_both_times(open_story: Open) -> None:
-    head = open_story(shop()).locator(".head")
+def test_head_names_the_test_its_outcome_and_both_times(read_story: Open) -> None:
+    head = read_story(shop()).locator(".head")
 
     expect(head.get_by_role("heading", level=1)).to_have_text("tests/test_shop.py::test_orders_are_paid")
     expect(head.locator(".outcome")).to_have_text("failed")
@@ -17,8 +17,8 @@ def test_head_names_the_test_its_outcome_and_both_times(open_story: Open) -> Non
     expect(head).to_contain_text("broker on port 5672 · as RabbitMQ 4.3 · seed 7 · clock moved by the test")
 
 
-def test_head_says_which_faults_fired_and_which_never_did(open_story: Open) -> None:
-    page = open_story(shop())
+def test_head_says_which_faults_fired_and_which_never_did(read_story: Open) -> None:
+    page = read_story(shop())
 
     expect(page.locator(".notes li").nth(1)).to_have_text("fault reset_peer on basic.ack: fired once")
     expect(page.locator(".notes li").nth(2)).to_have_text("fault delay on basic.publish: never fired")

@@ -16,17 +16,34 @@ VIEWS = ("sequence", "messages", "queues", "topology", "events")
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_nothing_in_a_view(open_story: Open, view: str, scheme: str) -> None:
-    page = open_story(shop(), f"#{view}", color_scheme=scheme)
+def test_axe_finds_nothing_in_a_view(read_story: Open, view: str, scheme: str) -> None:
+    page = read_story(shop(), f"#{view}", color_scheme=scheme)
 
     assert axe_violations(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_the_details_of_a_message(open_story: Open, scheme: str) -> None:
-    page = open_story(shop(), "#message-1", color_scheme=scheme)
+def test_axe_finds_nothing_in_the_details_of_a_message(read_story: Open, scheme: str) -> None:
+    page = read_story(shop(), "#message-1", color_scheme=scheme)
 
     assert axe_violations(page) == []
+
+
+def test_row_of_the_sequence_is_read_as_a_sentence(read_story: Open) -> None:
+    page = read_story(shop())
+
+    row = page.get_by_role(
+        "option", name="5 ms: published #1 to 'orders' with key 'order.1.paid', #1 entered 'jobs', test_shop.py:9"
+    )
+
+    expect(row).to_be_visible()
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "message-1"])
+def test_page_of_400_pixels_does_not_scroll_sideways(read_story: Open, view: str) -> None:
+    page = read_story(shop(), f"#{view}", viewport={"width": 400, "height": 800})
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
 def test_axe_finds_nothing_in_the_help_and_on_a_phone(open_story: Open) -> None:
@@ -36,16 +53,6 @@ def test_axe_finds_nothing_in_the_help_and_on_a_phone(open_story: Open) -> None:
     page.keyboard.press("?")
 
     assert axe_violations(page) == []
-
-
-def test_row_of_the_sequence_is_read_as_a_sentence(open_story: Open) -> None:
-    page = open_story(shop())
-
-    row = page.get_by_role(
-        "option", name="5 ms: published #1 to 'orders' with key 'order.1.paid', #1 entered 'jobs', test_shop.py:9"
-    )
-
-    expect(row).to_be_visible()
 
 
 def background(page: Page) -> int:
@@ -60,13 +67,6 @@ def test_page_is_dark_if_the_reader_prefers_that_and_light_if_they_say_so(open_s
     page.get_by_role("button", name="Dark").click()
 
     assert background(page) > 200
-
-
-@pytest.mark.parametrize("view", [*VIEWS, "message-1"])
-def test_page_of_400_pixels_does_not_scroll_sideways(open_story: Open, view: str) -> None:
-    page = open_story(shop(), f"#{view}", viewport={"width": 400, "height": 800})
-
-    assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
 def test_sequence_scrolls_within_itself_on_a_phone(open_story: Open) -> None:

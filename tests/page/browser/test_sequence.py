@@ -8,16 +8,16 @@ from tests.page.browser.conftest import Open
 from tests.page.browser.stories import bouncing, busy, shop
 
 
-def test_each_client_exchange_and_queue_has_a_lane(open_story: Open) -> None:
-    page = open_story(shop())
+def test_each_client_exchange_and_queue_has_a_lane(read_story: Open) -> None:
+    page = read_story(shop())
 
     expect(page.locator(".lane .label")).to_have_text(
         ["c1 shop", "c2 worker", "orders", "dlx", "jobs", "audit", "dead"]
     )
 
 
-def test_publish_shares_a_row_with_the_queues_it_reached(open_story: Open) -> None:
-    page = open_story(shop())
+def test_publish_shares_a_row_with_the_queues_it_reached(read_story: Open) -> None:
+    page = read_story(shop())
 
     row = page.locator(".step").first
 
@@ -27,8 +27,8 @@ def test_publish_shares_a_row_with_the_queues_it_reached(open_story: Open) -> No
     expect(row.locator(".pill")).to_have_text("#1")
 
 
-def test_arrow_begins_and_ends_on_its_lanes(open_story: Open) -> None:
-    page = open_story(shop())
+def test_arrow_begins_and_ends_on_its_lanes(read_story: Open) -> None:
+    page = read_story(shop())
 
     middles = page.evaluate("""() => {
         const middle = (element) => { const box = element.getBoundingClientRect(); return box.left + box.width / 2; };
@@ -43,8 +43,8 @@ def test_arrow_begins_and_ends_on_its_lanes(open_story: Open) -> None:
     assert abs(middles["tip"] - middles["lanes"][4]) < 3
 
 
-def test_outcomes_have_marks_of_their_own(open_story: Open) -> None:
-    page = open_story(shop())
+def test_outcomes_have_marks_of_their_own(read_story: Open) -> None:
+    page = read_story(shop())
 
     tones = {
         words: page.locator(".step", has_text=words).first.locator(".mark").first.get_attribute("class")
@@ -61,6 +61,25 @@ def test_outcomes_have_marks_of_their_own(open_story: Open) -> None:
     }
 
 
+def test_leap_of_time_is_a_break_with_its_length(read_story: Open) -> None:
+    page = read_story(shop())
+
+    expect(page.locator(".leap")).to_have_text("1 h later")
+
+
+def test_lost_connection_is_a_mark_across_all_lanes_of_its_broker(read_story: Open) -> None:
+    page = read_story(shop())
+
+    band = page.locator(".step", has_text="lost its connection").locator(".across.bad").bounding_box()
+    heads = [head.bounding_box() for head in page.locator(".lane-heads .lane").all()]
+
+    assert band is not None
+    assert heads[0] is not None
+    assert heads[-1] is not None
+    assert band["x"] < heads[0]["x"] + heads[0]["width"] / 2
+    assert band["x"] + band["width"] > heads[-1]["x"] + heads[-1]["width"] / 2
+
+
 def test_set_up_is_one_row_that_opens_and_folds(open_story: Open) -> None:
     page = open_story(shop())
     fold = page.locator(".fold")
@@ -72,25 +91,6 @@ def test_set_up_is_one_row_that_opens_and_folds(open_story: Open) -> None:
 
     fold.click()
     expect(page.locator(".step", has_text="declared queue 'jobs'")).to_have_count(0)
-
-
-def test_leap_of_time_is_a_break_with_its_length(open_story: Open) -> None:
-    page = open_story(shop())
-
-    expect(page.locator(".leap")).to_have_text("1 h later")
-
-
-def test_lost_connection_is_a_mark_across_all_lanes_of_its_broker(open_story: Open) -> None:
-    page = open_story(shop())
-
-    band = page.locator(".step", has_text="lost its connection").locator(".across.bad").bounding_box()
-    heads = [head.bounding_box() for head in page.locator(".lane-heads .lane").all()]
-
-    assert band is not None
-    assert heads[0] is not None
-    assert heads[-1] is not None
-    assert band["x"] < heads[0]["x"] + heads[0]["width"] / 2
-    assert band["x"] + band["width"] > heads[-1]["x"] + heads[-1]["width"] / 2
 
 
 def test_time_is_that_of_the_test_and_the_clock_is_a_hover_away(open_story: Open) -> None:

@@ -10,8 +10,8 @@ from tests.page.browser.conftest import Open
 from tests.page.browser.stories import shop
 
 
-def test_messages_are_listed_with_their_outcomes(open_story: Open) -> None:
-    page = open_story(shop(), "#messages")
+def test_messages_are_listed_with_their_outcomes(read_story: Open) -> None:
+    page = read_story(shop(), "#messages")
 
     expect(page.locator("#panel-messages .rows [role=row] .outcome")).to_have_text(
         [
@@ -23,8 +23,8 @@ def test_messages_are_listed_with_their_outcomes(open_story: Open) -> None:
     )
 
 
-def test_queue_shows_its_depth_settings_and_bindings(open_story: Open) -> None:
-    page = open_story(shop(), "#queues")
+def test_queue_shows_its_depth_settings_and_bindings(read_story: Open) -> None:
+    page = read_story(shop(), "#queues")
     card = page.get_by_role("article", name="Queue jobs")
 
     expect(card.get_by_role("img")).to_have_attribute(
@@ -36,6 +36,32 @@ def test_queue_shows_its_depth_settings_and_bindings(open_story: Open) -> None:
     expect(card).to_contain_text("x-delivery-limit3")
     expect(card).to_contain_text("Policy limitsmax-length10")
     expect(card.locator("tbody tr")).to_have_text(["ordersorder.*.paid2"])
+
+
+def test_topology_counts_messages_and_greys_unused_bindings(read_story: Open) -> None:
+    page = read_story(shop(), "#topology")
+    orders = page.get_by_role("region", name="exchange orders")
+
+    expect(orders.locator("li").nth(0)).to_have_text("order.*.paid to jobs: 2 messages")
+    expect(orders.locator("li.unused")).to_have_text("refund.# to audit: unused")
+    expect(page.locator(".edge.unused:not(.tip)")).to_have_count(1)
+    expect(page.locator(".edge.dead-letter:not(.tip)")).to_have_count(1)
+
+
+def test_topology_explains_a_key_that_nearly_matched(read_story: Open) -> None:
+    page = read_story(shop(), "#topology")
+
+    lost = page.get_by_role("region", name="exchange orders").locator(".lost")
+
+    expect(lost).to_have_text(
+        "order.paid matched nothing #3 nearly order.*.paid → jobs: one word is missing before 'paid'"
+    )
+
+
+def test_boxes_of_the_topology_do_not_overlap(read_story: Open) -> None:
+    page = read_story(shop(), "#topology")
+
+    assert overlaps(page, ".node") == []
 
 
 def test_numbers_of_a_queue_can_be_read(open_story: Open) -> None:
@@ -55,26 +81,6 @@ def test_queue_leads_to_its_events(open_story: Open) -> None:
     page.get_by_role("article", name="Queue dead").get_by_role("button", name="Show its events").click()
 
     expect(page.locator("#panel-events .rows [role=row] .text")).to_have_text(["dead letter #2 entered 'dead'"])
-
-
-def test_topology_counts_messages_and_greys_unused_bindings(open_story: Open) -> None:
-    page = open_story(shop(), "#topology")
-    orders = page.get_by_role("region", name="exchange orders")
-
-    expect(orders.locator("li").nth(0)).to_have_text("order.*.paid to jobs: 2 messages")
-    expect(orders.locator("li.unused")).to_have_text("refund.# to audit: unused")
-    expect(page.locator(".edge.unused:not(.tip)")).to_have_count(1)
-    expect(page.locator(".edge.dead-letter:not(.tip)")).to_have_count(1)
-
-
-def test_topology_explains_a_key_that_nearly_matched(open_story: Open) -> None:
-    page = open_story(shop(), "#topology")
-
-    lost = page.get_by_role("region", name="exchange orders").locator(".lost")
-
-    expect(lost).to_have_text(
-        "order.paid matched nothing #3 nearly order.*.paid → jobs: one word is missing before 'paid'"
-    )
 
 
 def test_loop_of_dead_letters_stays_in_the_picture_and_notes_are_shown(open_story: Open) -> None:
@@ -113,12 +119,6 @@ def test_charts_have_times_and_no_leaps_in_real_time(open_story: Open) -> None:
     page.get_by_role("button", name="Show real time").click()
 
     expect(card.locator(".break")).to_have_count(0)
-
-
-def test_boxes_of_the_topology_do_not_overlap(open_story: Open) -> None:
-    page = open_story(shop(), "#topology")
-
-    assert overlaps(page, ".node") == []
 
 
 def test_boxes_of_the_topology_do_not_overlap_on_paper(open_story: Open) -> None:
