@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.frameworks.projects import PROJECTS, ROOT, HungError, Project
+from tests.frameworks.projects import PROJECTS, ROOT, HungError, Project, passed_count
 
 NAMES = [project.name for project in PROJECTS]
 # A table of two columns, as pip prints it, is harder to read for a program than this.
@@ -32,10 +32,11 @@ class Result:
     """What a run of a project's tests came to; `versions` are those of the framework and what it is used with."""
 
     versions: str
+    passed: int
     failure: str
 
     def __str__(self) -> str:
-        return f"{self.versions}: failed" if self.failure else self.versions
+        return f"{self.versions}: {f'{self.passed} passed' if not self.failure else 'failed'}"
 
 
 class CannotInstallError(Exception):
@@ -90,13 +91,13 @@ def result_of(project: Project, python: str, wheel: Path, folder: Path, *, is_ol
         environment = install(project, python, wheel, folder, is_oldest=is_oldest)
     except CannotInstallError as error:
         bounds = ", ".join(f"{one.name} {one.oldest}" for one in project.requirements if one.oldest and not one.is_tool)
-        return Result(bounds if is_oldest else "newest", f"{project.name}: {error}")
+        return Result(bounds if is_oldest else "newest", 0, f"{project.name}: {error}")
     versions = installed_in(project, environment)
     try:
         ran = project.run_tests(environment, "-q", timeout=300)
     except HungError as error:
-        return Result(versions, str(error))
-    return Result(versions, f"{project.name}:\n{ran.stdout}" if ran.returncode else "")
+        return Result(versions, 0, str(error))
+    return Result(versions, passed_count(ran.stdout), f"{project.name}:\n{ran.stdout}" if ran.returncode else "")
 
 
 def install(project: Project, python: str, wheel: Path, folder: Path, *, is_oldest: bool) -> str:
