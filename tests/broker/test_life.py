@@ -312,7 +312,11 @@ def _published(broker: Broker) -> MessageView:
             "a MessageView has no attribute 'payload'",
         ),
         (lambda broker: broker.events.query(que="q"), TypeError, "unknown field 'que'; did you mean 'queue'"),
-        (lambda broker: broker.explore(print), AttributeError, "a function of the module: import leveret, and call"),
+        (
+            lambda broker: broker.explore(print),
+            AttributeError,
+            "a function of the module: write `from leveret import explore`, and call",
+        ),
         (
             lambda broker: broker.assert_refused("404"),
             TypeError,
