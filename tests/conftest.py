@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Take the collected tests, some 500,000 objects, out of every later garbage collection."""
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Take one worker more than there are processors, because some tests wait for other processes."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

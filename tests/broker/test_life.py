@@ -315,7 +315,7 @@ def _published(broker: Broker) -> MessageView:
         (
             lambda broker: broker.explore(print),
             AttributeError,
-            "a function of the module: write `from leveret import explore`, and call",
+            "write `from leveret import explore`, and call",
         ),
         (
             lambda broker: broker.assert_refused("404"),
