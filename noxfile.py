@@ -11,12 +11,6 @@ import nox
 
 nox.options.sessions = ["tests", "examples", "types", "lint", "house", "docs", "instructions"]
 
-# Not the pipeline, Spark and the browser, which need more than a broker, nor the rules of the house.
-WITHOUT_POSIX = [
-    f"tests/{name}" for name in ("admin", "broker", "checks", "clients", "explore", "faults", "http", "model")
-]
-WITHOUT_POSIX += [f"tests/{name}" for name in ("observe", "plugin", "protocol", "scripted", "server", "time", "trace")]
-
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
@@ -29,9 +23,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def without_posix(session: nox.Session) -> None:
-    """Run the tests of the broker with what Windows lacks taken away, and with select."""
+    """Run all tests with what Windows lacks taken away, and with select."""
     session.install("-e", ".[dev]")
-    session.run("pytest", "-p", "tests.without_posix", *(session.posargs or WITHOUT_POSIX))
+    session.run("pytest", "-p", "tests.without_posix", *session.posargs)
 
 
 @nox.session

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.frameworks.projects import PROJECTS, HungError, Project, parse, passed_count
+from tests.systems import needs_proc
 
 # A happy path, a retry or a delay, a poison message, a lost connection.
 TESTS_MIN = 4
@@ -66,7 +67,7 @@ def test_a_run_that_does_not_end_is_an_error(tmp_path: Path) -> None:
         Project(tmp_path).run_tests(sys.executable, "-q", plugins=[LEVERET], timeout=1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can list the processes of a session")
+@needs_proc
 def test_a_process_that_the_tests_leave_behind_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "test_leave.py").write_text(LEAVING, encoding="utf-8")
 

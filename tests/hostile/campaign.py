@@ -25,6 +25,7 @@ from leveret.core.protocol.state import State
 from leveret.engine.harness import Harness
 from tests.protocol.peer import Peer, Server
 from tests.semantics import codec
+from tests.systems import has_proc
 
 from .corpus import CORPUS, OPENING, method, publish
 from .mutations import mutated
@@ -308,5 +309,8 @@ class _TcpWitness:
 
 
 def _rss_mib() -> float:
+    """Return the memory of this process, or 0 where the system does not say."""
+    if not has_proc():
+        return 0.0
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * 4096 / 2**20

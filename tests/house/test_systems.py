@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.house.repository import SourceFile
+from tests.systems import needs_fork
 
 # Modules of the standard library for Unix only.
 UNIX_MODULES = ("crypt", "fcntl", "grp", "nis", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty")
@@ -106,9 +107,8 @@ def lacking_of(call: ast.Call) -> list[str]:
     return [name for name in needed if name not in keywords]
 
 
+@needs_fork
 def test_the_names_of_unix_are_those_of_a_system() -> None:
-    if os.name != "posix":
-        pytest.skip("the names exist on Unix only")
     import signal
     import socket
 

@@ -14,6 +14,7 @@ import pytest
 
 from leveret.pipeline.storage import Storage, open_storage
 from tests.pipeline.races import create_side_by_side, refuse_links
+from tests.systems import needs_fork
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -89,6 +90,7 @@ def test_one_process_wins_also_where_there_are_no_hard_links(tmp_path: Path) -> 
     assert [sorted(answer) for answer in answers] == [[False, True]] * 100
 
 
+@needs_fork
 def test_a_killed_process_keeps_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     locker = "import fcntl, os; fcntl.flock(open('.lock', 'ab'), fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", locker], cwd=tmp_path, check=False).returncode == -9

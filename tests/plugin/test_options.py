@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from leveret import Broker
+from tests.systems import needs_proc
 
 SHOW_VERSION = """
     import pytest
@@ -178,7 +179,9 @@ def test_every_option_is_explained(run):
     [
         ("--leveret-host=no-such-host.invalid", "--leveret-host: cannot listen on no-such-host.invalid: *"),
         ("--leveret-seed=x", "--leveret-seed: 'x' is not a whole number"),
-        ("--leveret-trace-dir=/proc/x", "--leveret-trace-dir: cannot write a file to '/proc/x': *"),
+        pytest.param(
+            "--leveret-trace-dir=/proc/x", "--leveret-trace-dir: cannot write a file to '/proc/x': *", marks=needs_proc
+        ),
     ],
 )
 def test_a_host_or_directory_that_cannot_be_used_stops_the_run_at_once(run, flag, text):

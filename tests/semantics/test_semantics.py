@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from tests.systems import needs_port_again
+
 from . import scenarios, target, transcripts
 from .record import difference
 from .scenario import ALL_VERSIONS, SCENARIOS, Scenario, run
 
 scenarios.load_all()
-CASES = [pytest.param(it, version, id=f"{it.id}-{version}") for it in SCENARIOS.values() for version in it.versions]
+# Maintenance closes the port, and its end opens it again.
+MARKS = {"operators_maintenance": [needs_port_again]}
+CASES = [
+    pytest.param(it, version, id=f"{it.id}-{version}", marks=MARKS.get(it.area, []))
+    for it in SCENARIOS.values()
+    for version in it.versions
+]
 ORACLES = target.oracles()
 
 

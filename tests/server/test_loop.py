@@ -20,6 +20,7 @@ from leveret.server.pollers import POLLERS, Poller, new_poller
 from leveret.server.transport import READ_BYTES, READ_BYTES_MIN
 from leveret.time.sources import SystemClock
 from tests.server.echo import EchoBroker, echo_broker, read_to_end
+from tests.systems import needs_fork, needs_proc, needs_quickack
 
 
 def last_words(client: socket.socket) -> bytes:
@@ -84,6 +85,7 @@ def test_input_sent_before_a_barrier_has_been_handled_when_it_returns(broker: Ec
             assert broker.host.conversations[0].received.endswith(b"%d\n" % number)
 
 
+@needs_quickack
 def test_a_barrier_covers_small_writes_that_nagle_holds_back(broker: EchoBroker) -> None:
     with broker.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
@@ -366,13 +368,7 @@ def descriptor_count() -> int:
     return 0
 
 
-def has_proc() -> bool:
-    with suppress(OSError):
-        return bool(os.listdir("/proc/self/task"))
-    return False
-
-
-@pytest.mark.skipif(not has_proc(), reason="counts threads in /proc")
+@needs_proc
 def test_a_stopped_loop_has_no_thread() -> None:
     broker = EchoBroker()
     before = set(os.listdir("/proc/self/task"))
@@ -427,7 +423,7 @@ def test_a_loop_that_cannot_start_leaves_nothing_behind() -> None:
     Listener(*broker.address).close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 def test_a_forked_child_leaves_its_parents_connections_alone() -> None:
     with echo_broker() as broker, broker.connect() as client:
         client.sendall(b"hare\n")

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from leveret import Broker
 from tests.spark.crashes import Job, SinkError, end_of, faults_of, fill, jvm_pid, kill, reader_pids, worker_pids
+from tests.systems import needs_proc
 
 BODIES = [b"%d" % number for number in range(25)]
 # The second of three batches.
@@ -68,6 +69,7 @@ def test_the_reader_is_killed_when_the_sink_has_the_batch(job: Job, session: Spa
     assert crash_and_go_on(job) == []
 
 
+@needs_proc
 def test_a_task_is_killed(session: SparkSession, leveret: Broker, tmp_path: Path) -> None:
     fill(leveret.url, "jobs", BODIES)
     # Each partition needs two new Python processes afterwards, which import pandas and Arrow.

@@ -231,6 +231,7 @@ class Transport:
             if sent < len(data):
                 self._outbox.append(memoryview(data)[sent:])
                 self.outbox_bytes = len(data) - sent
+                self._has_been_full = True
 
     def _write(self) -> None:
         outbox = self._outbox
@@ -248,6 +249,7 @@ class Transport:
             self.outbox_bytes -= sent
             if sent < len(data):
                 outbox.appendleft(memoryview(data)[sent:])
+                self._has_been_full = True
             elif not outbox:
                 return
 
