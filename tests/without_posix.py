@@ -26,9 +26,11 @@ _NAMES = {
 
 def _hide() -> None:
     # Those that import them at the start keep what they have.
+    import asyncio
     import socket
     import subprocess
 
+    assert asyncio
     assert subprocess
     system_socketpair = _socket.socketpair
 
