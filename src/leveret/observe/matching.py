@@ -334,9 +334,6 @@ def _names(names: Sequence[object]) -> str:
 
 
 def _leaf_count(value: object) -> int:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     # An empty object or list is a value too.
-    if isinstance(value, dict):
-        return sum(map(_leaf_count, value.values())) or 1
-    if isinstance(value, list):
-        return sum(map(_leaf_count, value)) or 1
-    return 1
+    return sum(map(_leaf_count, values)) or 1
