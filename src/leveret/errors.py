@@ -7,7 +7,7 @@ the line that made the call. This file imports nothing else of leveret, so every
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -151,6 +151,31 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+# The words of calls that end or remove something. Only a text with such a word, or a misspelling of one, leads to them.
+_DESTRUCTIVE: Final = frozenset(
+    (
+        *("cancel", "clear", "close", "corrupt", "delete", "drain", "drop"),
+        *("expire", "purge", "remove", "reset", "restart", "stop", "unbind"),
+    )
+)
+_NEGATING: Final = ("un", "n", "not")
+
+
+def nearest_call(name: str, known: Iterable[str]) -> list[str]:
+    """Return what `nearest` does for names of calls and keywords, without opposites and unasked-for destruction."""
+    return [one for one in nearest(name, known) if not _misleads(name.lower().split("_"), one.split("_"))]
+
+
+def _misleads(asked: list[str], words: list[str]) -> bool:
+    from difflib import get_close_matches
+
+    negated = [{prefix + word for prefix in _NEGATING for word in some} for some in (asked, words)]
+    is_opposite = negated[0].intersection(words) or negated[1].intersection(asked)
+    if is_opposite or ("not" in asked) != ("not" in words):
+        return True
+    return any(not get_close_matches(word, asked, cutoff=0.9) for word in words if word in _DESTRUCTIVE)
+
+
 def expected(name: str, known: Iterable[str], *, most: int | None = None) -> str:
     """Return what `did_you_mean` does, or if no name is near, a list of all known names or of the first `most`."""
     words = list(known)
@@ -165,8 +190,35 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{expected(name, known)}"
 
 
-def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:
-    """Return the error for a keyword that `call` does not have, with the nearest one or all of them and `more`."""
+# What people write for keywords that calls have under another name, with the value that they probably mean.
+_OTHER_KEYWORDS: Final = {
+    **dict.fromkeys(("within", "wait", "timeout_s", "max_wait"), "timeout"),
+    **dict.fromkeys(("count", "n", "number", "exactly"), "times"),
+    **dict.fromkeys(("key", "binding_key", "topic"), "routing_key"),
+    **dict.fromkeys(("connection_name", "client_name"), "client"),
+    **dict.fromkeys(("payload", "data", "message", "content"), "body"),
+    **dict.fromkeys(("version", "rabbitmq_version", "server_version"), "rabbitmq"),
+    **dict.fromkeys(("strict", "strict_checks"), 'checks="error"'),
+    **dict.fromkeys(("virtual_host", "virtual_hosts"), "vhosts"),
+    **dict.fromkeys(("user", "username", "password", "credentials"), "users"),
+    **dict.fromkeys(("trace", "traces"), "trace_dir"),
+    **dict.fromkeys(("args", "x_arguments"), "arguments"),
+    **dict.fromkeys(("auto_ack", "noack"), "no_ack"),
+    **dict.fromkeys(("prefetch_count", "qos"), "prefetch"),
+    **dict.fromkeys(("ssl", "secure"), "tls"),
+    **dict.fromkeys(("management_api", "http"), "management"),
+}
+
+
+def keyword_hint(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" about an unknown keyword, or "" if it resembles none."""
     words = list(known)
-    hint = did_you_mean(word, words) or f"; it takes {', '.join(words)}{more}"
+    other = _OTHER_KEYWORDS.get(word, "")
+    return f"; did you mean {other!r}?" if other.partition("=")[0] in words else did_you_mean(word, words)
+
+
+def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:
+    """Return the error for a keyword that `call` does not have, with the one it may mean, or all of them and `more`."""
+    words = list(known)
+    hint = keyword_hint(word, words) or f"; it takes {', '.join(words)}{more}"
     return TypeError(f"{call} has no keyword {word!r}{hint}")

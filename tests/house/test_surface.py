@@ -13,6 +13,7 @@ import leveret
 from leveret.admin.admin import Admin
 from leveret.broker import KEYWORDS, Broker
 from leveret.core.compat import VERSIONS
+from leveret.observe.matching import KEYWORDS as KEYWORDS_OF_MESSAGES
 from leveret.observe.searching import HAPPENINGS
 from tests.house.repository import SourceFile, members_of, without_house
 
@@ -21,7 +22,7 @@ from tests.house.repository import SourceFile, members_of, without_house
 OTHER_NAMES_MAX = 40
 
 # Assertions that ask something else than the trace for messages.
-OF_NO_HAPPENING = ("assert_empty", "assert_not_published", "assert_refused")
+OF_NO_HAPPENING = ("assert_empty", "assert_not_published", "assert_ready", "assert_refused")
 
 ASSERTIONS = [name for name in members_of(Broker) if name.startswith("assert_")]
 COMMANDS = [name for name, value in members_of(Admin).items() if not name.startswith("_") and callable(value)]
@@ -105,6 +106,18 @@ def test_every_assertion_is_documented_tested_and_has_its_events(root: Path, tes
     ]
 
     assert offences == []
+
+
+def test_the_help_of_an_assertion_names_its_keywords() -> None:
+    """An editor shows the docstring, and of the keywords themselves only `**options`."""
+    full = Broker.assert_published.__doc__ or ""
+    assert [word for word in (*KEYWORDS_OF_MESSAGES, "times", "timeout", "vhost") if f"`{word}`" not in full] == [
+        "exchange"
+    ]
+
+    others = [name for name in ASSERTIONS if name not in ("assert_published", "assert_empty", "assert_refused")]
+    for name in others:
+        assert "`assert_published`" in (getattr(Broker, name).__doc__ or ""), name
 
 
 def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: str) -> None:

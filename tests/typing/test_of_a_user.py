@@ -93,6 +93,7 @@ async def test_an_order_is_handled_on_an_event_loop(leveret: Broker) -> None:
         both = await leveret.aio.assert_acked("orders", times=2, timeout=5)
         assert both[1].body == b"2"
         await leveret.aio.wait_idle(timeout=5)
+        assert await leveret.aio.assert_ready("orders", times=0) == []
         await leveret.aio.assert_empty("orders", timeout=5)
         await leveret.aio.clock.advance(minutes=1, settle=0.1)
     leveret.clock.release()

@@ -50,7 +50,12 @@ class Assertions:
     ) -> MessageView | list[MessageView]:
         """Assert that a matching message was published to this exchange, or to any exchange if none is given.
 
-        The default exchange is "".
+        The default exchange is "". `times` is how many must match exactly; `times=0` asserts that none does. `timeout`
+        is how many seconds to wait, `vhost` the virtual host. The other keywords select messages, by equality or a
+        compiled regular expression: `routing_key` (with * or #, a topic pattern), `body`, `json` (the whole document),
+        `json_contains` (a part of it), `headers` (some of them), `redelivered`, and the properties `content_type`,
+        `content_encoding`, `delivery_mode`, `priority`, `correlation_id`, `reply_to`, `expiration`, `message_id`,
+        `timestamp`, `type`, `user_id`, `app_id` and `cluster_id`.
         """
         __tracebackhide__ = True
         return self._assert("assert_published", exchange, options, times=times)
@@ -60,6 +65,8 @@ class Assertions:
 
         With `timeout=`, it waits that many seconds for one. Raises NotDeclaredError if the exchange has never existed,
         so that a misspelt name does not make a test pass.
+
+        Keywords: `timeout`, and the others of `assert_published` without `times`.
         """
         __tracebackhide__ = True
         self._assert("assert_not_published", exchange, options, times=0)
@@ -75,7 +82,10 @@ class Assertions:
     def assert_returned(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Assert that a matching message was published to this exchange as mandatory and was returned."""
+        """Assert that a matching message was published to this exchange as mandatory and was returned.
+
+        Keywords: `times` (0 for none), `timeout`, and the others of `assert_published`.
+        """
         __tracebackhide__ = True
         return self._assert("assert_returned", exchange, options, times=times)
 
@@ -90,7 +100,10 @@ class Assertions:
     def assert_confirmed(
         self, exchange: str | None = None, *, times: int | None = None, **options: Unpack[AssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Assert that a matching message was published to this exchange and confirmed to its publisher."""
+        """Assert that a matching message was published to this exchange and confirmed to its publisher.
+
+        Keywords: `times` (0 for none), `timeout`, and the others of `assert_published`.
+        """
         __tracebackhide__ = True
         return self._assert("assert_confirmed", exchange, options, times=times)
 
@@ -108,6 +121,8 @@ class Assertions:
         """Assert that a matching message was published to this exchange and the broker nacked it to its publisher.
 
         For a message that a consumer nacked, use assert_requeued, assert_dead_lettered or assert_dropped.
+
+        Keywords: `times` (0 for none), `timeout`, and the others of `assert_published`.
         """
         __tracebackhide__ = True
         return self._assert("assert_nacked", exchange, options, times=times)
@@ -123,7 +138,10 @@ class Assertions:
     def assert_delivered(
         self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Assert that a matching message was delivered from this queue, to a consumer or by basic.get."""
+        """Assert that a matching message was delivered from this queue, to a consumer or by basic.get.
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
+        """
         __tracebackhide__ = True
         return self._assert("assert_delivered", queue, options, times=times)
 
@@ -138,7 +156,10 @@ class Assertions:
     def assert_acked(
         self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
-        """Assert that a client acknowledged a matching message of this queue; automatic acks (no_ack) do not count."""
+        """Assert that a client acknowledged a matching message of this queue; automatic acks (no_ack) do not count.
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
+        """
         __tracebackhide__ = True
         return self._assert("assert_acked", queue, options, times=times)
 
@@ -171,6 +192,8 @@ class Assertions:
         """Assert that a matching message was requeued to this queue.
 
         `reason` is one of `RequeueReason`: nacked, rejected, recovered, channel_closed, ...
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
         """
         __tracebackhide__ = True
         return self._assert("assert_requeued", queue, options, times=times, reason=reason)
@@ -208,6 +231,8 @@ class Assertions:
 
         The keywords match the message before it died. `to` is the queue it arrived in. `reason` is rejected, expired,
         maxlen or delivery_limit.
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
         """
         __tracebackhide__ = True
         return self._assert("assert_dead_lettered", queue, options, times=times, to=to, reason=reason)
@@ -242,9 +267,33 @@ class Assertions:
 
         `reason` is rejected, expired or maxlen if the queue has no dead-letter exchange, cycle if a dead letter may not
         enter the queue again, and "no route" for an exchange.
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
         """
         __tracebackhide__ = True
         return self._assert("assert_dropped", queue_or_exchange, options, times=times, reason=reason)
+
+    @overload
+    def assert_ready(
+        self, queue: str, *, times: None = None, **options: Unpack[QueueAssertionOptions]
+    ) -> MessageView: ...
+    @overload
+    def assert_ready(
+        self, queue: str, *, times: int, **options: Unpack[QueueAssertionOptions]
+    ) -> list[MessageView]: ...
+    def assert_ready(
+        self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
+    ) -> MessageView | list[MessageView]:
+        """Assert that a matching message is ready in this queue now, or with `times` exactly that many.
+
+        It does not matter how they came there, and it needs no trace. With `timeout`, it waits until that is so.
+
+        Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
+        """
+        __tracebackhide__ = True
+        from leveret.observe.evaluation import evaluate_ready
+
+        return evaluate_ready(self._source, queue, options, times=times)
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""

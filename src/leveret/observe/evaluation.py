@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Final
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
 from leveret.observe.message_view import MessageView
-from leveret.observe.names import require_known
+from leveret.observe.names import find_queue, require_known
 from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
     from leveret.observe.keywords import AssertionOptions
     from leveret.observe.source import Source
-
-
-# What people write for keywords that all assertions take.
-_OTHER_WORDS: Final = {"within": "timeout", "wait": "timeout", "count": "times", "key": "routing_key"}
 
 
 def evaluate(
@@ -42,9 +38,7 @@ def evaluate(
     __tracebackhide__ = True
     _require_known_reason(call, reason)
     _require_known_keywords(call, options)
-    timeout, vhost = options.get("timeout"), options.get("vhost", "/")
-    criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
-    matcher = Matcher(criteria)
+    timeout, vhost, matcher = _parts_of(options)
     happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
     asked = {"to": to, "reason": reason, "times": None if call == "assert_not_published" else times}
     question = Question(
@@ -59,6 +53,50 @@ def evaluate(
     )
     found = _Evaluation(source, question).run(timeout)
     return found[0] if times is None else found
+
+
+def evaluate_ready(
+    source: Source, queue: str, options: AssertionOptions, *, times: int | None
+) -> MessageView | list[MessageView]:
+    """Return the first matching message that is ready in a queue, or with `times` a list of exactly that many.
+
+    Raises AssertionError with what is ready there instead, and what became of the other messages.
+    """
+    __tracebackhide__ = True
+    _require_known_keywords("assert_ready", options)
+    timeout, vhost, matcher = _parts_of(options)
+    found: list[MessageView] = []
+
+    def is_so() -> bool:
+        host = source.node.vhosts.get(vhost)
+        declared = None if host is None else host.queues.get(queue)
+        # Views of a queue that is still too short would only cost time.
+        if declared is None or len(declared.ready) < (1 if times is None else times):
+            return False
+        views = (MessageView.of_entry(entry, declared) for entry in declared.ready)
+        found[:] = [view for view in views if matcher.matches(view)]
+        return bool(found) if times is None else len(found) == times
+
+    if source.wait_until(is_so, timeout or 0):
+        return found[0] if times is None else found
+    from leveret.observe.failures import not_ready
+
+    call = _call_text("assert_ready", queue, matcher, {} if times is None else {"times": times})
+    with source.lock:
+        # The reasons are of the moment of the verdict.
+        if is_so():
+            return found[0] if times is None else found
+        declared = find_queue(source.node, vhost, queue, timeout=timeout)
+        failure = not_ready(source, call, declared, matcher, times=times, timeout=timeout)
+    error = AssertionError(failure.text)
+    error.add_note(source.report(failure.messages, failure.queues))
+    raise error
+
+
+def _parts_of(options: AssertionOptions) -> tuple[float | None, str, Matcher]:
+    """Return the timeout, the virtual host and the criteria among the keywords of an assertion."""
+    criteria = {name: value for name, value in options.items() if name not in ("timeout", "vhost")}
+    return options.get("timeout"), options.get("vhost", "/"), Matcher(criteria)
 
 
 # The valid texts of `reason`. Any other text is a typo; an object with its own `__eq__` passes.
@@ -88,8 +126,6 @@ def _require_known_keywords(call: str, options: Iterable[str]) -> None:
         others = [other for other, own in _OWN_KEYWORDS.items() if word in own]
         if others and word not in known:
             raise TypeError(f"{call}() has no keyword {word!r}; {', '.join(others)} take it")
-        if word in _OTHER_WORDS:
-            raise TypeError(f"{call}() has no keyword {word!r}; did you mean {_OTHER_WORDS[word]!r}?")
         if word not in known:
             raise unknown_keyword(f"{call}()", word, known)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.history import Histories
+from leveret.observe.message_view import MessageView
 from leveret.observe.nearest import Nearest, NearMiss
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
@@ -22,7 +23,8 @@ from leveret.trace.events import named
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.observe.message_view import MessageView
+    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.observe.matching import Matcher
     from leveret.observe.source import Source
     from leveret.observe.views import QueueView
 
@@ -70,7 +72,7 @@ def look_here(source: Source, search: Search, timeout: float | None) -> Here:
         listed=_seen(found[:_FOUND], histories),
         is_unused=not has_clients(source.recorder.raw()) and not source.recorder.has_dropped,
         others_count=len(histories.recent) - len({one.event.message.id for one in found}),
-        bound=_bound_text(source.node, question),
+        bound=_bound_text(source.node, question.vhost, question.place) if question.happening.place == "queue" else "",
     )
 
 
@@ -105,10 +107,8 @@ def _queues(question: Question) -> tuple[str, ...]:
     return tuple(name for name in (question.place, question.to) if name is not None)
 
 
-def _bound_text(node: Node, question: Question) -> str:
-    if question.happening.place != "queue" or question.place is None:
-        return ""
-    ways = ways_to(node, question.vhost, question.place)
+def _bound_text(node: Node, vhost: str, queue: str | None) -> str:
+    ways = "" if queue is None else ways_to(node, vhost, queue)
     return f"; {ways}" if ways else ""
 
 
@@ -122,11 +122,37 @@ def not_empty_text(call: str, queue: QueueView, timeout: float | None) -> str:
     return "\n".join(lines)
 
 
+def not_ready(
+    source: Source, call: str, queue: StoredQueue, matcher: Matcher, *, times: int | None, timeout: float | None
+) -> Failure:
+    """Return the failure of `assert_ready`: what is ready there, what is not, and what became of the other messages."""
+    ready = [MessageView.of_entry(entry, queue) for entry in queue.ready]
+    found = [view for view in ready if matcher.matches(view)]
+    title = f"{call}: expected {_amount(times)} ready, saw {len(found) or 'none that matches'}{_within(timeout)}"
+    lines = [*_listed("ready", found)]
+    others = [view for view in ready if not matcher.matches(view)]
+    lines += [f"  also ready: {_view_text(view)}: {'; '.join(matcher.why_not(view))}" for view in others[:_FOUND]]
+    lines += [f"  ... and {len(others) - _FOUND} more"] if len(others) > _FOUND else []
+    histories, waiting = Histories(source.recorder.raw(), source.node), {view.source.id for view in ready}
+    is_surplus = times is not None and len(found) > times
+    gone = [one for one in histories.recent if one.message.id not in waiting and not is_surplus]
+    # Those that were in the queue first, and of these the youngest.
+    gone.sort(key=lambda one: (one.has_reached(queue.name), one.message.id), reverse=True)
+    for one in gone[:_FOUND]:
+        lines.append(f"  not ready: {histories.named(one)}; it {histories.became(one, first=queue.name)[0]}")
+    if not ready and not gone:
+        lines.append(f"No message was published{_bound_text(source.node, queue.vhost.name, queue.name)}.")
+    messages = (*(view.source.id for view in ready[:_FOUND]), *(one.message.id for one in gone[:_FOUND]))
+    return Failure("\n".join([title, *lines]), messages, (queue.name,))
+
+
+def _amount(times: int | None) -> str:
+    return "none" if times == 0 else "at least 1" if times is None else f"exactly {times}"
+
+
 def _expectation(question: Question, seen: int, timeout: float | None) -> str:
-    if question.times == 0:
-        return f"expected none {question.happening.words}, saw {seen}{_within(timeout)}"
-    expected = "at least 1" if question.times is None else f"exactly {question.times}"
-    return f"expected {expected} {question.happening.words}, saw {seen or 'none that matches'}{_within(timeout)}"
+    saw = seen if question.times == 0 else seen or "none that matches"
+    return f"expected {_amount(question.times)} {question.happening.words}, saw {saw}{_within(timeout)}"
 
 
 def _within(timeout: float | None) -> str:

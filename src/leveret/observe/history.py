@@ -72,6 +72,10 @@ class MessageHistory:
         """Return the first of its own events of these kinds, None if there is none."""
         return next((event for event in self.events if event.kind in kinds), None)
 
+    def has_reached(self, queue: str | None) -> bool:
+        """Return whether a copy of it was ever in this queue."""
+        return any(copy.queue == queue for copy in self.copies.values())
+
 
 class Histories:
     """The histories of all messages in a trace."""

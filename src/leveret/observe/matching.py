@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.wire.properties import PROPERTY_NAMES
-from leveret.errors import expected
+from leveret.errors import expected, keyword_hint
 from leveret.observe.calls import shown
 from leveret.observe.message_view import MessageView
 from leveret.observe.wording import count_text
@@ -225,7 +225,8 @@ class Matcher:
         """
         for keyword in criteria:
             if keyword not in _CRITERIA:
-                hint = expected(keyword, (*KEYWORDS, *also_known))
+                words = (*KEYWORDS, *also_known)
+                hint = keyword_hint(keyword, words) or expected(keyword, words)
                 raise TypeError(f"unknown keyword {keyword!r} for matching messages{hint}")
             if isinstance(criteria[keyword], _NOT_COMPARABLE):
                 raise TypeError(_not_comparable_text(keyword, criteria[keyword]))

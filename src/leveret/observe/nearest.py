@@ -98,7 +98,7 @@ class Nearest:
         if any(kind in events.ANSWERS for kind in question.happening.kinds):
             clauses.insert(0, histories.describe_answer(history))
         became = "; it ".join(clauses)
-        if question.happening.place == "queue" and history.copies and not self._has_reached(history):
+        if question.happening.place == "queue" and history.copies and not history.has_reached(question.place):
             place = question.place or ""
             ways = ways_to(self._node, question.vhost, place)
             missed = why_not_there(self._node, question.vhost, place, history.message)
@@ -111,9 +111,6 @@ class Nearest:
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
         )
-
-    def _has_reached(self, history: MessageHistory) -> bool:
-        return any(copy.queue == self._question.place for copy in history.copies.values())
 
     def _can_still_happen(self, history: MessageHistory, copy: int | None) -> bool:
         """Return whether the message waits for what the question asks for: its answer, or a consumer."""

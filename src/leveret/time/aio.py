@@ -6,9 +6,6 @@ tests/house/test_types.py checks that the list is complete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from leveret.engine.elsewhere import Twins, twin
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.hinting import Hinting
@@ -27,10 +24,7 @@ class Aio(Twins, Hinting, called="Broker.aio"):
     """The awaitable twins of a broker: `await broker.aio.wait_idle()`."""
 
     _called = "broker.aio"
-    _elsewhere: ClassVar[Mapping[str, str]] = {
-        name: f"{name}() does not wait for clients: call broker.{name}(...) without await"
-        for name in ("publish", "declare_queue", "declare_exchange", "bind_queue", "purge_queue", "restart", "reset")
-    }
+    _parts = ("clock",)
 
     def __init__(self, broker: CheckedAssertions, clock: Clock) -> None:
         super().__init__(broker)
@@ -49,4 +43,5 @@ class Aio(Twins, Hinting, called="Broker.aio"):
     assert_dead_lettered = twin(CheckedAssertions.assert_dead_lettered)
     assert_dropped = twin(CheckedAssertions.assert_dropped)
     assert_refused = twin(CheckedAssertions.assert_refused)
+    assert_ready = twin(CheckedAssertions.assert_ready)
     assert_empty = twin(CheckedAssertions.assert_empty)
