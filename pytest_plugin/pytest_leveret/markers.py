@@ -64,6 +64,9 @@ def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
 
 
+# The keywords of a broker that no option of the plugin sets.
+_OF_BROKER_ONLY: Final = ("tls", "tls_port", "management_port")
+_OF_FACTORY: Final = "; only a broker that the test starts takes it: make_leveret({word}=...)"
 # What a keyword of the marker must be, unless it is a text or checked otherwise.
 _KINDS: Final[dict[str, tuple[type, str]]] = {
     "seed": (int, "a whole number"),
@@ -119,9 +122,10 @@ def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
 
 def _checked(word: str, value: object, root: Path) -> object:
     if word not in WORDS:
-        from leveret.errors import unknown
+        from leveret.errors import expected, keyword_hint
 
-        raise WrongMarker(unknown("keyword", word, WORDS))
+        hint = _OF_FACTORY.format(word=word) if word in _OF_BROKER_ONLY else keyword_hint(word, WORDS)
+        raise WrongMarker(f"unknown keyword {word!r}{hint or expected(word, WORDS)}")
     if word in ("permit", "trace_redact", "vhosts", "plugins"):
         names = checked_names(value)
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):

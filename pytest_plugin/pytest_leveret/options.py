@@ -97,7 +97,7 @@ def read_levels(value: object) -> str:
         value = [f"{name}={level}" for name, level in value.items()]
     words = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(words, Iterable) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{value!r} is not a list of levels; write it as in 'unroutable=error'")
+        raise ValueError(f"{value!r} is not a list of levels; write 'unroutable=error', or 'error' for all checks")
     return " ".join(words)
 
 

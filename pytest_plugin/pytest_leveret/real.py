@@ -341,9 +341,10 @@ def _names_of(module: str, name: str) -> frozenset[str]:
 def _refuse(what: str, name: str, known: frozenset[str]) -> NoReturn:
     if name in known and not name.startswith("_"):
         _skip(what)
-    from leveret.errors import did_you_mean
+    from leveret.errors import nearest_call
 
-    raise AttributeError(f"{what} does not exist, neither on leveret nor on a real RabbitMQ{did_you_mean(name, known)}")
+    hint = "".join(f"; did you mean {near!r}?" for near in nearest_call(name, known)[:1])
+    raise AttributeError(f"{what} does not exist, neither on leveret nor on a real RabbitMQ{hint}")
 
 
 def _view(answer: Mapping[str, Any]) -> MessageView:

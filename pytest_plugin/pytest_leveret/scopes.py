@@ -10,8 +10,6 @@ import pytest
 
 _OWN: Final = ("leveret", "make_leveret")
 _NAMES: Final = (*_OWN, "leveret_session")
-# What a test may call its broker.
-_OTHER_NAMES: Final = frozenset({"broker", "rabbitmq", "rabbitmq_broker", "amqp_broker"})
 # The text of pytest when a fixture asks for one of a narrower scope.
 _MISMATCH: Final = re.compile(r"ScopeMismatch: .*? (\w+) scoped fixture (\w+) with a (\w+) scoped request")
 
@@ -55,10 +53,15 @@ def explain_missing(error: BaseException) -> str | None:
     name = getattr(error, "argname", None)
     if not isinstance(error, pytest.FixtureLookupError) or not isinstance(name, str):
         return None
-    if name in _OTHER_NAMES:
+    from leveret.observe.other_names import FIXTURES
+
+    meant = next((meant for others, meant in FIXTURES.items() if name in others.split()), None)
+    if meant is not None:
+        fixture = meant.partition(".")[0]
         return (
-            f"fixture {name!r} does not exist. The broker of a test is the fixture leveret. For another name, write:\n"
-            f"    @pytest.fixture\n    def {name}(leveret):\n        return leveret"
+            f"fixture {name!r} does not exist. The broker of a test is the fixture leveret, and that of the whole run "
+            f"leveret_session. For another name, write:\n"
+            f"    @pytest.fixture\n    def {name}({fixture}):\n        return {meant}"
         )
     if not name.startswith("lev"):
         return None

@@ -169,9 +169,11 @@ def _hint(name: str) -> str:
     if name.startswith("_"):
         return ""
     from leveret.broker import Broker
-    from leveret.errors import did_you_mean, nearest
+    from leveret.errors import did_you_mean, nearest, nearest_call
+    from leveret.observe.hinting import hint_at
 
-    if nearest(name, __all__) or not nearest(name, dir(Broker)):
+    foreign, of_a_broker = hint_at(name, Broker), nearest_call(name, dir(Broker))
+    if nearest(name, __all__) or not (foreign or of_a_broker):
         return did_you_mean(name, __all__)
-    of_a_broker = nearest(name, dir(Broker))[0]
-    return f"; {of_a_broker!r} belongs to a broker, which a test gets as the fixture: def test_it(leveret)"
+    belongs = "belongs to a broker, which a test gets as the fixture: def test_it(leveret)"
+    return f"{foreign} That {belongs}" if foreign else f"; {of_a_broker[0]!r} {belongs}"

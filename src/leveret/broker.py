@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
 from leveret.core.model import node_settings
@@ -75,14 +75,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     """
 
     _called = "a Broker"
-    _elsewhere: ClassVar[Mapping[str, str]] = {
-        "explore": "it is a function of the module: write `from leveret import explore`, and call explore(scenario)",
-        "wait_for": 'wait with an assertion: assert_acked("orders", timeout=5), or with wait_idle()',
-        "assert_consumed": "use assert_delivered() or assert_acked()",
-        "create_queue": "use declare_queue()",
-        "create_exchange": "use declare_exchange()",
-        "trace": "the events are broker.events",
-    }
+    _parts = ("admin", "clock", "faults")
 
     def __init__(
         self,
@@ -177,6 +170,13 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             self._http = _http_server(self._engine, host)
         elif management_port:
             raise BrokerError(f"management_port={management_port} opens no port without management=True; add it")
+
+    # Hidden from type checkers, which refuse it by themselves. A client reads the URL that it is given by its parts.
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, _: object) -> object:
+            __tracebackhide__ = True
+            raise TypeError("a Broker is not a URL; pass broker.url, as in pika.URLParameters(broker.url)")
 
     def start(self) -> Self:
         """Open the port. Raises OSError if it is not free, and ValueError if the trace directory is not writable."""

@@ -298,13 +298,13 @@ def _published(broker: Broker) -> MessageView:
         ),
         (lambda broker: broker.faults.reset_peers, AttributeError, "did you mean 'reset_peer'"),
         (
-            lambda broker: broker.clock.sleep,
+            lambda broker: broker.clock.ring,
             AttributeError,
-            "has no attribute 'sleep'; it has advance, autojump, hold, is_held,",
+            "has no attribute 'ring'; it has advance, autojump, hold, is_held,",
         ),
         (lambda broker: broker.admin.list_queues(), AttributeError, "'list_queues'; the queues are broker.queues"),
-        (lambda broker: broker.declare_queue("q").messages, AttributeError, "a QueueView has no attribute"),
-        (lambda broker: broker.declare_queue("q").messages, AttributeError, "durable, exclusive, name, "),
+        (lambda broker: broker.declare_queue("q").colour, AttributeError, "a QueueView has no attribute"),
+        (lambda broker: broker.declare_queue("q").colour, AttributeError, "durable, exclusive, name, "),
         (lambda broker: broker.declare_queue("q").bindngs, AttributeError, "did you mean 'bindings'"),
         (
             lambda broker: _published(broker).payload,

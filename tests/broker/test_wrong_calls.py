@@ -350,7 +350,7 @@ def test_what_belongs_to_aio_is_named_there_and_the_other_way_round() -> None:
     with Broker() as broker:
         with pytest.raises(AttributeError, match=r"no attribute 'aio'; use broker\.aio\.clock$"):
             broker.clock.aio.advance(1)  # type: ignore[attr-defined]
-        with pytest.raises(AttributeError, match=r"publish\(\) does not wait for clients: call broker\.publish\("):
+        with pytest.raises(AttributeError, match="'publish'; it does not wait for clients: call it on the broker"):
             broker.aio.publish("", "orders")  # type: ignore[attr-defined]
 
 

@@ -58,6 +58,10 @@ def test_the_marker_is_registered_with_all_its_keywords(run):
     [
         ("rabitmq='4.0'", "unknown keyword 'rabitmq'; did you mean 'rabbitmq'?"),
         ("permits='x'", "unknown keyword 'permits'; did you mean 'permit'?"),
+        ("strict=True", "*unknown keyword 'strict'; did you mean 'checks=\"error\"'?"),
+        ("version='3.13'", "*unknown keyword 'version'; did you mean 'rabbitmq'?"),
+        ("tls=True", "*unknown keyword 'tls'; only a broker that the test starts takes it: make_leveret(tls=*)"),
+        ("checks=True", "*write 'unroutable=error', or 'error' for all checks"),
         ("zzz=1", "unknown keyword 'zzz'; expected one of rabbitmq, permit, seed, record, trace_dir, *"),
         ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
         ("seed='7'", "seed='7' must be a whole number"),
@@ -100,6 +104,10 @@ def test_an_invalid_marker_fails_a_test_without_a_broker(run):
     ("marker", "said"),
     [
         ("rabbitmq='9.9'", "unknown RabbitMQ version '9.9'; expected one of * (from marker leveret)"),
+        (
+            "checks='strict'",
+            "unknown level of a check 'strict'; did you mean 'error'? (from marker leveret)",
+        ),
         (
             "permit='global_qoss'",
             "unknown deprecated feature 'global_qoss'; did you mean 'global_qos'? (from marker leveret)",

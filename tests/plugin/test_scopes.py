@@ -176,7 +176,12 @@ def test_a_mismatch_without_a_broker_is_left_alone(run):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("broker", "fixture 'broker' does not exist. The broker of a test is the fixture leveret. *"),
+        (
+            "broker",
+            "fixture 'broker' does not exist. The broker of a test is the fixture leveret, and that of the whole run *",
+        ),
+        ("rabbitmq_proc", "*def rabbitmq_proc(leveret_session):*"),
+        ("amqp_url", "*return leveret.url"),
         ("levret", "fixture 'levret' does not exist; did you mean 'leveret'?"),
         ("leveret_sesion", "fixture 'leveret_sesion' does not exist; did you mean 'leveret_session'?"),
     ],

@@ -8,7 +8,7 @@ barrier, so a client that has just connected is found.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from leveret.admin.vhosts_and_users import VhostsAndUsers, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
@@ -32,27 +32,6 @@ class Admin(VhostsAndUsers, Hinting):
     """The type of `broker.admin`: what an operator does to a running broker."""
 
     _called = "broker.admin"
-    _elsewhere: ClassVar[Mapping[str, str]] = {
-        "list_queues": "the queues are broker.queues",
-        "list_exchanges": "the exchanges are broker.exchanges",
-        "list_bindings": "a queue's bindings are broker.queue(name).bindings",
-        "list_connections": "the connections are broker.connections",
-        "list_channels": "the channels are those of broker.connections",
-        "list_consumers": "the consumers are broker.consumers",
-        "list_policies": 'they are in export_definitions()["policies"]',
-        "list_operator_policies": 'they are in export_definitions()["parameters"]',
-        "list_permissions": 'they are in export_definitions()["permissions"]',
-        "list_user_permissions": 'they are in export_definitions()["permissions"]',
-        "list_topic_permissions": 'they are in export_definitions()["topic_permissions"]',
-        "list_user_limits": 'they are in export_definitions()["users"]',
-        "list_vhost_limits": 'they are in export_definitions()["vhosts"]',
-        "authenticate_user": "let a client log in, and see broker.assert_refused(403)",
-        "delete_queue": "use broker.delete_queue()",
-        "purge_queue": "use broker.purge_queue()",
-        "stop_app": "use broker.stop()",
-        "start_app": "use broker.start()",
-        "reset": "use broker.reset()",
-    }
 
     def set_policy(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
@@ -55,6 +55,8 @@ def explore(
     for word in options:
         if word not in KEYWORDS:
             raise unknown_keyword("explore()", word, WORDS, " and the keywords of leveret.Broker")
+    if not callable(scenario):
+        raise TypeError(_not_a_scenario_text(scenario))
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed)
     runner = ScenarioRunner(scenario, settings.kinds, limit=limit, options={"seed": seed, **options})
     plain = runner(Schedule())
@@ -66,6 +68,15 @@ def explore(
     found = settings.search(runner, plain)
     settings.raise_or_warn(found, getattr(scenario, "__name__", "scenario"))
     return found
+
+
+def _not_a_scenario_text(given: object) -> str:
+    if isinstance(given, Coroutine):
+        given.close()
+    return (
+        f"explore() takes a function that it calls with each broker, not {given!r}; pass the function uncalled, as in "
+        "explore(scenario), and for more arguments explore(lambda broker: scenario(broker, 3))"
+    )
 
 
 class Settings:

@@ -302,8 +302,14 @@ def _named_point(on: str | None, sent_by: str | None, fault: Fault) -> Point:
         return "deliver" if on == "basic.deliver" else "reply"
     if on in CLIENT_METHODS or on in SERVER_METHODS:
         raise ValueError(f"sent_by={sent_by!r}: the {sent_by} never sends {on}; leave sent_by= out")
-    hint = did_you_mean(on, NAMES) or "; expected an AMQP method like basic.publish, or an event like delivered"
+    hint = _hint(on) or "; expected an AMQP method like basic.publish, or an event like delivered"
     raise ValueError(f"unknown method or event {on!r}{hint}")
+
+
+def _hint(on: str) -> str:
+    """Return the name with the most similar spelling, or the longest one that begins or ends as `on` does."""
+    alike = [name for name in NAMES if on.startswith(name) or name.startswith(on) or name.endswith(f".{on}")]
+    return did_you_mean(on, NAMES) or (f"; did you mean {max(alike, key=len)!r}?" if alike and on else "")
 
 
 def _count(name: str, value: object, least: int) -> int:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
-from leveret.errors import nearest, unknown_keyword
+from leveret.errors import keyword_hint, unknown_keyword
 
 # What is wrong with an argument of this name, or None.
 Kind = Callable[[str, object], TypeError | ValueError | None]
@@ -122,7 +122,7 @@ class Signature:
         for name, value in options.items():
             if name in kinds:
                 self._refuse(kinds[name](name, value))
-            elif name not in self._words and (not self._takes_any_keyword or nearest(name, self._words)):
+            elif name not in self._words and (not self._takes_any_keyword or keyword_hint(name, self._words)):
                 # A method that takes other keywords knows best what to say about one that resembles none.
                 raise unknown_keyword(self._call, name, self._words)
         for name in self._required:

@@ -11,7 +11,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
-from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, did_you_mean
+from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, nearest_call
 
 if TYPE_CHECKING:
     from leveret.observe.calls import Signature
@@ -105,7 +105,7 @@ async def _nothing() -> None:
 
 
 # The code of checked calls, whose frames are no methods that the test has named.
-CHECKS: Final = (checked(did_you_mean).__code__, checked(_nothing).__code__)
+CHECKS: Final = (checked(nearest_call).__code__, checked(_nothing).__code__)
 
 
 class Hinting:
@@ -115,8 +115,8 @@ class Hinting:
 
     # What the object is, at the beginning of a sentence: "a Broker".
     _called: ClassVar[str]
-    # Names that exist somewhere else, and where.
-    _elsewhere: ClassVar[Mapping[str, str]] = {}
+    # The attributes that hold a part of it, whose names a test may look for here.
+    _parts: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -140,13 +140,45 @@ class Hinting:
 
         def __getattr__(self, name: str) -> object:
             __tracebackhide__ = True
-            hint = f"; {self._elsewhere[name]}" if name in self._elsewhere else _hint(name, type(self))
+            hint = "" if name.startswith("_") else hint_at(name, type(self)) or self._hint_at_part(name)
+            if not hint and not name.startswith("_"):
+                hint = _near(name, type(self))
             raise AttributeError(f"{self._called} has no attribute {name!r}{hint}")
 
+        def _hint_at_part(self, name: str) -> str:
+            # A part that is looked for here is missing itself, so this object is not complete.
+            parts = [] if name in self._parts else [getattr(self, part) for part in self._parts]
+            return next((hint for part in parts if (hint := hint_at(name, type(part), at=part._called))), "")
 
-def _hint(name: str, kind: type) -> str:
-    if name.startswith("_"):
+
+def hint_at(name: str, kind: type, *, at: str = "") -> str:
+    """Return what to use instead of a name that another tool has; "" if there is no answer.
+
+    `at` is where a test finds an object of that kind, if it looked elsewhere. Then the names of that kind count too.
+    """
+    from leveret.observe.other_names import OTHER_NAMES
+
+    if at and name in _names(kind):
+        return f"; use {at}.{name}"
+    names = OTHER_NAMES.get(kind.__name__, {})
+    answer = next((answer for others, answer in names.items() if name in others.split()), None)
+    for prefix in ("assert_not_", "assert_no_", "assert_never_"):
+        positive = f"assert_{name.removeprefix(prefix)}"
+        if answer is None and name.startswith(prefix) and positive in _names(kind):
+            return f"; pass times=0, as in {positive}(..., times=0)"
+    if answer is None:
         return ""
-    known = [one for one in dir(kind) if not one.startswith("_")]
-    hint = did_you_mean(name, known)
-    return hint if hint or len(known) > _LISTED_MAX else f"; it has {', '.join(known)}"
+    if answer not in _names(kind):
+        return f"; use broker.{answer}" if answer.isidentifier() else f"; {answer}"
+    return f"; use {at}.{answer}" if at else f"; did you mean {answer!r}?"
+
+
+def _near(name: str, kind: type) -> str:
+    close, known = nearest_call(name, _names(kind)), _names(kind)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return "" if len(known) > _LISTED_MAX else f"; it has {', '.join(known)}"
+
+
+def _names(kind: type) -> list[str]:
+    return [one for one in dir(kind) if not one.startswith("_")]

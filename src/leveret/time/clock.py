@@ -9,10 +9,9 @@ wall clock, unless asked for.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from datetime import timedelta
 from math import isfinite
-from typing import TYPE_CHECKING, ClassVar, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, LeveretWarning, unknown_keyword
@@ -49,11 +48,22 @@ _LATEST_US: Final = 253_402_300_799_999_999
 _SILENT_STEPS: Final = 1_000
 
 
+class _Seconds(float):
+    """The time as a number. A call of it raises with how to read it."""
+
+    __slots__ = ()
+
+    # Hidden from type checkers, which refuse the call by themselves.
+    if not TYPE_CHECKING:
+
+        def __call__(self) -> float:
+            raise TypeError("broker.clock.now is a number of seconds; write it without parentheses")
+
+
 class Clock(Hinting):
     """The type of `broker.clock`."""
 
-    _called = "a broker's clock"
-    _elsewhere: ClassVar[Mapping[str, str]] = {"freeze": "use hold()", "aio": "use broker.aio.clock"}
+    _called = "broker.clock"
 
     def __init__(self, engine: Engine) -> None:
         """Create the clock of that engine."""
@@ -65,7 +75,7 @@ class Clock(Hinting):
     @property
     def now(self) -> float:
         """The broker's time in seconds since the epoch."""
-        return self._engine.clock.now() / 1_000_000
+        return _Seconds(self._engine.clock.now() / 1_000_000)
 
     @property
     def is_held(self) -> bool:

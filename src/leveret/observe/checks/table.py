@@ -39,6 +39,11 @@ MAX_REDELIVERIES: Final = 100
 LEVELS: Final[tuple[CheckLevel, ...]] = get_args(CheckLevel)
 # The word that means every check: "all=error".
 _ALL: Final = "all"
+# What people write for the levels.
+_OTHER_LEVELS: Final[dict[str, CheckLevel]] = {
+    **dict.fromkeys(("strict", "fail", "raise", "true", "on", "yes"), "error"),
+    **dict.fromkeys(("ignore", "none", "disabled", "false", "no"), "off"),
+}
 
 
 class Check(NamedTuple):
@@ -147,8 +152,8 @@ def _pair(word: str) -> tuple[str | None, CheckLevel]:
         return _known(name), _level(level)
     if name in LEVELS:
         return None, _level(name)
-    if name not in CHECKS and nearest(name, LEVELS):
-        raise ValueError(unknown("level of a check", name, LEVELS))
+    if name not in CHECKS and (name in _OTHER_LEVELS or nearest(name, LEVELS)):
+        raise _unknown_level(name)
     return known_check(name), "error"
 
 
@@ -158,5 +163,11 @@ def _known(name: str) -> str:
 
 def _level(word: str) -> CheckLevel:
     if word not in LEVELS:
-        raise ValueError(unknown("level of a check", word, LEVELS))
+        raise _unknown_level(word)
     return word
+
+
+def _unknown_level(word: str) -> ValueError:
+    if word in _OTHER_LEVELS:
+        return ValueError(f"unknown level of a check {word!r}; did you mean {_OTHER_LEVELS[word]!r}?")
+    return ValueError(unknown("level of a check", word, LEVELS))
