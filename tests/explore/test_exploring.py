@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 
@@ -334,6 +335,40 @@ def test_a_delivery_without_a_successor_still_arrives():
         channel.connection.close()
 
     assert leveret.explore(consume, faults="out of order").run_count == 1
+
+
+def consume_until(over, broker):
+    """Acknowledge what arrives, and connect again after each loss until `over` is set."""
+
+    def acknowledge(channel, method, properties, body):
+        channel.basic_ack(method.delivery_tag)
+
+    while not over.is_set():
+        with contextlib.suppress(pika.exceptions.AMQPConnectionError):
+            channel = connect(broker)
+            channel.basic_consume("work", acknowledge)
+            channel.start_consuming()
+
+
+@pytest.mark.parametrize("kind", ["lost after", "out of order"])
+def test_a_client_recovers_from_a_fault_while_the_scenario_holds_time(kind):
+    def scenario(broker):
+        broker.declare_queue("work")
+        over = threading.Event()
+        threading.Thread(target=consume_until, args=(over, broker), daemon=True).start()
+        try:
+            broker.wait_for_consumer("work", timeout=30)
+            broker.clock.hold()
+            for body in (b"1", b"2"):
+                broker.publish("", "work", body)
+                broker.assert_acked("work", body=body, timeout=30)
+        finally:
+            over.set()
+
+    found = leveret.explore(scenario, faults=kind, on="basic.*", limit=5)
+
+    assert found.run_count
+    assert found.passed_count == found.run_count
 
 
 def test_a_custom_fault_is_placed_where_it_can_apply():

@@ -10,7 +10,7 @@ from leveret.faults import Occasion, ResetPeer
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
-# How long the client may take to read what it was sent, on the broker's clock. A reset would discard it.
+# How long the client may take to read what it was sent, in real time. A reset would discard it.
 _READ_US: Final = 100_000
 
 
@@ -26,7 +26,7 @@ class LostAfter(ResetPeer):
             return super().apply(occasion)
         occasion.proceed()
         assert occasion.connection is not None
-        occasion.call_later(_READ_US, partial(_reset, occasion.connection))
+        occasion.call_in_real_time(_READ_US, partial(_reset, occasion.connection))
         return True
 
 

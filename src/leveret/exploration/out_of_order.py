@@ -12,7 +12,7 @@ from leveret.faults import Fault, Occasion
 from leveret.faults.conversation import deliver_late
 from leveret.faults.fault import Point
 
-# How long the delivery waits for another message to overtake it, on the broker's clock.
+# How long the delivery waits for another message to overtake it, in real time.
 _WAIT_US: Final = 20_000
 
 
@@ -50,7 +50,7 @@ class OutOfOrder(Fault):
         if self._is_overtaken:
             self._release(held)
         elif not self._swap(held):
-            held.call_later(_WAIT_US, self._give_up)
+            held.call_in_real_time(_WAIT_US, self._give_up)
 
     def _give_up(self) -> None:
         if self._held is not None and not self._swap(self._held):

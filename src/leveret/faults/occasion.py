@@ -171,6 +171,10 @@ class Occasion:
         """Call `act` after `delay_us` microseconds of the broker's clock."""
         self.node.timers.add(self.node.now + delay_us, act)
 
+    def call_in_real_time(self, delay_us: int, act: Callable[[], None]) -> None:
+        """Call `act` after `delay_us` microseconds of real time, even while the test holds the broker's clock."""
+        self.node.liveness.add(self.node.wall_now + delay_us, act)
+
     def hold(self, fault_name: str, until: int) -> None:
         """Mark this occasion as held back until that instant at the latest. Until then the broker is not idle."""
         self.held[self] = (fault_name, until)
