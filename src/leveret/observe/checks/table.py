@@ -22,6 +22,7 @@ CheckName = Literal[
     "auto_ack_lost",
     "redelivered_too_often",
     "redeclared_differently",
+    "unknown_argument",
     "unseen_channel_error",
     "unacked_at_end",
     "left_ready",
@@ -78,6 +79,7 @@ _ROWS: Final = (
     Check(
         "redeclared_differently", "warning", "refused: the queue or exchange exists with other arguments", "declaration"
     ),
+    Check("unknown_argument", "warning", "that RabbitMQ does not know and ignores", "argument"),
     Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
     Check("unacked_at_end", "warning", "still unacked when the test ended", "message", needs_trace=False),
     Check("left_ready", "off", "still ready when the test ended", "message", needs_trace=False),

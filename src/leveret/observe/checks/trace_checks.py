@@ -83,6 +83,8 @@ class TraceChecks:
             events.REFUSED: self._refused,
             events.QOS: self._limits_set,
             events.CONSUME: self._consumer_added,
+            events.QUEUE_DECLARE: self._arguments_given,
+            events.EXCHANGE_DECLARE: self._arguments_given,
             events.DELIVERED: self._delivered,
             events.GOT: self._got,
             events.ACKED: self._acked,
@@ -165,7 +167,23 @@ class TraceChecks:
         if event.is_global and event.count:
             self._limited[event.conn, event.chan] = None
 
+    def _arguments_given(self, event: Event) -> None:
+        if not event.arguments:
+            return
+        # Imported here because few tests give arguments.
+        from leveret.observe.checks.misspelt_arguments import misspelt
+
+        queue, exchange = cast("str | None", event.get("queue")), cast("str | None", event.get("exchange"))
+        consumer = cast("str | None", event.get("consumer"))
+        place = f"exchange {exchange!r}" if queue is None else f"queue {queue!r}"
+        place = place if consumer is None else f"consumer {consumer!r} of {place}"
+        for name, known in misspelt(event.kind, event.arguments):
+            text = f"{name!r} of {place}, from {self._client(event.conn)}: did you mean {known!r}?"
+            client = None if event.conn is None else self._clients.get(event.conn)
+            self._find("unknown_argument", event, text, queue=queue, exchange=exchange, client=client)
+
     def _consumer_added(self, event: Event) -> None:
+        self._arguments_given(event)
         is_limited = event.prefetch_count or event.no_ack or (event.conn, event.chan) in self._limited
         if event.conn is not None and not is_limited:
             text = f"{event.consumer} of {self._client(event.conn)} on {event.queue!r}"
