@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.core.protocol import strangers
 from leveret.observe.advice import advice
 from leveret.observe.state import connections, queue_lines
 from leveret.observe.story import Story, clients_of, has_clients
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
     from leveret.trace.recorder import Recorder
 
 _LISTED: Final = 5
+# What came from a peer that opened no connection, and what to do about it.
+_STRANGERS: Final = {
+    strangers.TLS: (
+        "a TLS hello arrived on the port without TLS",
+        "give the client broker.url, or start the broker with tls=True and give it broker.tls.url",
+    ),
+    strangers.HTTP: (
+        "an HTTP request arrived on the port for AMQP",
+        "the management API has a port of its own: start the broker with management=True and use broker.management_url",
+    ),
+    strangers.AMQP_1_0: (
+        "a client that speaks AMQP 1.0 arrived",
+        "leveret speaks AMQP 0-9-1: use a client such as pika or aio-pika",
+    ),
+    strangers.PLAIN_AMQP: (
+        "AMQP without TLS arrived on the port for TLS",
+        "give the client broker.url, or let it use TLS, as in broker.tls.url",
+    ),
+}
 _WIDTH: Final = 120
 
 
@@ -72,7 +92,9 @@ def report_text(
     raw_events = recorder.raw()
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
-    if recorder.is_on and not recorder.has_dropped and not has_clients(raw_events):
+    if node.strangers:
+        parts += stranger_lines(node)
+    elif recorder.is_on and not recorder.has_dropped and not has_clients(raw_events):
         parts.append(_no_client(url_variables))
     parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
@@ -94,6 +116,15 @@ def _no_client(url_variables: Sequence[str]) -> str:
         )
     names = ", ".join(url_variables)
     return f"no client has connected: leveret_url_env sets {names} to this broker's url; does your application read it?"
+
+
+def stranger_lines(node: Node) -> list[str]:
+    """Return a line for each other protocol that peers spoke, with the way out."""
+    lines = []
+    for stranger, line in node.strangers.items():
+        what, way_out = _STRANGERS[stranger]
+        lines.append(f"{what}{'' if line is None else f', during the call at {line}'}: {way_out}")
+    return lines
 
 
 def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:

@@ -40,6 +40,10 @@ class Secured(Conversation, Protocol):
         """Note that the handshake is over, and the name in the client's certificate."""
         ...
 
+    def note_stranger(self, first: bytes, *, is_on_tls_port: bool) -> None:
+        """Note the first bytes of a peer that does not speak TLS."""
+        ...
+
 
 class Flushes(Protocol):
     """The list to which a conversation with output adds itself."""
@@ -128,6 +132,8 @@ class TlsConversation:
             # The peer has closed TLS, or made a mistake. The alert that answers a mistake is sent before the socket
             # closes.
             self._is_over = True
+            if not self._is_established:
+                self.inner.note_stranger(data, is_on_tls_port=True)
         if self._outgoing.pending or self._is_over:
             self.append(self)
 

@@ -44,6 +44,8 @@ class Node(Runtime):
         self.connections: dict[int, ConnectionPort] = {}
         # Bugs of leveret itself, kept for the test.
         self.internal_errors: list[BaseException] = []
+        # The other protocols that peers spoke, each with the line of the user's code that waited for the last one.
+        self.strangers: dict[str, str | None] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None

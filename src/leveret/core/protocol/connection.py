@@ -190,6 +190,15 @@ class Connection:
         if asks_for_certificate:
             self.mechanisms = (*self.mechanisms, "EXTERNAL")
 
+    def note_stranger(self, first: bytes, *, is_on_tls_port: bool = False) -> None:
+        """Remember a peer whose first bytes show that it speaks another protocol, and the line that waits for it."""
+        # Imported here because almost no test needs it.
+        from leveret.core.protocol.strangers import stranger_of
+
+        stranger = stranger_of(first, is_on_tls_port=is_on_tls_port)
+        if stranger is not None:
+            self.node.strangers[stranger] = self._waiting_line()
+
     def receive_data(self, octets: bytes) -> None:
         """Handle what the peer has sent. Never raises for it. Hot: once per read."""
         if self.byte_filter is None:

@@ -105,6 +105,7 @@ class Reading:
         header, rest = self._header[:8], self._header[8:]
         offer = handlers.connection.protocol_offer(header, connection.node.compat)
         if offer is not None:
+            connection.note_stranger(header)
             connection.send(offer)
             connection.reset()
             return b""

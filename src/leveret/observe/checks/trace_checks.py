@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
     from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.wire.values import Table
     from leveret.trace.events import RawEvent
 
 # The check that reports a lost message, by the reason of the loss.
@@ -177,7 +178,7 @@ class TraceChecks:
         consumer = cast("str | None", event.get("consumer"))
         place = f"exchange {exchange!r}" if queue is None else f"queue {queue!r}"
         place = place if consumer is None else f"consumer {consumer!r} of {place}"
-        for name, known in misspelt(event.kind, event.arguments):
+        for name, known in misspelt(event.kind, cast("Table", event.arguments)):
             text = f"{name!r} of {place}, from {self._client(event.conn)}: did you mean {known!r}?"
             client = None if event.conn is None else self._clients.get(event.conn)
             self._find("unknown_argument", event, text, queue=queue, exchange=exchange, client=client)
