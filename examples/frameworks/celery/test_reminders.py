@@ -44,7 +44,8 @@ def test_a_native_delay_passes_in_the_broker(leveret: Broker) -> None:
             broker_connection_retry_on_startup=True,
         )
 
-        @app.task(name="remind")
+        # Without shared=False, Celery adds the task to every app of the process.
+        @app.task(name="remind", shared=False)
         def remind(order: int) -> None:
             reminded.append(order)
 
