@@ -16,7 +16,7 @@ from leveret.core.model import node_settings
 from leveret.core.model.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
-from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, unknown, unknown_keyword
+from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, nearest, unknown, unknown_keyword
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
 from leveret.observe.hinting import Hinting
@@ -63,8 +63,18 @@ _USUAL: Final = {
     "trace_redact": (),
     "management": False,
 }
-# The plugins that RabbitMQ ships and leaves off, by its names.
+# The plugins of RabbitMQ that a broker enables by their names.
 PLUGINS: Final = frozenset({EVENT_EXCHANGE})
+# Those that need not be enabled, with the exchange type that every broker has. Their names change nothing.
+BUILT_IN: Final = {
+    "rabbitmq_delayed_message_exchange": "x-delayed-message",
+    "rabbitmq_consistent_hash_exchange": "x-consistent-hash",
+    "rabbitmq_sharding": "x-modulus-hash",
+    "rabbitmq_random_exchange": "x-random",
+    "rabbitmq_recent_history_exchange": "x-recent-history",
+}
+# Those whose features come with the port for HTTP.
+_OVER_HTTP: Final = ("rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus")
 
 
 class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
@@ -140,8 +150,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
             self._certificates = Authority(host)
             tls = self._certificates.server_context()
-        for name in sorted(set(plugins) - PLUGINS):
-            raise BrokerError(f"unknown plugin {name!r}{expected(name, PLUGINS)}")
+        for name in sorted({*plugins} - {*PLUGINS, *BUILT_IN, *(_OVER_HTTP if management else ())}):
+            raise BrokerError(_wrong_plugin_text(name))
         configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
             compat=Compat.for_version(rabbitmq).denying(denied),
@@ -484,6 +494,15 @@ def _http_server(engine: Engine, host: str) -> HttpServer:
         return Site(engine, host)
 
     return HttpServer(new_site, internal_errors=engine.node.internal_errors)
+
+
+def _wrong_plugin_text(name: str) -> str:
+    if name in _OVER_HTTP:
+        return f"plugin {name!r} needs the port for HTTP; pass management=True (leveret serve: --management-port=15672)"
+    # All names begin alike, so compare what follows.
+    prefix, known = "rabbitmq_", {plugin.removeprefix("rabbitmq_"): plugin for plugin in (*PLUGINS, *BUILT_IN)}
+    close = nearest(name.removeprefix(prefix), known)
+    return f"unknown plugin {name!r}{expected(known[close[0]] if close else '', known.values())}"
 
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:

@@ -10,6 +10,7 @@ import pika
 import pytest
 
 from leveret import Broker
+from leveret.broker import BUILT_IN
 from leveret.errors import BrokerError
 
 
@@ -217,3 +218,20 @@ def test_the_event_exchange_exists_only_with_the_plugin() -> None:
 def test_an_unknown_plugin_is_refused() -> None:
     with pytest.raises(BrokerError, match="unknown plugin 'rabbitmq_shovel'; expected one of rabbitmq_event_exchange"):
         Broker(plugins={"rabbitmq_shovel"})
+
+
+@pytest.mark.parametrize(("plugin", "type"), BUILT_IN.items())
+def test_the_name_of_a_plugin_that_is_built_in_is_accepted(plugin: str, type: str) -> None:
+    with Broker(plugins={plugin, "rabbitmq_management"}, management=True) as broker:
+        arguments = {"x-delayed-type": "direct"} if type == "x-delayed-message" else {}
+        assert broker.declare_exchange("late", type, arguments=arguments).type == type
+
+
+def test_the_management_plugin_leads_to_its_option() -> None:
+    with pytest.raises(BrokerError, match=r"'rabbitmq_management' needs the port for HTTP; pass management=True"):
+        Broker(plugins={"rabbitmq_management"})
+
+
+def test_a_misspelt_plugin_is_answered_with_the_closest_one() -> None:
+    with pytest.raises(BrokerError, match="'rabbitmq_evnt_exchange'; did you mean 'rabbitmq_event_exchange'"):
+        Broker(plugins={"rabbitmq_evnt_exchange"})

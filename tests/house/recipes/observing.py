@@ -64,7 +64,7 @@ ASSERTION = '''\
     def assert_purged(
         self, queue: str, *, times: int | None = None, **options: Unpack[QueueOptions]
     ) -> MessageView | list[MessageView]:
-        """Such a message was purged from this queue."""
+        """Assert that a matching message was purged from this queue. Its keywords are those of `assert_published`."""
         __tracebackhide__ = True
         return self._assert("assert_purged", queue, options, times=times)
 
