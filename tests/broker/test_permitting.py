@@ -58,7 +58,7 @@ def test_a_stream_under_a_permitted_limit_for_the_channel_misses_a_limit_of_the_
                 channel.basic_consume("log", print)
 
 
-def test_a_call_refused_for_a_denied_feature_names_both_ways_out() -> None:
+def test_a_call_refused_for_a_denied_feature_names_all_ways_out() -> None:
     with Broker() as broker, pytest.raises(RefusedError) as caught:
         broker.declare_queue("orders", durable=False)
 
@@ -66,6 +66,7 @@ def test_a_call_refused_for_a_denied_feature_names_both_ways_out() -> None:
     assert cause == "because queue 'orders' in vhost '/' has durable=False and exclusive=False"
     assert "durable=True" in note
     assert 'Broker(permit={"transient_nonexcl_queues"})' in note
+    assert 'if you run an older RabbitMQ, set its version: Broker(rabbitmq="4.2")' in note
 
 
 def test_a_call_refused_for_another_reason_has_no_such_note() -> None:

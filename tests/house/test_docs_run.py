@@ -41,7 +41,7 @@ QUOTED = {
         "passes on both, but: ",
         "passes only on ",
         "errors sent to clients:",
-        "Two ways out:",
+        "Ways out:",
         "declare the queue with durable=True (or exclusive=True)",
     ),
 }

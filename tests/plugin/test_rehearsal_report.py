@@ -71,7 +71,7 @@ def test_a_denied_feature_of_one_line_is_one_entry_with_client_line_ways_out_and
         "from 4.0 to 4.3:",
         "  order worker is refused: 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.",
         f"    during the call at {module}:5 in declare",
-        "    RabbitMQ denies transient_nonexcl_queues from 4.3 on. Two ways out:",
+        "    RabbitMQ denies transient_nonexcl_queues from 4.3 on. Ways out:",
         "      declare the queue with durable=True (or exclusive=True); or",
         f"      permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = "
         "transient_nonexcl_queues in the ini file",
@@ -108,9 +108,7 @@ def test_a_denied_feature_used_by_the_test_itself_names_its_line_and_both_ways_o
 def test_the_failure_itself_shows_both_ways_out_of_a_call_that_was_refused(run):
     result = run("def test_it(leveret):\n        leveret.declare_queue('orders', durable=False)")
 
-    result.stdout.fnmatch_lines(
-        ["E   *Feature `transient_nonexcl_queues` is*", "E   *Two ways out:", "E   *durable=True*"]
-    )
+    result.stdout.fnmatch_lines(["E   *Feature `transient_nonexcl_queues` is*", "E   *Ways out:", "E   *durable=True*"])
 
 
 def test_a_refusal_is_reported_with_its_code_text_line_and_client(run):
@@ -230,7 +228,7 @@ def test_a_limit_that_was_shared_is_a_silent_change_with_both_ways_out(run):
     assert section(result)[3:6] == [
         "  passes on both, but: on 4.3 the prefetch limit that worker sets with global=True is for each consumer; "
         "on 4.0 for the whole channel",
-        "    RabbitMQ denies global_qos from 4.3 on. Two ways out:",
+        "    RabbitMQ denies global_qos from 4.3 on. Ways out:",
         "      set a limit for each consumer: basic.qos with global=False; or",
     ]
     assert section(run(source, BOTH, "--leveret-permit=global_qos"))[1:] == ["no test would notice an upgrade"]

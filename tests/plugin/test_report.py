@@ -199,7 +199,7 @@ def test_a_report_without_a_trace_says_why(run):
     result.stdout.fnmatch_lines(["no events recorded: the broker has record='off'; use record='recent'"])
 
 
-def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
+def test_a_denied_feature_is_reported_with_client_line_and_all_ways_out(run):
     result = run(DENIED)
 
     result.stdout.fnmatch_lines(
@@ -210,6 +210,7 @@ def test_a_denied_feature_is_reported_with_client_line_and_both_ways_out(run):
             "*declare the queue with durable=True (or exclusive=True)*",
             '*permit={"transient_nonexcl_queues"}*@pytest.mark.leveret(permit={"transient_nonexcl_queues"})*'
             "leveret_permit = transient_nonexcl_queues*",
+            '*set its version: Broker(rabbitmq="4.2")*leveret_rabbitmq = 4.2 in the ini file',
         ]
     )
 
@@ -232,10 +233,15 @@ def test_each_way_out_of_a_denied_feature_works(run):
         def test_permitted(leveret):
             with connect(leveret.url) as connection:
                 connection.channel().queue_declare("orders")
+
+        @pytest.mark.leveret(rabbitmq="4.2")
+        def test_older(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().queue_declare("orders")
         """
     )
 
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
 
 
 def test_the_line_of_a_coroutine_that_awaited_the_refused_call_is_found(run):

@@ -584,11 +584,11 @@ class Engine:
 
 def refusal(error: AmqpError) -> RefusedError:
     """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-    from leveret.observe.advice import denied_feature, ways_out
+    from leveret.observe.advice import denied_feature, ways_out_of_version
 
     feature = denied_feature(error.reply_text)
     notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
-    notes += [] if feature is None else ["\n".join(ways_out(feature))]
+    notes += [] if feature is None else ["\n".join(ways_out_of_version(feature))]
     return RefusedError(error.code, error.reply_text, notes)
 
 

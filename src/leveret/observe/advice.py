@@ -39,9 +39,19 @@ def ways_out(feature: str) -> list[str]:
     instead = _INSTEAD.get(feature, "stop using it")
     permit = f'permit={{"{feature}"}}'
     return [
-        f"RabbitMQ denies {feature} from 4.3 on. Two ways out:",
+        f"RabbitMQ denies {feature} from 4.3 on. Ways out:",
         f"  {instead}; or",
         f"  permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = {feature} in the ini file",
+    ]
+
+
+def ways_out_of_version(feature: str) -> list[str]:
+    """Return what `ways_out` does, and how to set an older version, for a test whose version was not chosen."""
+    version = 'rabbitmq="4.2"'
+    return [
+        *ways_out(feature),
+        f"  or, if you run an older RabbitMQ, set its version: Broker({version}), @pytest.mark.leveret({version}), or "
+        "leveret_rabbitmq = 4.2 in the ini file",
     ]
 
 
@@ -50,7 +60,7 @@ def advice(refusal: Event) -> list[str]:
     text, cause = refusal.text, refusal.cause or ""
     feature = denied_feature(text)
     if feature is not None:
-        return ways_out(feature)
+        return ways_out_of_version(feature)
     if match := _UNKNOWN_USER.match(cause):
         user = match[1]
         return [
