@@ -220,12 +220,31 @@ def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
     text = os.environ.get(option.variable)
     if text:
         return text, option.variable
-    text = config.getini(option.ini)
-    if isinstance(text, list):
-        text = "\n".join(text)
+    origin = f"ini option {option.ini}"
+    text = _ini_text(_ini_value(config, option.ini), origin)
     if text and option.is_path:
-        text = config.rootpath / text
-    return (str(text), f"ini option {option.ini}") if text else None
+        text = str(config.rootpath / text)
+    return (text, origin) if text else None
+
+
+def _ini_value(config: pytest.Config, name: str) -> object:
+    """Return the value of an ini option as the file has it.
+
+    pytest 9 reads TOML with its own types, and getini() refuses all but the one that the option was registered with.
+    """
+    entry = getattr(config, "_inicfg", {}).get(name)
+    return entry.value if hasattr(entry, "value") else config.getini(name)
+
+
+def _ini_text(value: object, origin: str) -> str:
+    """Return a value of an ini file as the text that it would be elsewhere: lists and tables have a line an entry."""
+    if isinstance(value, float):
+        raise pytest.UsageError(f"{origin}: {value!r} is a number; write it in quotes")
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}={_ini_text(one, origin)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "\n".join(_ini_text(one, origin) for one in value)
+    return str(value).lower() if isinstance(value, bool) else str("" if value is None else value)
 
 
 def _read(option: Option, text: str, origin: str) -> Setting:

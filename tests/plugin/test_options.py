@@ -251,6 +251,63 @@ def test_plugins_and_lines_of_rabbitmq_conf_come_from_a_marker(run):
     result.assert_outcomes(passed=1)
 
 
+NATIVE = """
+leveret_vhosts = ["shop", "stage"]
+leveret_port = 0
+leveret_rabbitmq = "4.2"
+leveret_trace_bodies = false
+leveret_seed = 7
+leveret_users = {app = "secret", auditor = "other"}
+leveret_checks = {unroutable = "error"}
+leveret_settings = {channel_max = 3}
+"""
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest reads TOML with its own types from 9 on")
+@pytest.mark.parametrize(
+    ("file", "table"),
+    [("pyproject.toml", "[tool.pytest]"), ("pytest.toml", "[pytest]")],
+)
+def test_options_come_from_toml_in_its_own_types(run, pytester, file, table):
+    (pytester.path / file).write_text(f"{table}{NATIVE}", encoding="utf-8")
+    result = run("""
+        def test_it(leveret):
+            assert leveret.rabbitmq == "4.2"
+            assert {vhost["name"] for vhost in leveret.admin.export_definitions()["vhosts"]} == {"/", "shop", "stage"}
+            assert set(leveret.admin.list_users()) == {"guest", "app", "auditor"}
+            leveret.publish("", "nowhere", b"x")
+    """)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["leveret: *seed=7 (ini option leveret_seed)*", "*CheckFailedError: unroutable: *"])
+    result.stdout.no_fnmatch_line("*PytestRemoved*")
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest reads TOML with its own types from 9 on")
+def test_a_version_without_quotes_in_toml_is_refused(run, pytester):
+    (pytester.path / "pytest.toml").write_text("[pytest]\nleveret_rabbitmq = 3.10\n", encoding="utf-8")
+
+    result = run("def test_it(leveret): pass")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*ini option leveret_rabbitmq: 3.1 is a number; write it in quotes"])
+
+
+def test_a_list_in_the_older_table_of_pyproject_is_several_names(run, pytester):
+    pytester.makepyprojecttoml('[tool.pytest.ini_options]\nleveret_vhosts = ["shop", "stage"]\nleveret_port = 0')
+
+    result = run(
+        """
+        def test_it(leveret):
+            assert {vhost["name"] for vhost in leveret.admin.export_definitions()["vhosts"]} == {"/", "shop", "stage"}
+    """,
+        "-W",
+        "error",
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_users_virtual_hosts_and_definitions_come_from_a_marker(run, pytester):
     pytester.makefile(".json", production='{"queues": [{"name": "orders", "vhost": "/", "arguments": {}}]}')
 
