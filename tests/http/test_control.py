@@ -182,6 +182,20 @@ def test_waiting_ends_when_nothing_is_in_flight(control: Control) -> None:
     control.post("/wait-idle", timeout=5)
 
 
+def test_a_wait_expects_a_consumer_that_lost_its_connection(control: Control) -> None:
+    control.post("/queues", name="orders")
+    connection = pika.BlockingConnection(pika.URLParameters(control.broker.url_for(control.vhost)))
+    connection.channel().basic_consume("orders", lambda *_: None)
+    control.post("/connections/close")
+    control.post("/publish", routing_key="orders")
+
+    answer = control.inside("POST", "/wait-idle", {"timeout": 0})
+    control.post("/wait-idle", timeout=0, reconnects=False)
+
+    assert answer.json["error"] == "timed_out"
+    assert "reconnects=False" in answer.json["reason"]
+
+
 def test_a_wait_that_times_out_says_what_it_waited_for(control: Control) -> None:
     control.post("/queues", name="orders")
     control.post("/publish", routing_key="orders")

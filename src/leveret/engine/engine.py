@@ -517,10 +517,13 @@ class Engine:
         if error is not None:
             raise error
 
-    def wait_idle(self, timeout: float) -> None:
-        """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left."""
+    def wait_idle(self, timeout: float, *, reconnects: bool) -> None:
+        """Wait until nothing is in flight and nothing is due. Raises WaitTimeoutError with what is left.
+
+        `reconnects`: whether to wait for consumers that have lost their connection.
+        """
         __tracebackhide__ = True
-        reasons = self.wait_while(self._why_not_idle, timeout)
+        reasons = self.wait_while(partial(self._why_not_idle, reconnects=reconnects), timeout)
         if reasons:
             from leveret.observe.redelivery import loops
 
@@ -534,10 +537,11 @@ class Engine:
         error.add_note(self.report(queues=queues))
         return error
 
-    def _why_not_idle(self) -> list[str]:
-        from leveret.observe.state import why_not_idle
+    def _why_not_idle(self, *, reconnects: bool) -> list[str]:
+        from leveret.observe.state import lost_consumers, why_not_idle
 
-        return why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
+        reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
+        return reasons + lost_consumers(self.node) if reconnects else reasons
 
     def unread_by_peers(self) -> list[str]:
         """Return the peers that do not take what is sent to them, a sentence each."""

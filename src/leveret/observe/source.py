@@ -45,5 +45,5 @@ class Source(Protocol):
         It holds the lock to call the predicate, first now and then after each event. Call it without the lock.
         """
 
-    def wait_idle(self, timeout: float) -> None:
+    def wait_idle(self, timeout: float, *, reconnects: bool) -> None:
         """Wait until the broker is idle. Raises WaitTimeoutError with the reasons. Call it without the lock."""

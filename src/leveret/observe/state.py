@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.wording import count_text, place_text, span_text
+from leveret.observe.wording import client_place_text, count_text, place_text, span_text
 from leveret.trace.events import eta_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,18 @@ def why_not_idle(node: Node) -> list[str]:
         f"unsent output for {client_text(connection)}" for connection in connections(node) if connection.is_dirty
     ]
     return reasons
+
+
+def lost_consumers(node: Node) -> list[str]:
+    """Return a text for each queue with ready messages whose last consumer went with a lost connection."""
+    return [
+        f"{len(queue.ready)} ready on {_queue_text(queue)}, whose last consumer went with the lost connection of "
+        f"{client_place_text(queue.lost_client.client_name or 'a client', queue.lost_client.number)} and has not come "
+        "back (reconnects=False does not wait for it)"
+        for queue in _queues(node)
+        # A stream keeps its messages, so they do not show that one is left to read.
+        if queue.lost_client is not None and queue.ready and queue.type_name != "stream"
+    ]
 
 
 def held_texts(node: Node) -> list[str]:

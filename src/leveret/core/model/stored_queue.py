@@ -74,6 +74,7 @@ class StoredQueue:
         "exclusive_owner",
         "hooks",
         "is_deleted",
+        "lost_client",
         "name",
         "node",
         "settings",
@@ -95,6 +96,8 @@ class StoredQueue:
         # In order of registration, including those that wait for a single active consumer to go.
         self.consumers: list[Consumer] = []
         self.is_deleted = False
+        # The client with whose lost connection the last consumer went, until a consumer arrives.
+        self.lost_client: ConnectionPort | None = None
 
     @property
     def type_name(self) -> str:

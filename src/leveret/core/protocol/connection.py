@@ -35,6 +35,7 @@ from leveret.core.wire.values import Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.repeated_method import RepeatedMethod
@@ -460,13 +461,22 @@ class Connection:
             channel.drop_waiting_consumers()
         for channel in channels:
             channel.flush_confirms()
+            left_queues = [consumer.queue for consumer in channel.consumers.values()]
             channel.drop_consumers()
+            # Without a reason, the client itself has closed the connection.
+            if reason is not None and self.is_client:
+                self._note_loss(left_queues)
         for channel in channels:
             channel.requeue_all()
             channel.state = ChannelState.CLOSED
         self.confirming = {}
         self.vhost.connection_ended(self)
         self.node.run_work()
+
+    def _note_loss(self, queues: Iterable[StoredQueue]) -> None:
+        for queue in queues:
+            if not queue.consumers:
+                queue.lost_client = self
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
         """Refuse input that is no frame. Nothing that follows it can be understood."""

@@ -149,7 +149,7 @@ def _publish(call: Call) -> object:
 
 
 def _wait_idle(call: Call) -> object:
-    call.scope.wait_idle(call.body.get("timeout", 5))
+    call.scope.wait_idle(call.body.get("timeout", 5), reconnects=call.body.get("reconnects", True))
     return None
 
 
@@ -207,9 +207,9 @@ ENDPOINTS: Final = (
         "waitIdle",
         "POST",
         f"{VHOST}/wait-idle",
-        "Wait until no consumer of the virtual host holds a message or can take one.",
+        "Wait until no consumer of the virtual host holds a message, can take one, or has to reconnect to take one.",
         _wait_idle,
-        body=record({"timeout": NUMBER}, "timeout"),
+        body=record({"timeout": NUMBER, "reconnects": FLAG}, "timeout", "reconnects"),
     ),
     Endpoint(
         "waitForConsumer",

@@ -14,7 +14,7 @@ from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.hinting import Hinting
 from leveret.observe.names import find_vhost
 from leveret.observe.report import Report, report_text
-from leveret.observe.state import why_not_idle
+from leveret.observe.state import lost_consumers, why_not_idle
 from leveret.scripted.actions import BrokerActions
 from leveret.trace import events
 
@@ -92,9 +92,14 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         """Wait until the predicate is true, and return whether it is."""
         return self._engine.wait_until(predicate, timeout)
 
-    def wait_idle(self, timeout: float = 5) -> None:
-        """Wait until no consumer of this virtual host holds a message or can take one. Raises WaitTimeoutError."""
-        reasons = self._engine.wait_while(lambda: why_not_idle(self.node), timeout)
+    def wait_idle(self, timeout: float = 5, *, reconnects: bool = True) -> None:
+        """Wait until no consumer of this virtual host holds a message, can take one, or has to come back for one.
+
+        The last holds unless `reconnects` is False. Raises WaitTimeoutError.
+        """
+        reasons = self._engine.wait_while(
+            lambda: why_not_idle(self.node) + (lost_consumers(self.node) if reconnects else []), timeout
+        )
         if reasons:
             raise self._timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
 

@@ -101,13 +101,14 @@ class CheckedAssertions(Assertions):
         error.add_note(source.report())
         raise error
 
-    def wait_idle(self, timeout: float = 5) -> None:
+    def wait_idle(self, timeout: float = 5, *, reconnects: bool = True) -> None:
         """Wait until the broker is idle: no consumer holds a message, none can take one, and nothing is due.
 
-        `timeout` is in seconds. Raises WaitTimeoutError with the reasons why it is not idle.
+        If a queue has messages and its last consumer went with a lost connection, wait until one comes back, unless
+        `reconnects=False`. `timeout` is in seconds. Raises WaitTimeoutError with the reasons why it is not idle.
         """
         __tracebackhide__ = True
-        self._source.wait_idle(timeout)
+        self._source.wait_idle(timeout, reconnects=reconnects)
 
     def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
         """Wait until this queue has a consumer, and return the first one.

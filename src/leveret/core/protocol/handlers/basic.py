@@ -111,6 +111,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     )
     channel.encoders[consumer.tag] = DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
     consumer = queue.add_consumer(consumer)
+    queue.lost_client = None
     channel.consumers[consumer.tag] = consumer
     channel.tap(
         events.CONSUME,

@@ -1,0 +1,126 @@
+"""Waiting for consumers that have lost their connection: `wait_idle` expects them back if a message is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import aio_pika
+import amqp
+import pytest
+
+from leveret import Broker, WaitTimeoutError
+
+
+def kill(broker: Broker, connection: amqp.Connection) -> None:
+    """Close the socket without a word, as the end of the client's process does, and let the broker notice."""
+    connection.transport.close()
+    broker.sync()
+
+
+LOSSES = {
+    "restart": lambda broker, connection: broker.restart(),
+    "reset": lambda broker, connection: broker.faults.reset_peer(),
+    "closed by an operator": lambda broker, connection: broker.admin.close_all_connections("maintenance"),
+    "killed": kill,
+}
+LEAVINGS = {
+    "cancel": lambda channel: channel.basic_cancel("taker"),
+    "channel": lambda channel: channel.close(),
+    "connection": lambda channel: channel.connection.close(),
+}
+# Nothing is left to take from this queue.
+ENDS = {
+    "purged": lambda broker: broker.purge_queue("orders"),
+    "deleted": lambda broker: broker.delete_queue("orders"),
+    "expired": lambda broker: broker.clock.advance(minutes=10, settle=0),
+}
+
+
+@pytest.fixture
+def taker(broker: Broker) -> Iterator[amqp.Channel]:
+    """A channel of a client that consumes from the durable queue "orders"."""
+    broker.declare_queue("orders", arguments={"x-message-ttl": 600_000})
+    connection = connected(broker)
+    yield taking(connection)
+    with contextlib.suppress(amqp.AMQPError, OSError):
+        connection.close()
+
+
+def connected(broker: Broker) -> amqp.Connection:
+    connection = amqp.Connection(f"127.0.0.1:{broker.port}", client_properties={"connection_name": "shop"})
+    connection.connect()
+    return connection
+
+
+def taking(connection: amqp.Connection) -> amqp.Channel:
+    channel = connection.channel()
+    channel.basic_consume("orders", consumer_tag="taker")
+    return channel
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_wait_idle_names_the_queue_whose_consumer_lost_its_connection(broker: Broker, taker, loss) -> None:
+    loss(broker, taker.connection)
+    broker.publish("", "orders", b"1", delivery_mode=2)
+
+    with pytest.raises(WaitTimeoutError, match=r"1 ready on orders, whose last consumer .* shop \(c1\)") as failure:
+        broker.wait_idle(timeout=0)
+
+    assert "reconnects=False" in str(failure.value)
+    broker.wait_idle(timeout=0, reconnects=False)
+
+
+@pytest.mark.parametrize("leave", LEAVINGS.values(), ids=LEAVINGS)
+def test_wait_idle_does_not_wait_for_a_consumer_that_left_on_purpose(broker: Broker, taker, leave) -> None:
+    leave(taker)
+    broker.publish("", "orders", b"1")
+
+    broker.wait_idle(timeout=0)
+
+
+def test_wait_idle_does_not_wait_for_a_consumer_that_came_back_and_left(broker: Broker, taker) -> None:
+    kill(broker, taker.connection)
+    with contextlib.closing(connected(broker)) as connection:
+        taking(connection).basic_cancel("taker")
+    broker.publish("", "orders", b"1")
+
+    broker.wait_idle(timeout=0)
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_wait_idle_does_not_wait_for_a_consumer_without_a_message(broker: Broker, taker, end) -> None:
+    kill(broker, taker.connection)
+    broker.publish("", "orders", b"1")
+    end(broker)
+
+    broker.wait_idle(timeout=0)
+
+
+def test_wait_idle_waits_until_a_lost_consumer_has_taken_its_message_again(broker: Broker) -> None:
+    handled = []
+
+    async def scenario() -> None:
+        broker.declare_queue("orders")
+        connection = await aio_pika.connect_robust(broker.url, reconnect_interval=0.05)
+        queue = await (await connection.channel()).declare_queue("orders", durable=True)
+        delivered = asyncio.Event()
+
+        async def handle(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            handled.append(message.redelivered)
+            delivered.set()
+            if message.redelivered:
+                await message.ack()
+
+        await queue.consume(handle)
+        broker.publish("", "orders", b"1", delivery_mode=2)
+        await delivered.wait()
+
+        broker.restart()
+        await broker.aio.wait_idle(timeout=30)
+        await connection.close()
+
+    asyncio.run(scenario())
+
+    assert handled == [False, True]
