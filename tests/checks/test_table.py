@@ -26,9 +26,8 @@ def test_every_check_is_tested():
 
 
 def test_every_check_is_found_by_something():
-    finders = [
-        ROOT / f"src/leveret/observe/checks/{name}.py" for name in ("trace_checks", "leftovers", "unused_faults")
-    ]
+    names = ("trace_checks", "leftovers", "unused_faults", "never_awaited")
+    finders = [ROOT / f"src/leveret/observe/checks/{name}.py" for name in names]
     texts = "".join(path.read_text(encoding="utf-8") for path in finders)
 
     missing = [name for name in CHECKS if f'"{name}"' not in texts]
@@ -36,5 +35,5 @@ def test_every_check_is_found_by_something():
     assert [f"nothing finds {name!r}: src/leveret/observe/checks/trace_checks.py should" for name in missing] == []
 
 
-def test_only_unused_faults_are_errors_by_default():
-    assert [check.name for check in CHECKS.values() if check.level == "error"] == ["unused_fault"]
+def test_only_what_the_test_itself_forgot_is_an_error_by_default():
+    assert [check.name for check in CHECKS.values() if check.level == "error"] == ["unused_fault", "never_awaited"]

@@ -59,26 +59,6 @@ def test_coroutines_of_pytest_asyncio_use_it(run, mode, marker):
     result.assert_outcomes(passed=1)
 
 
-def test_a_forgotten_await_fails_with_the_settings_of_the_reference(run_apart, suite, request):
-    page = (request.config.rootpath / "docs/reference/pytest.md").read_text(encoding="utf-8")
-    suite.makeini(page.partition("### A forgotten await")[2].partition("```ini\n")[2].partition("```")[0])
-
-    result = run_apart(
-        """
-        import pytest
-
-        @pytest.mark.asyncio
-        async def test_it(leveret):
-            leveret.aio.assert_published("orders", timeout=5)
-        """,
-        *("-o", "asyncio_default_fixture_loop_scope=function"),
-        beside=("pytest_asyncio.plugin",),
-    )
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*RuntimeWarning: coroutine 'Broker.aio.assert_published' was never awaited*"])
-
-
 def test_asyncio_tests_of_anyio_use_it(run):
     source = ASYNC_TEST.format(marker="@pytest.mark.anyio")
     backend = "@pytest.fixture\n    def anyio_backend(): return 'asyncio'\n\n    @pytest.mark.anyio"

@@ -10,9 +10,13 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from leveret.server import native
+
+if TYPE_CHECKING:
+    from leveret.engine.harness import HasEngine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,7 +25,7 @@ T = TypeVar("T")
 class Twins:
     """Awaitable twins of the methods of one object; `called` is where a test finds them."""
 
-    def __init__(self, of: object) -> None:
+    def __init__(self, of: HasEngine) -> None:
         self._of = of
 
     def __init_subclass__(cls, *, called: str, **others: Any) -> None:
@@ -30,6 +34,21 @@ class Twins:
             if hasattr(value, "__wrapped__"):
                 value.__qualname__ = f"{called}.{name}"
         super().__init_subclass__(**others)
+        for name, value in list(vars(cls).items()):
+            if hasattr(value, "__wrapped__"):
+                setattr(cls, name, _noted(value))
+
+
+def _noted(act: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+    """Return a twin whose coroutines are known to the broker's checks, in case the test never awaits them."""
+
+    @wraps(act)
+    def noted(twins: Twins, /, *arguments: Any, **options: Any) -> Coroutine[Any, Any, T]:
+        coroutine = cast("CoroutineType[Any, Any, T]", act(twins, *arguments, **options))
+        twins._of._engine.judge.never_awaited.note(coroutine, act.__qualname__)
+        return coroutine
+
+    return noted
 
 
 def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P], Coroutine[Any, Any, T]]:

@@ -7,6 +7,7 @@ tests/house/test_types.py checks that the list is complete.
 from __future__ import annotations
 
 from leveret.engine.elsewhere import Twins, twin
+from leveret.engine.harness import HasEngine
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.hinting import Hinting
 from leveret.time.clock import Clock
@@ -26,7 +27,7 @@ class Aio(Twins, Hinting, called="Broker.aio"):
     _called = "broker.aio"
     _parts = ("clock",)
 
-    def __init__(self, broker: CheckedAssertions, clock: Clock) -> None:
+    def __init__(self, broker: HasEngine, clock: Clock) -> None:
         super().__init__(broker)
         self.clock = AioClock(clock)
 

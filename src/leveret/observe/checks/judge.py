@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.leftovers import Leftovers
+from leveret.observe.checks.never_awaited import NeverAwaited
 from leveret.observe.checks.table import CHECKS, Levels
 from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
@@ -80,6 +81,7 @@ class Judge:
         self._trace_checks = TraceChecks(source.node, levels.max_redeliveries)
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
+        self.never_awaited: Final = NeverAwaited()
 
     def read_to_the_reset(self) -> None:
         """Read what the broker is about to forget: the new events, who published, and the faults that never happened.
@@ -182,6 +184,7 @@ class Judge:
     def verdict(self) -> Verdict:
         """Return the findings that were not reported yet, and count them as reported."""
         self._note(self._unused_faults.left())
+        self._note(self.never_awaited.left())
         verdict = Verdict()
         groups = self._groups()
         self._found = []
@@ -200,6 +203,7 @@ class Judge:
     def forget(self) -> None:
         """Drop the findings so far, because the test has failed anyway."""
         self._unused_faults.left()
+        self.never_awaited.forget()
         self._found = []
         self._has_gap = False
 

@@ -30,6 +30,7 @@ CheckName = Literal[
     "connection_not_closed",
     "channel_not_closed",
     "unused_fault",
+    "never_awaited",
 ]
 # What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
 Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], CheckLevel]
@@ -94,6 +95,7 @@ _ROWS: Final = (
         needs_trace=False,
         allowed_by="optional=True",
     ),
+    Check("never_awaited", "error", "that was never awaited, so it did nothing", "call", needs_trace=False),
 )
 CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
 
