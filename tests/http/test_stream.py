@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import Queue
 
 import pytest
 
 from leveret import Broker
 from leveret.http.stream import Pump
+from leveret.server.rendezvous import Turns
 from leveret.trace.events import PUBLISHED, RawEvent
 
 
@@ -86,5 +87,34 @@ def test_a_stream_ends_when_the_broker_stops(leveret: Broker) -> None:
     pump.subscribe(listener)
 
     leveret.stop()
+
+    assert listener.next() == b"the end"
+
+
+class StoppingTurns(Turns):
+    """Turns of a loop that stops as soon as the pump has looked at them."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._turn_count = 0
+        self._stop: Callable[[], None] | None = stop
+        super().__init__()
+
+    @property
+    def count(self) -> int:
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+        return self._turn_count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self._turn_count = count
+
+
+def test_a_stream_ends_when_the_broker_stops_before_the_pump_waits(leveret: Broker) -> None:
+    pump, listener, loop = Pump(leveret._engine), Listener(), leveret._engine.loop
+    loop.turns = StoppingTurns(leveret.stop)
+
+    pump.subscribe(listener)
 
     assert listener.next() == b"the end"

@@ -70,8 +70,11 @@ class Pump:
         threads.register_thread()
         loop = self._engine.loop
         try:
-            while self._is_wanted():
+            while True:
+                # Read first, so that a broker that stops afterwards ends the wait below.
                 count = loop.turns.count
+                if not self._is_wanted():
+                    break
                 with self._lock:
                     self._feed()
                 native.pause(REST_S)
