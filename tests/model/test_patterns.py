@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret.core.model import patterns
-from leveret.core.model.patterns import compiled, is_found
+from leveret.core.model.patterns import Expression, TextTooLongError, compiled, is_found
 
 LEAVES = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "^", "$", r"\b", r"\w", "(?<=a)", "(?<!ab)"])
 REPEATS = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "{0,2}?"])
@@ -43,6 +43,7 @@ HOSTILE = [
     ("(x+x+)+y", "x" * 255),
     ("^(a|a|aa)(a|aa){20,}$", "a" * 254 + "!"),
     ("(?i:(A+)+B)", "a" * 255),
+    ("(((^){9999}){9999}){9999}b", "a"),
 ]
 
 
@@ -76,3 +77,37 @@ def test_ordinary_patterns_are_left_to_re(pattern: str) -> None:
 def test_a_pattern_that_cannot_be_matched_is_invalid(pattern: str, text: str) -> None:
     with pytest.raises(re.error, match=re.escape(text)):
         compiled(pattern)
+
+
+@settings(max_examples=100)
+@given(
+    part=LEAVES,
+    repeat=st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "{3,7}", "{0,2}", "{400}"]),
+    text=st.text("ab\n", max_size=12),
+)
+def test_a_repeated_character_is_found_where_re_finds_it(part: str, repeat: str, text: str) -> None:
+    pattern = f"b({part}){repeat}b" if part in ("^", "$", r"\b") or "?" in part else f"b{part}{repeat}b"
+    walk = patterns._Walk(patterns._sequence(patterns._parser.parse(pattern), re.compile(pattern).flags))
+
+    assert (walk.search(text) is not None) == (re.search(pattern, text) is not None)
+
+
+# `re` takes minutes for each.
+@pytest.mark.parametrize("pattern", [".*x.*y", "a*a*b", "(a|aa)a*b$", "a{200000}b", "a{5,150000}b"])
+def test_a_long_text_has_an_answer(pattern: str) -> None:
+    assert Expression(pattern).search("a" * 200_000) is None
+    assert Expression(pattern).search("xy" + "a" * 200_000 + "b") is not None
+
+
+def test_a_pattern_that_repeats_a_group_is_refused_for_a_long_text() -> None:
+    expression = Expression("^(ab+)+$")
+
+    assert expression.search("abb" * 600) is not None
+    with pytest.raises(TextTooLongError, match="a text of 6000 characters is too long for a pattern that repeats a gr"):
+        expression.search("abb" * 2000)
+
+
+def test_a_pattern_without_choices_fits_every_text() -> None:
+    Expression(r"(ab)c\1").require_any_length()
+    with pytest.raises(TextTooLongError):
+        Expression("(ab)*").require_any_length()

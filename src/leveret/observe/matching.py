@@ -17,9 +17,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from leveret.core.model.exchanges.topic import topic_matches
+from leveret.core.model.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected, keyword_hint
 from leveret.observe.calls import shown
@@ -85,7 +86,7 @@ class BodyCriterion(Criterion):
         expected = self.expected
         if isinstance(expected, str):
             return expected.encode("utf-8", "surrogateescape") == message.body
-        if isinstance(expected, re.Pattern) and isinstance(expected.pattern, str):
+        if isinstance(expected, re.Pattern | Expression) and isinstance(expected.pattern, str):
             return expected.search(message.body.decode("utf-8", "replace")) is not None
         return is_equal(expected, message.body)
 
@@ -261,8 +262,8 @@ def _not_comparable_text(keyword: str, value: object) -> str:
 
 def is_equal(expected: object, actual: object) -> bool:
     """Return whether a value is as expected: equal, or, for a compiled regular expression, found in the value."""
-    if isinstance(expected, re.Pattern) and isinstance(actual, str | bytes):
-        return isinstance(expected.pattern, type(actual)) and expected.search(actual) is not None
+    if isinstance(expected, re.Pattern | Expression) and isinstance(actual, str | bytes):
+        return isinstance(expected.pattern, type(actual)) and expected.search(cast("Any", actual)) is not None
     return bool(expected == actual)
 
 

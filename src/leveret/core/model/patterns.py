@@ -1,9 +1,10 @@
-"""The regular expressions of policies and permissions, matched in bounded time.
+"""Every regular expression that comes from outside, matched in bounded time.
 
 RabbitMQ's engine gives up at a match limit. Python's has none, and a repeat of repeats such as `^(a+)+$` can occupy it
 for hours. So `re` matches only patterns with few choices. For all others leveret computes, for each part of the
 pattern, at which positions of the text it can end, as a set of bits. No position is tried twice, so the time is at most
-that of multiplying the length of the pattern by the square of the text's.
+that of multiplying the length of the pattern by the square of the text's. `Expression` also matches texts longer than a
+name, such as the body of a message: there every choice is followed in sets, and only the repeat of a group has a limit.
 
 Such sets cannot express what depends on how a part has matched: back-references, conditions, atomic groups, possessive
 repeats. If a pattern combines them with many choices, it is refused as invalid.
@@ -27,12 +28,16 @@ Part: TypeAlias = Callable[[str, Rows], Rows]
 # A parsed pattern: pairs of an operation and its argument.
 Tree: TypeAlias = Iterable[tuple[object, object]]
 
-# Two repeats beside each other take at most the cube of 255 steps; names are no longer.
+# Names have at most 255 characters. Two repeats beside each other take at most the cube of that many steps.
+_NAME_MAX: Final = 255
 _CHOICES_MAX: Final = 2
+# The repeat of a group takes the square of the text's length in bits.
+_GROUP_TEXT_MAX: Final = 2048
 # Python's own parser and compiler of patterns.
 _parser: Final = import_module("re._parser")
 _compiler: Final = import_module("re._compiler")
 _REPEATS: Final = (_parser.MAX_REPEAT, _parser.MIN_REPEAT)
+_CHARACTERS: Final = (_parser.LITERAL, _parser.NOT_LITERAL, _parser.ANY, _parser.IN)
 _ASSERTIONS: Final = (_parser.ASSERT, _parser.ASSERT_NOT)
 _UNBOUNDED: Final = {
     _parser.GROUPREF: "a back-reference",
@@ -49,13 +54,45 @@ class Pattern(Protocol):
         """Return None if the pattern is found nowhere in the text."""
 
 
+class UnboundedError(re.error):
+    """A valid pattern that cannot be matched in bounded time."""
+
+
+class TextTooLongError(ValueError):
+    """A text that is too long to be matched with a pattern in bounded time."""
+
+
+class Expression:
+    """A regular expression from outside, for texts of any length."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raises re.error if the pattern is invalid, or cannot be matched in bounded time."""
+        self.pattern: Final = pattern
+        self._of_names: Final = compiled(pattern)
+        self._of_texts: Final = compiled(pattern, choices_max=0)
+
+    def __repr__(self) -> str:
+        return repr(re.compile(self.pattern))
+
+    def require_any_length(self) -> None:
+        """Raise TextTooLongError if there are texts that are too long for the pattern."""
+        self.search(" " * (_GROUP_TEXT_MAX + 1))
+
+    def search(self, text: str, /) -> object | None:
+        """Return None if the pattern is found nowhere in the text. Raises TextTooLongError."""
+        return (self._of_names if len(text) <= _NAME_MAX else self._of_texts).search(text)
+
+
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> Pattern:
-    """Return the compiled pattern. Raises re.error if it is invalid, or cannot be matched in bounded time."""
+def compiled(pattern: str, flags: int = 0, *, choices_max: int = _CHOICES_MAX) -> Pattern:
+    """Return the compiled pattern. Raises re.error if it is invalid, or cannot be matched in bounded time.
+
+    `re` matches a pattern with so many choices, if the text is as short as a name.
+    """
     try:
-        expression = re.compile(pattern)
-        tree = _parser.parse(pattern)
-        if _choices(tree) <= _CHOICES_MAX:
+        expression = re.compile(pattern, flags)
+        tree = _parser.parse(pattern, flags)
+        if _choices(tree) <= choices_max:
             return expression
         return _Walk(_sequence(tree, expression.flags))
     except RecursionError:
@@ -63,7 +100,7 @@ def compiled(pattern: str) -> Pattern:
     except OverflowError:
         raise re.error("number too big in {} quantifier", pattern, len(pattern)) from None
     except _UnboundedError as error:
-        raise re.error(f"{error} beside many repeats has no time limit", pattern, len(pattern)) from None
+        raise UnboundedError(f"{error} beside many repeats has no time limit", pattern, len(pattern)) from None
 
 
 def is_found(pattern: str, text: str) -> bool:
@@ -93,13 +130,13 @@ class _Walk:
 
 
 def _choices(tree: Tree) -> int:
-    """Return how many repeats and branches stand beside each other; a choice within a repeat counts as too many."""
+    """Return how many repeats and branches stand beside each other; one within a repeat counts as too many."""
     count = 0
     for operation, argument in tree:
         if operation in _REPEATS or operation is _parser.POSSESSIVE_REPEAT:
             least, most, items = cast("tuple[int, int, Tree]", argument)
             within = _choices(items)
-            count += _CHOICES_MAX + 1 if within and most > 1 else within + (least != most)
+            count += _CHOICES_MAX + 1 if within and most > 1 else within + ((least, most) != (1, 1))
         elif operation is _parser.BRANCH:
             _, branches = cast("tuple[object, list[Tree]]", argument)
             count += 1 + sum(map(_choices, branches))
@@ -136,6 +173,9 @@ def _part(operation: object, argument: object, flags: int) -> Part:
         return _branch([_sequence(branch, flags) for branch in branches])
     if operation in _REPEATS:
         least, most, items = cast("tuple[int, int, Tree]", argument)
+        repeated = list(items)
+        if len(repeated) == 1 and repeated[0][0] in _CHARACTERS:
+            return _run(_matching(*repeated[0], flags), least, most)
         return _repeat(_sequence(items, flags), least, most)
     if operation in _ASSERTIONS:
         direction, items = cast("tuple[int, Tree]", argument)
@@ -145,15 +185,65 @@ def _part(operation: object, argument: object, flags: int) -> Part:
 
 def _leaf(operation: object, argument: object, flags: int) -> Part:
     """Return a part that is one character, or one place such as the beginning of the text."""
-    tree = _parser.SubPattern(_parser.State(), [(operation, argument)])
-    match = _compiler.compile(tree, flags).match
+    matching = _matching(operation, argument, flags)
     width = 0 if operation is _parser.AT else 1
 
     def after(text: str, rows: Rows) -> Rows:
-        matching = sum(1 << at for at in range(len(text) + 1) if match(text, at) is not None)
-        return [(row & matching) << width for row in rows]
+        places = matching(text)
+        return [(row & places) << width for row in rows]
 
     return after
+
+
+def _matching(operation: object, argument: object, flags: int) -> Callable[[str], Positions]:
+    """Return what says at which positions of a text one character, or one place, matches."""
+    tree = _parser.SubPattern(_parser.State(), [(operation, argument)])
+    match = _compiler.compile(tree, flags).match
+
+    def places(text: str) -> Positions:
+        if operation is _parser.AT:
+            found = ["1" if match(text, at) is not None else "0" for at in range(len(text), -1, -1)]
+            return int("".join(found), 2)
+        bits = {ord(character): "1" if match(character) is not None else "0" for character in dict.fromkeys(text)}
+        return int("0" + text[::-1].translate(bits), 2)
+
+    return places
+
+
+def _run(matching: Callable[[str], Positions], least: int, most: int) -> Part:
+    """Return a part that repeats one character."""
+
+    def after(text: str, rows: Rows) -> Rows:
+        places, end = matching(text), len(text) + 1
+        bounds = min(least, end), min(most, end)
+        return [_after_run(row, places, *bounds) for row in rows]
+
+    return after
+
+
+def _after_run(row: Positions, places: Positions, least: int, most: int) -> Positions:
+    row = (row & _runs(places, least)) << least
+    if most > places.bit_length():
+        # The carry of the addition goes through a run of matching positions (MatchStar of parallel bit streams).
+        return (((row & places) + places) ^ places) | row
+    further = 0
+    while further < most - least:
+        step = min(further + 1, most - least - further)
+        row |= (row & _runs(places, step)) << step
+        further += step
+    return row
+
+
+def _runs(places: Positions, length: int) -> Positions:
+    """Return where so many matching positions in a row begin; everywhere, if that is none."""
+    if not length:
+        return -1
+    known = 1
+    while known < length:
+        step = min(known, length - known)
+        places &= places >> step
+        known += step
+    return places
 
 
 def _branch(branches: list[Part]) -> Part:
@@ -188,7 +278,12 @@ def _assertion(part: Part, *, is_behind: bool, is_negated: bool) -> Part:
 
 
 def _nowhere_else(text: str) -> Rows:
-    """Return the rows of a part that matches nothing: each position leads to itself."""
+    """Return the rows of a part that matches nothing: each position leads to itself. Raises TextTooLongError."""
+    if len(text) > _GROUP_TEXT_MAX:
+        raise TextTooLongError(
+            f"a text of {len(text)} characters is too long for a pattern that repeats a group or looks around; "
+            f"such a pattern can be matched with at most {_GROUP_TEXT_MAX}"
+        )
     return [1 << at for at in range(len(text) + 1)]
 
 

@@ -12,6 +12,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from leveret.core.model.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody
@@ -114,7 +115,7 @@ def criterion(name: str, value: Any) -> Any:
     """Return a value to compare with: a pattern is written as {"regex": "..."}."""
     if name not in ("json", "json_contains", "headers") and isinstance(value, dict):
         try:
-            return re.compile(value["regex"])
+            return Expression(value["regex"])
         except re.error as error:
             raise WrongBody(f"{name}: {value['regex']!r} is no regular expression: {error}") from None
     return value

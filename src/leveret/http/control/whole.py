@@ -6,6 +6,7 @@ import inspect
 from typing import Any, Final, get_args
 
 from leveret.core.model.node import Node
+from leveret.core.model.patterns import Expression
 from leveret.core.model.stored_queue import StoredQueue
 from leveret.errors import NotDeclaredError, expected, unknown_keyword
 from leveret.faults.conversation import When
@@ -151,9 +152,20 @@ def _add_fault(call: Call) -> object:
         if body["on"] == _NOW:
             del body["on"]
     options = {word: criterion(word, value) for word, value in body.items()}
+    for word, value in options.items():
+        if isinstance(value, Expression):
+            _require_any_length(word, value)
     add: Any = getattr(call.engine.faults, name)
     rule = add(**options)
     return shapes.fault(call.engine.fault_rules().index(rule) + 1, rule)
+
+
+def _require_any_length(word: str, expression: Expression) -> None:
+    # A rule has no one to answer when a message comes that is too long for its pattern.
+    try:
+        expression.require_any_length()
+    except ValueError as error:
+        raise WrongBody(f"{word}: {expression.pattern!r} cannot be used by a fault: {error}") from None
 
 
 def _rule(call: Call) -> tuple[int, Rule]:

@@ -136,6 +136,12 @@ class Dialect(NamedTuple):
     default_queue_type: str = "classic"
     # What the check of a protocol names as missing, and names if it passes.
     lists_protocols: bool = True
+    # An invalid regular expression finds nothing in a list; otherwise it is refused.
+    hides_invalid_patterns: bool = True
+    # The name under which definitions are downloaded must be a token (RFC 9110, 5.6.2).
+    downloads_by_token: bool = True
+    # A body's code points that are no characters are replaced; otherwise the body is no JSON.
+    replaces_surrogates: bool = False
 
     def shown_queue_type(self, queue_type: str) -> str:
         """Return the default queue type of a virtual host, as it is shown."""
@@ -208,6 +214,8 @@ _4_0: Final = _4_3._replace(
     tls_keys=_OLD_TLS_KEYS,
     channel={"pending_raft_commands": 0},
     lists_protocols=False,
+    hides_invalid_patterns=False,
+    downloads_by_token=False,
     topic_permissions_need_exchange=False,
 )
 _3_10: Final = _4_0._replace(
@@ -233,6 +241,7 @@ _3_10: Final = _4_0._replace(
     sets_queue_type=False,
     refuses_missing_users=True,
     totals_show_online=False,
+    replaces_surrogates=True,
     hidden_definitions=_NOT_IN_3_10,
 )
 _DIALECTS: Final[dict[str, Dialect]] = {"4.3": _4_3, "4.2": _4_0, "4.0": _4_0, "3.13": _3_10, "3.10": _3_10}

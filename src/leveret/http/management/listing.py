@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.model.patterns import UnboundedError, compiled
 from leveret.http.management.calls import Refusal, bad_request
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 Described = dict[str, object]
 
+_INVALID: Final = "Pagination parameters are invalid"
 _PAGE_SIZE: Final = 100
 _PAGE_SIZE_MAX: Final = 500
 # Erlang's order of terms: numbers, atoms, objects, lists, texts.
@@ -87,7 +89,7 @@ def _number(call: Call, name: str, default: int) -> int:
     try:
         return int(call.parameters.get(name, default))
     except ValueError:
-        raise bad_request("Pagination parameters are invalid") from None
+        raise bad_request(_INVALID) from None
 
 
 def _filtered(call: Call, items: list[Described]) -> list[Described]:
@@ -97,9 +99,13 @@ def _filtered(call: Call, items: list[Described]) -> list[Described]:
     if not call.flag("use_regex"):
         return [item for item in items if name.lower() in str(item.get("name", "")).lower()]
     try:
-        pattern = re.compile(name, re.IGNORECASE)
-    except re.error:
-        return []
+        pattern = compiled(name, re.IGNORECASE)
+    except re.error as error:
+        if isinstance(error, UnboundedError):
+            raise bad_request(f"name={name!r}: {error}; use fewer repeats") from None
+        if call.dialect.hides_invalid_patterns:
+            return []
+        raise bad_request(_INVALID) from None
     return [item for item in items if pattern.search(str(item.get("name", "")))]
 
 
