@@ -22,6 +22,7 @@ from tests.http.client import GUEST, ask, connection, raw, read_to_end
 from tests.server.test_cli import served
 
 HEAD = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+VHOST = "/leveret/v1/vhosts/%2F"
 STREAM = f"GET /leveret/v1/events/stream HTTP/1.1\r\nhost: localhost\r\nauthorization: {GUEST}\r\n\r\n".encode()
 
 
@@ -209,6 +210,44 @@ def test_a_bug_of_an_app_is_answered_and_kept() -> None:
     assert answer.startswith(b"HTTP/1.1 500")
     assert b"leveret failed to answer GET /: RuntimeError: a bug of ours" in answer
     assert [str(error) for error in failing.internal_errors] == ["a bug of ours"]
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error_and_closes() -> None:
+    def split(_request: Request) -> Response:
+        return Response(200, (("x", "a\r\nb: c"),))
+
+    with server(split) as failing, connected(failing) as client:
+        client.sendall(HEAD)
+        answer = read_to_end(client)
+
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert b"leveret failed to send its answer: LocalProtocolError" in answer
+    assert [type(error).__name__ for error in failing.internal_errors] == ["LocalProtocolError"]
+
+
+def test_a_pattern_of_many_choices_holds_up_no_request(broker: Broker) -> None:
+    broker.publish("", "hostile", b"a" * 300 + b"!")
+
+    answer = ask(broker, "POST", f"{VHOST}/assert/published", {"exchange": "", "body": {"regex": "^(a+)+$"}})
+
+    assert answer.status == 409
+
+
+def test_a_pattern_that_has_no_time_limit_is_refused(broker: Broker) -> None:
+    question = {"body": {"regex": r"^(a+)+\1$"}}
+
+    answers = [
+        ask(broker, "POST", f"{VHOST}/assert/published", {"exchange": "", **question}),
+        ask(broker, "GET", r"/api/queues?page=1&use_regex=true&name=^(a%2B)%2B\1$"),
+        ask(
+            broker, "POST", "/leveret/v1/faults", {"fault": "drop", "on": "basic.publish", "body": {"regex": "(ab+)+"}}
+        ),
+    ]
+
+    assert [answer.status for answer in answers] == [400, 400, 400]
+    assert "a back-reference beside many repeats has no time limit" in answers[0].json["reason"]
+    assert "a back-reference beside many repeats has no time limit" in answers[1].json["reason"]
+    assert "(ab+)+' cannot be used by a fault: a text of 2049 characters is too long" in answers[2].json["reason"]
 
 
 def test_a_client_that_leaves_before_its_answer_does_no_harm() -> None:

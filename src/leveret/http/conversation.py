@@ -227,6 +227,10 @@ class HttpConversation:
                 body.closed()
                 self._finish()
 
+    def fail(self, reason: str) -> None:
+        """Answer that the response could not be sent, and close."""
+        self._refuse(500, "internal_error", reason)
+
     def send_part(self, body: StreamedBody, data: bytes) -> None:
         """Send a part of a streamed body, unless it has ended."""
         if self._stream is body and data:
@@ -309,7 +313,7 @@ def _size_of(head: h11.Request) -> int:
 
 
 def _head_of(response: Response, length: int | None) -> h11.Response:
-    headers = [(name, value) for name, value in response.headers]
+    headers = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in response.headers]
     if length is not None and response.status not in _WITHOUT_BODY:
-        headers.append(("content-length", str(length)))
+        headers.append((b"content-length", str(length).encode()))
     return h11.Response(status_code=response.status, headers=headers)

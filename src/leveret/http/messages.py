@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from math import isfinite
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 JSON: Final = "application/json"
@@ -20,6 +21,24 @@ class Credentials(NamedTuple):
 
     user: str
     password: str
+
+
+def json_of(octets: bytes) -> Any:
+    """Return the value of a JSON text (RFC 8259), whose texts can be encoded as UTF-8. Raises ValueError."""
+    value = json.loads(octets.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

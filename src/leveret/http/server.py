@@ -122,7 +122,11 @@ class HttpServer:
         self._worker_count -= 1
         if self._waiting:
             self.take(*self._waiting.popleft())
-        conversation.respond(response)
+        try:
+            conversation.respond(response)
+        except Exception as error:
+            self.internal_errors.append(error)
+            conversation.fail(f"leveret failed to send its answer: {type(error).__name__}: {error}")
 
     def run_on_loop(self, errand: Errand) -> None:
         """Run something on the loop's thread soon. Every thread may call this."""

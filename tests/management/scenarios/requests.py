@@ -212,3 +212,46 @@ def bodies_of_no_use(s: Run) -> None:
     for value in (1, "x", None, True, 1.5, {"max-queues": "x"}, {"<": 1}):
         s.put(f"/parameters/vhost-limits/{s.v}/limits", {"value": value})
     s.put(f"/parameters/%3Cnothing%3E/{s.v}/x", {"value": 1})
+
+
+@scenario
+def texts_that_are_not_unicode(s: Run) -> None:
+    s.put(f"/exchanges/{s.v}/e", r'{"auto_delete":"\ud800","durable":true}')
+    s.put(f"/exchanges/{s.v}/e", r'{"type":"direct","\udc00":true}')
+    s.put(f"/exchanges/{s.v}/e", r'{"durable":{"a":["\ud800"]}}')
+    s.put(f"/exchanges/{s.v}/f", r'{"arguments":{"\ud800a":"1"}}')
+    s.put(f"/exchanges/{s.v}/f", r'{"arguments":{"a":"\ud83d\ude00"}}')
+    s.put(f"/policies/{s.v}/p", r'{"pattern":"a","definition":{"dead-letter-exchange":"\ud800"}}')
+    s.put(f"/policies/{s.v}/p", r'{"pattern":"\udfff","definition":{"max-length":1}}')
+    s.get(f"/policies/{s.v}/p")
+    s.put(f"/users/{s.user('alice')}", r'{"password":"\ud800","tags":""}')
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    publish = r'{"properties":{},"routing_key":"q","payload":"\ud800","payload_encoding":"string"}'
+    s.post(f"/exchanges/{s.v}/amq.default/publish", publish)
+    s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"})
+    s.put(f"/vhosts/{s.v}", r'{"description":"\ud800"}')
+
+
+@scenario
+def json_that_is_not_quite(s: Run) -> None:
+    s.put(f"/exchanges/{s.v}/e", '\ufeff{"type":"direct","durable":true}')
+    s.put(f"/exchanges/{s.v}/f", '{"type":"direct","arguments":{"a":NaN}}')
+    s.put(f"/exchanges/{s.v}/f", '{"type":"direct","arguments":{"a":1e400}}')
+    s.put(f"/exchanges/{s.v}/f", '{"type":"direct","arguments":{"a":-Infinity}}')
+
+
+@scenario
+def lists_by_a_regular_expression(s: Run) -> None:
+    s.put(f"/queues/{s.v}/{'a' * 34}!", {"durable": True})
+    for name in ("%5E(a%2B)%2B!%24", "%5E(a%2B)%2B%24", "(", "A", "%5B", "a%7B2%7D"):
+        s.get(f"/queues/{s.v}?page=1&page_size=10&use_regex=true&columns=name&disable_stats=true&name={name}")
+
+
+@scenario
+def names_of_downloads(s: Run) -> None:
+    for name in ("a.json", "a%20b.json", "%ff", "%E2%82%AC", "a%0d%0aX:%201", "a%22b", "a%2fb", "a%25b", ""):
+        s.get(f"/definitions/{s.v}?download={name}", without=_MADE_WITH)
+
+
+# Which version made the definitions.
+_MADE_WITH = ("rabbit_version", "rabbitmq_version", "product_name", "product_version", "explanation", "metadata")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any, Final
 
 from leveret.errors import expected
 from leveret.http.control.shapes import Json, Schema
+from leveret.http.messages import json_of
 
 _KINDS: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
     "string": (str, "a text"),
@@ -32,9 +32,7 @@ class WrongBody(ValueError):
 def parsed(octets: bytes, schema: Schema | None) -> Json:
     """Return the body of a request. An empty one is an empty object. Raises WrongBody if it does not fit the schema."""
     try:
-        text = octets.decode()
-        value = json.loads(text, parse_constant=_refuse_constant) if text.strip() else {}
-        json.dumps(value, ensure_ascii=False).encode()
+        value = json_of(octets) if octets.strip() else {}
     except UnicodeDecodeError as error:
         place = f"byte {error.start} is 0x{octets[error.start]:02x}"
         raise WrongBody(
@@ -52,10 +50,6 @@ def parsed(octets: bytes, schema: Schema | None) -> Json:
         return value
     _check_record(value, schema)
     return value
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _check_record(value: Json, schema: Schema, place: str = "") -> None:
@@ -88,7 +82,7 @@ def _fits(value: Any, schema: Schema) -> bool:
         return _fits_record(value, schema)
     if not is_kind or not isinstance(value, int | float):
         return is_kind
-    return (isinstance(value, int) or isfinite(value)) and value >= schema.get("minimum", value)
+    return value >= schema.get("minimum", value)
 
 
 def _fits_record(value: Json, schema: Schema) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol.rights import UserRights
 from leveret.errors import RefusedError
-from leveret.http.messages import Request, Response
+from leveret.http.messages import Request, Response, json_of
 
 if TYPE_CHECKING:
     from leveret.core.model.access import User
@@ -26,6 +26,8 @@ _LINE_MAX: Final = 80
 
 CREATED: Final = Response(201)
 DONE: Final = Response(204)
+# The answer to what RabbitMQ's server cannot read or send.
+MALFORMED: Final = Response(400)
 # The name of the default exchange in paths.
 DEFAULT_EXCHANGE: Final = "amq.default"
 
@@ -135,7 +137,7 @@ class Call:
 
     def body(self, *required: str) -> dict[str, object]:
         """Return the JSON object of the body. Raises Refusal if it is none, or lacks a required key."""
-        value = parsed(self.request.body)
+        value = parsed(self.request.body, self.dialect)
         missing = [name for name in required if name not in value]
         if missing:
             raise bad_request(_missing_keys(missing))
@@ -182,12 +184,24 @@ def answer_to(error: AmqpError) -> Refusal:
     return bad_request(error.explanation)
 
 
-def parsed(octets: bytes) -> dict[str, object]:
+def value_of(octets: bytes, dialect: Dialect) -> object:
+    """Return the value of a JSON text, as a version's parser reads it. Raises ValueError or RecursionError."""
+    if dialect.replaces_surrogates:
+        text = octets.decode("utf-8-sig", "replace")
+        # An escape can stand for half a character too.
+        value = json.loads(text)
+        octets = (
+            json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        )
+    return json_of(octets)
+
+
+def parsed(octets: bytes, dialect: Dialect) -> dict[str, object]:
     """Return a body as a JSON object; an empty body is an empty one. Raises Refusal."""
     if not octets:
         return {}
     try:
-        value = json.loads(octets)
+        value = value_of(octets, dialect)
     except (ValueError, RecursionError):
         raise bad_request("not_json") from None
     if value is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import re
 
 from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import export, export_vhost
 from leveret.errors import BrokerError
-from leveret.http.management.calls import DONE, Call, bad_request, not_found
+from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, not_found, value_of
 from leveret.http.messages import Response
 
 
@@ -34,6 +34,13 @@ def _named(call: Call, found: object) -> object:
     name = call.parameters.get("download")
     if name is None:
         return found
+    if call.dialect.downloads_by_token:
+        is_fine = re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)
+    else:
+        name = name.replace("\r", "").replace("\n", "").rstrip()
+        is_fine = re.fullmatch(r"[^\x00-\x08\x0b-\x1f\x7f]*", name)
+    if not is_fine:
+        return MALFORMED
     return Response.of_json(found, 200, ("content-disposition", f"attachment; filename={name}"))
 
 
@@ -55,7 +62,7 @@ def _load(call: Call, vhost: str | None) -> object:
     if call.request.headers.get("content-type", "").startswith("multipart/form-data"):
         octets = _uploaded(call)
     try:
-        definitions = json.loads(octets or b"{}")
+        definitions = value_of(octets or b"{}", call.dialect)
     except (ValueError, RecursionError):
         raise bad_request("failed_to_parse_json") from None
     if not isinstance(definitions, dict):

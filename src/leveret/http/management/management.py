@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.http.guard import known_user
-from leveret.http.management.calls import Call, Refusal, no_object, not_authorised, not_found
+from leveret.http.management.calls import MALFORMED, Call, Refusal, no_object, not_authorised, not_found
 from leveret.http.management.routes import Who, endpoints_of
 from leveret.http.management.state import State
 from leveret.http.messages import Request, Response
@@ -40,7 +40,7 @@ class Management:
         """Answer a request, as RabbitMQ's management plugin does."""
         methods = self._allowed(request)
         response = self._answered(request, methods)
-        if response is not _MALFORMED and (
+        if response is not MALFORMED and (
             self._state.dialect.names_methods or response.status == 405 or request.method == "OPTIONS"
         ):
             response = _with(response, ("allow", ", ".join(methods)))
@@ -87,7 +87,7 @@ class Management:
         if header is None:
             raise _Answered(_CHALLENGE)
         if header.partition(" ")[0].lower() != "bearer" and request.credentials is None:
-            raise _Answered(_MALFORMED)
+            raise _Answered(MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
             if self._state.dialect.challenges_again:
@@ -97,9 +97,6 @@ class Management:
         if not any(tag in _TAGS for tag in user.tags):
             raise not_authorised("Not management user")
         return user
-
-
-_MALFORMED: Final = Response(400)
 
 
 class _Answered(Refusal):
