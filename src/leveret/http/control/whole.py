@@ -161,7 +161,7 @@ def _add_fault(call: Call) -> object:
 
 
 def _require_any_length(word: str, expression: Expression) -> None:
-    # A rule has no one to answer when a message comes that is too long for its pattern.
+    # When a message that is too long for the pattern arrives, no request waits for an error.
     try:
         expression.require_any_length()
     except ValueError as error:
