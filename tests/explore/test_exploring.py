@@ -371,6 +371,26 @@ def test_a_client_recovers_from_a_fault_while_the_scenario_holds_time(kind):
     assert found.passed_count == found.run_count
 
 
+@pytest.mark.parametrize("kind", ["lost after", "out of order"])
+def test_wait_idle_waits_for_what_an_explored_fault_has_delayed(kind):
+    def scenario(broker):
+        broker.declare_queue("work")
+        over = threading.Event()
+        threading.Thread(target=consume_until, args=(over, broker), daemon=True).start()
+        try:
+            broker.wait_for_consumer("work", timeout=30)
+            for body in (b"1", b"2"):
+                broker.publish("", "work", body)
+                broker.wait_idle(timeout=30)
+                broker.assert_acked("work", body=body)
+        finally:
+            over.set()
+
+    found = leveret.explore(scenario, faults=kind, on="basic.*", limit=5)
+
+    assert found.passed_count == found.run_count
+
+
 def test_a_custom_fault_is_placed_where_it_can_apply():
     def declare(broker):
         def once():

@@ -6,7 +6,8 @@ import amqp
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret import WaitTimeoutError
+from leveret import BrokerError, WaitTimeoutError
+from leveret.faults import Fault
 from tests.faults.conftest import PATIENCE, bodies
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -63,6 +64,48 @@ def test_a_broker_is_not_idle_while_a_fault_holds_back_messages_for_pika(broker,
 
     broker.wait_idle()
     broker.assert_delivered("work", times=2)
+
+
+class Swallow(Fault):
+    """A fault that takes deliveries over and does nothing with them."""
+
+    name = "swallow"
+
+    def apply(self, occasion):
+        return True
+
+
+class SendLate(Fault):
+    """A fault that sends a delivery after it has let it go."""
+
+    name = "send_late"
+
+    def apply(self, occasion):
+        occasion.call_later(1000, occasion.proceed)
+        return True
+
+
+def test_a_delivery_that_a_custom_fault_swallows_is_held_by_its_consumer(broker, channel):
+    broker.faults.add(on="basic.deliver", do=Swallow())
+    channel.basic_consume("work", lambda *delivery: None)
+    broker.publish("", "work", b"x")
+
+    assert [held.body for held in broker.queue("work").unacked] == [b"x"]
+    with pytest.raises(AssertionError, match="is unacked in 'work', held by"):
+        broker.assert_acked("work")
+    channel.close()
+
+    assert bodies(broker) == [b"x"]
+
+
+def test_a_custom_fault_cannot_send_a_delivery_that_it_has_let_go(broker, channel):
+    broker.clock.hold()
+    broker.faults.add(on="basic.deliver", do=SendLate())
+    channel.basic_consume("work", lambda *delivery: None)
+    broker.publish("", "work", b"x")
+
+    with pytest.raises(BrokerError, match=r"proceed\(\) comes too late: .* hold_for"):
+        broker.clock.advance(1, settle=0)
 
 
 def test_a_broker_waits_for_a_reply_to_pika_that_a_fault_holds_back(broker, connect):

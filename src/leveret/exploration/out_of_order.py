@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 
 from leveret.core.model.queue import Queue
 from leveret.faults import Fault, Occasion
-from leveret.faults.conversation import deliver_late
 from leveret.faults.fault import Point
 
 # How long the delivery waits for another message to overtake it, in real time.
@@ -33,6 +32,7 @@ class OutOfOrder(Fault):
     def apply(self, occasion: Occasion) -> bool:
         """Hold the delivery back."""
         self._held = occasion
+        occasion.hold(self.name, occasion.node.now + _WAIT_US)
         occasion.call_soon(self._check)
         return True
 
@@ -58,9 +58,10 @@ class OutOfOrder(Fault):
 
     def _release(self, held: Occasion) -> None:
         self._held = None
+        held.release()
         assert held.entry is not None
         held.entry.redelivered = held.entry.redelivered or self._is_overtaken
-        deliver_late(held)
+        held.proceed()
 
     def _swap(self, held: Occasion) -> bool:
         """Requeue the delivery behind the next ready message, for a consumer whose prefetch allows no second delivery.
@@ -76,6 +77,7 @@ class OutOfOrder(Fault):
         if following is None or consumer.no_ack or queue.is_deleted:
             return False
         self._held = None
+        held.release()
         following = queue.ready.pop()
         entry.position, following.position = following.position, entry.position
         queue.ready.put_back([following])

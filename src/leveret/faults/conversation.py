@@ -6,6 +6,7 @@ point it waits until the broker has finished its current step, so that no queue 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast, get_args
 
@@ -18,7 +19,6 @@ from leveret.observe.keywords import Alarm
 
 if TYPE_CHECKING:
     from leveret.core.model.consumer import Consumer
-    from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.protocol.channel import Channel
 
@@ -175,9 +175,9 @@ class Delay(Fault):
         assert number is not None
         if occasion.point == "method":
             connection.hold(number)
-            act = partial(connection.release, number, occasion.proceed)
+            act: Callable[[], None] = partial(connection.release, number, occasion.proceed)
         elif occasion.point == "deliver":
-            act = partial(deliver_late, occasion)
+            act = occasion.proceed
         else:
             act = partial(_send_late, occasion)
         occasion.hold_for(self.name, self.span_us, act)
@@ -188,22 +188,6 @@ def _send_late(occasion: Occasion) -> None:
     assert occasion.connection is not None
     if not occasion.connection.state.is_over:
         occasion.proceed()
-
-
-def deliver_late(occasion: Occasion) -> None:
-    """Send a delivery that was held back. If its consumer has gone meanwhile, the message returns to its queue."""
-    channel, consumer, entry = occasion.channel, occasion.subscription, occasion.entry
-    assert consumer is not None
-    assert entry is not None
-    if occasion.is_gone or channel is None or channel.consumers.get(consumer.tag) is not consumer:
-        _requeue(consumer, entry)
-    else:
-        occasion.proceed()
-
-
-def _requeue(consumer: Consumer, entry: QueueEntry) -> None:
-    if not consumer.no_ack:
-        consumer.queue.requeue([(entry, consumer)], "channel_closed", is_failure=True)
 
 
 class CancelConsumers(Fault):

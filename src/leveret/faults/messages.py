@@ -14,7 +14,7 @@ from leveret.core.model.message import QueueEntry
 from leveret.core.model.queue import Queue
 from leveret.core.protocol import publishing
 from leveret.core.wire.methods import BasicPublish
-from leveret.faults.conversation import SECOND_US, deliver_late
+from leveret.faults.conversation import SECOND_US
 from leveret.faults.fault import Fault, Target
 from leveret.faults.occasion import Occasion
 from leveret.trace import events
@@ -124,7 +124,7 @@ class Reorder(Fault):
             del self._collected[consumer]
             for occasion in _shuffled(collected):
                 occasion.release()
-                deliver_late(occasion)
+                occasion.proceed()
 
 
 def _shuffled(collected: list[Occasion]) -> list[Occasion]:

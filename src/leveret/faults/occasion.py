@@ -58,6 +58,8 @@ class Occasion:
     octets: bytes = b""
     source: Message | None = None
     is_redelivered: bool = False
+    # Whether a fault has let this delivery get lost.
+    is_lost: bool = False
     entry: QueueEntry | None = None
     subscription: Consumer | None = None
     queue_name: str | None = None

@@ -13,6 +13,7 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
+from leveret.errors import BrokerError
 from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
@@ -262,8 +263,26 @@ class FaultPlan(NamedFaults, Hinting):
         occasion = self._occasion("basic.deliver", "deliver", channel.connection, channel.number)
         occasion.entry, occasion.source, occasion.is_redelivered = entry, entry.message, entry.redelivered
         occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
-        occasion.proceed = partial(self._pass, "deliver", partial(channel.deliver, consumer, entry))
-        return self._offer(occasion)
+        occasion.proceed = partial(self._deliver, occasion, channel, consumer, entry)
+        last_tag = channel.last_tag
+        is_taken = self._offer(occasion)
+        if is_taken and channel.last_tag == last_tag and occasion not in self._held:
+            # The fault leaves it at that, so the delivery is lost on its way: the consumer holds it.
+            occasion.proceed_silently()
+            occasion.is_lost = True
+        return is_taken
+
+    def _deliver(self, occasion: Occasion, channel: Channel, consumer: Consumer, entry: QueueEntry) -> None:
+        """Send a delivery, now or late. If its consumer has gone meanwhile, the message returns to its queue."""
+        if occasion.is_lost:
+            raise BrokerError(
+                "proceed() comes too late: a delivery is lost once apply() returns True; "
+                "to send it later, hold it with occasion.hold_for(name, microseconds, occasion.proceed)"
+            )
+        if not occasion.is_gone and channel.consumers.get(consumer.tag) is consumer:
+            self._pass("deliver", partial(channel.deliver, consumer, entry))
+        elif not consumer.no_ack:
+            consumer.queue.requeue([(entry, consumer)], "channel_closed", is_failure=True)
 
     def _on_confirm(self, channel: Channel, message: Message, sequence: int, is_taken: bool) -> bool:
         occasion = self._occasion("basic.publish", "confirm", channel.connection, channel.number)
