@@ -104,7 +104,7 @@ def test_a_custom_fault_cannot_send_a_delivery_that_it_has_let_go(broker, channe
     channel.basic_consume("work", lambda *delivery: None)
     broker.publish("", "work", b"x")
 
-    with pytest.raises(BrokerError, match=r"proceed\(\) comes too late: .* hold_for"):
+    with pytest.raises(BrokerError, match=r"proceed\(\) comes too late: .* occasion\.hold_for"):
         broker.clock.advance(1, settle=0)
 
 
