@@ -232,7 +232,7 @@ def _ini_value(config: pytest.Config, name: str) -> object:
 
     pytest 9 reads TOML with its own types, and getini() refuses all but the one that the option was registered with.
     """
-    entry = getattr(config, "_inicfg", {}).get(name)
+    entry: Any = getattr(config, "_inicfg", {}).get(name)
     return entry.value if hasattr(entry, "value") else config.getini(name)
 
 

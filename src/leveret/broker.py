@@ -310,14 +310,14 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
-        from leveret.observe.views import QueueView
+        from leveret.observe.views import queue_view
 
         with self._engine.looking() as node:
-            return QueueView.of(find_queue(node, vhost, name), node)
+            return queue_view(find_queue(node, vhost, name), node)
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
         """Return the frozen view of an exchange. Raises NotDeclaredError, a LookupError, if it does not exist."""
-        from leveret.observe.views import ExchangeView
+        from leveret.observe.views import exchange_view
 
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
@@ -325,24 +325,24 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
                 raise NotDeclaredError(
                     f"exchange {name!r} does not exist in vhost {vhost!r}{did_you_mean(name, known)}"
                 )
-            return ExchangeView.of(known[name], vhost)
+            return exchange_view(known[name], vhost)
 
     @property
     def queues(self) -> list[QueueView]:
         """The queues of all virtual hosts."""
-        from leveret.observe.views import QueueView
+        from leveret.observe.views import queue_view
 
         with self._engine.looking() as node:
-            return [QueueView.of(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+            return [queue_view(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
     @property
     def exchanges(self) -> list[ExchangeView]:
         """The exchanges of all virtual hosts, including the predeclared ones."""
-        from leveret.observe.views import ExchangeView
+        from leveret.observe.views import exchange_view
 
         with self._engine.looking() as node:
             return [
-                ExchangeView.of(exchange, vhost.name)
+                exchange_view(exchange, vhost.name)
                 for vhost in node.vhosts.values()
                 for exchange in vhost.exchanges.values()
             ]
@@ -351,10 +351,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     def connections(self) -> list[ConnectionView]:
         """The open connections, oldest first."""
         from leveret.observe.state import connections
-        from leveret.observe.views import ConnectionView
+        from leveret.observe.views import connection_view
 
         with self._engine.looking() as node:
-            return [ConnectionView.of(connection, node) for connection in connections(node)]
+            return [connection_view(connection, node) for connection in connections(node)]
 
     @property
     def consumers(self) -> list[ConsumerView]:
@@ -370,8 +370,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def faults(self) -> FaultPlan:
         """The faults that the test adds: `broker.faults.reset_peer(on="basic.ack")`, see docs/reference/faults.md."""
+        from leveret.faults.plan import call_for_unused
+
         plan = self._engine.faults
-        plan.on_unused = self._judge.refuse_unused
+        call_for_unused(plan, self._judge.refuse_unused)
         return plan
 
     @property

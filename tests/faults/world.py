@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from leveret.core.model.node import Node
 from leveret.faults import FaultPlan
+from leveret.faults.plan import attach
 from tests.protocol.peer import Server
 
 
@@ -17,7 +18,7 @@ class FaultyServer(Server):
     def __init__(self, version: str = "4.3", *, seed: int = 7, **node_options: object) -> None:
         super().__init__(version, seed=seed, **node_options)
         self.faults = FaultPlan(self._acting, lambda: random.Random(seed))
-        self.faults.attach(self.node)
+        attach(self.faults, self.node)
 
     @contextmanager
     def _acting(self) -> Iterator[Node]:

@@ -10,6 +10,16 @@ import pytest
 from pytest_leveret.options import OPTIONS
 
 import leveret
+from leveret import (
+    BindingView,
+    ChannelView,
+    ConnectionView,
+    ConsumerView,
+    ExchangeView,
+    FaultPlan,
+    MessageView,
+    QueueView,
+)
 from leveret.admin.admin import Admin
 from leveret.broker import KEYWORDS, Broker
 from leveret.core.compat import VERSIONS
@@ -20,6 +30,8 @@ from tests.house.repository import SourceFile, members_of, without_house
 # How many public names a broker may have beside its assertions, which are twelve. This only moves down; the last that
 # was added is `management_url`.
 OTHER_NAMES_MAX = 40
+
+VIEWS = [BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, MessageView, QueueView]
 
 # Assertions that ask something else than the trace for messages.
 OF_NO_HAPPENING = ("assert_empty", "assert_not_published", "assert_ready", "assert_refused")
@@ -167,6 +179,18 @@ def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: st
 
 def read(root: Path, path: str) -> str:
     return (root / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_view_has_no_methods(kind: type) -> None:
+    """An editor completes with everything public, so what only leveret calls is a function of the module."""
+    assert [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))] == []
+
+
+def test_broker_faults_has_only_what_the_page_of_faults_lists(root: Path) -> None:
+    page = read(root, "docs/reference/faults.md")
+
+    assert [name for name in dir(FaultPlan) if name[0] != "_" and not re.search(rf"\b{name}\b", page)] == []
 
 
 def test_a_broker_has_few_public_names() -> None:

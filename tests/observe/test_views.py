@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from leveret.observe.views import ConnectionView, ExchangeView, QueueView
+from leveret.observe.views import connection_view, exchange_view, queue_view
 
 
 def test_a_message_view_reads_body_and_properties(view):
@@ -53,7 +53,7 @@ def test_a_queue_view_shows_ready_messages_and_holders_of_unacked_ones(world):
     world.publish("orders", "first")
     world.publish("orders", "second")
 
-    queue = QueueView.of(world.vhost.queues["orders.work"], world.node)
+    queue = queue_view(world.vhost.queues["orders.work"], world.node)
 
     assert [message.routing_key for message in queue.ready] == ["second"]
     [held] = queue.unacked
@@ -67,7 +67,7 @@ def test_a_message_fetched_by_basic_get_is_held_without_a_consumer(world):
     world.publish("orders", "first")
     client.get("orders.work")
 
-    [held] = QueueView.of(world.vhost.queues["orders.work"], world.node).unacked
+    [held] = queue_view(world.vhost.queues["orders.work"], world.node).unacked
 
     assert held.consumer_tag is None
     assert repr(held).endswith("held by a basic.get of worker>")
@@ -75,7 +75,7 @@ def test_a_message_fetched_by_basic_get_is_held_without_a_consumer(world):
 
 def test_a_queue_view_does_not_change_with_the_queue(world):
     world.publish("orders", "first")
-    queue = QueueView.of(world.vhost.queues["orders.work"], world.node)
+    queue = queue_view(world.vhost.queues["orders.work"], world.node)
 
     world.vhost.queues["orders.work"].purge()
 
@@ -86,7 +86,7 @@ def test_a_queue_view_shows_arguments_consumers_and_bindings(world):
     world.queue("limited", exchange="orders", routing_key="order.*", x_max_length=5)
     world.client("worker").consume("limited", "ctag1", prefetch_count=10)
 
-    queue = QueueView.of(world.vhost.queues["limited"], world.node)
+    queue = queue_view(world.vhost.queues["limited"], world.node)
 
     assert (queue.name, queue.vhost, queue.type, queue.durable, queue.exclusive) == (
         "limited",
@@ -111,7 +111,7 @@ def test_a_dead_letter_shows_its_deaths(world):
 
     client.reject(1)
 
-    [letter] = QueueView.of(world.vhost.queues["orders.dead"], world.node).ready
+    [letter] = queue_view(world.vhost.queues["orders.dead"], world.node).ready
     [death] = letter.deaths
     assert (death.queue, death.reason, death.count, death.exchange) == ("doomed", "rejected", 1, "orders")
     assert death.routing_keys == ("order.created",)
@@ -120,7 +120,7 @@ def test_a_dead_letter_shows_its_deaths(world):
 
 
 def test_an_exchange_view_shows_its_bindings(world):
-    exchange = ExchangeView.of(world.vhost.exchanges["orders"], "/")
+    exchange = exchange_view(world.vhost.exchanges["orders"], "/")
 
     assert (exchange.name, exchange.type, exchange.vhost) == ("orders", "topic", "/")
     assert [binding.destination for binding in exchange.bindings] == ["orders.work"]
@@ -132,7 +132,7 @@ def test_a_connection_view_shows_its_channels(world):
     client.consume("orders.work", "ctag1")
     world.publish("orders", "first")
 
-    connection = ConnectionView.of(client.connection, world.node)
+    connection = connection_view(client.connection, world.node)
 
     assert repr(connection) == "<Connection 1 worker from 127.0.0.1:40001 as 'guest' on '/': 1 channel>"
     [channel] = connection.channels

@@ -156,7 +156,9 @@ class Engine:
         if self._begin is not None:
             self._begin(node)
         if self._faults is not None:
-            self._faults.attach(node)
+            from leveret.faults.plan import attach
+
+            attach(self._faults, node)
         return node
 
     def _require_known(self, fields: Mapping[str, object]) -> None:
@@ -187,11 +189,11 @@ class Engine:
         if self._faults is None:
             from random import Random
 
-            from leveret.faults.plan import FaultPlan
+            from leveret.faults.plan import FaultPlan, attach
 
             # A random generator of its own, so that a fault does not change the names the node generates.
             self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed), ending=self._ending_faults)
-            self._faults.attach(self.node)
+            attach(self._faults, self.node)
         return self._faults
 
     def fault_rules(self) -> list[Rule]:
@@ -200,11 +202,19 @@ class Engine:
 
     def kept_back(self) -> list[str]:
         """Return what faults hold back, a sentence each."""
-        return [] if self._faults is None else self._faults.kept_back()
+        if self._faults is None:
+            return []
+        from leveret.faults.plan import kept_back
+
+        return kept_back(self._faults)
 
     def _faults_text(self) -> str:
         """Return what a report says about faults, below everything else."""
-        return "" if self._faults is None else self._faults.report()
+        if self._faults is None:
+            return ""
+        from leveret.faults.plan import report
+
+        return report(self._faults)
 
     def reading(self, test: str | None) -> Reading:
         """Return what happened since a test began, for a page; since the last one began if `test` is None.

@@ -12,6 +12,7 @@ from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
 from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
+from leveret.faults.plan import apply, watch
 from leveret.observe.wording import MADE_UP
 from leveret.trace.events import content
 
@@ -52,12 +53,12 @@ class Watcher:
     def start(self) -> None:
         """Start watching."""
         with self._engine.looking():
-            self._plan.watch(self._on_occasion)
+            watch(self._plan, self._on_occasion)
 
     def stop(self) -> None:
         """Stop watching, because what happens from now on is cleanup and not the scenario."""
         with self._engine.looking():
-            self._plan.watch(None)
+            watch(self._plan, None)
 
     @property
     def missing(self) -> list[Placement]:
@@ -95,7 +96,7 @@ class Watcher:
                 self.applied.append(placement)
                 if placement.kind in ENDING:
                     self._ending.append(connection)
-                if self._plan.apply(fault, occasion):
+                if apply(self._plan, fault, occasion):
                     if placement.kind != LOST_AFTER:
                         self._note_lost_confirm(occasion)
                     return True

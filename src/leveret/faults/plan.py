@@ -54,40 +54,18 @@ class FaultPlan(NamedFaults, Hinting):
         self._ending: Final = ending or acting
         self._new_dice: Final = new_dice
         # Called with a rule that never fired when its `with` block ends.
-        self.on_unused: Callable[[Rule], None] | None = None
+        self._on_unused: Callable[[Rule], None] | None = None
         self._watch: Watch | None = None
-
-    def attach(self, node: Node) -> None:
-        """Serve a new node, without rules and with new dice."""
-        self._node = node
-        self._dice = self._new_dice()
-        self._rules: list[Rule] = []
+        # Set by `attach`.
+        self._node: Node
+        self._dice: Dice
+        self._rules: list[Rule]
         # The tap that every event still goes to while this plan has rules for events.
-        self._tap: Tap | None = node.hooks.tap
+        self._tap: Tap | None
         # What faults hold back: by which fault, and until when.
-        self._held: dict[Occasion, tuple[str, int]] = {}
+        self._held: dict[Occasion, tuple[str, int]]
         # The point that the next occasion passes without any rule, because a fault lets the broker proceed.
-        self._passing: Point | None = None
-        if self._watch is not None:
-            self._arm()
-
-    def watch(self, watch: Watch | None) -> None:
-        """Call `watch` with every method, reply and delivery before the rules; None stops that.
-
-        If `watch` returns True, it takes over from the rules and the broker. It survives a reset. Call this under the
-        broker's lock.
-        """
-        self._watch = watch
-        self._arm()
-
-    def apply(self, fault: Fault, occasion: Occasion) -> bool:
-        """Apply a fault to an occasion and record that in the trace. Return True if the fault takes over."""
-        if self._tap is not None:
-            connection = occasion.connection
-            vhost = None if connection is None else connection.vhost.name
-            where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
-            self._tap((events.FAULT, self._node.now, *where, occasion.on, fault.name))
-        return fault.apply(occasion)
+        self._passing: Point | None
 
     def add(
         self,
@@ -137,7 +115,7 @@ class FaultPlan(NamedFaults, Hinting):
             matcher=matcher,
         )
         with self._acting() as node:
-            rule.on_remove, rule.on_unused = self._remove, self.on_unused
+            rule.on_remove, rule.on_unused = self._remove, self._on_unused
             self._rules.append(rule)
             self._arm()
             if rule.point == "now":
@@ -148,23 +126,6 @@ class FaultPlan(NamedFaults, Hinting):
     def rules(self) -> list[Rule]:
         """All rules that were added, including spent ones."""
         return list(self._rules)
-
-    def kept_back(self) -> list[str]:
-        """Return a line for each fault that holds something back from a connected client or from a queue."""
-        groups: dict[tuple[str, str | None, str], list[int]] = {}
-        for occasion, (fault_name, until) in self._held.items():
-            if occasion.entry is not None:
-                groups.setdefault((fault_name, occasion.queue, "delivery"), []).append(until)
-            elif not occasion.is_gone:
-                groups.setdefault((fault_name, None, occasion.on), []).append(until)
-        now = self._node.now
-        return [_held_text(*group, count=len(untils), left_us=max(untils) - now) for group, untils in groups.items()]
-
-    def report(self) -> str:
-        """Return a title and a line for each rule with how often it fired; an empty text without rules."""
-        lines = [f"\n  {rule!r} {_fired(rule.fired)}" for rule in self._rules]
-        lines += [f"\n  {text}" for text in self.kept_back()]
-        return "\nfaults:" + "".join(lines) if lines else ""
 
     def _remove(self, rule: Rule) -> None:
         with self._ending() as node:
@@ -206,7 +167,7 @@ class FaultPlan(NamedFaults, Hinting):
     def _fire(self, rule: Rule, occasion: Occasion) -> bool:
         if rule.is_spent:
             self._arm()
-        return self.apply(rule.fault, occasion)
+        return apply(self, rule.fault, occasion)
 
     def _fire_later(self, rule: Rule, occasion: Occasion) -> None:
         if not rule.is_removed:
@@ -338,6 +299,59 @@ class FaultPlan(NamedFaults, Hinting):
                 occasion.queue_name = consumer.queue.name
                 consumers.append(occasion)
         return consumers
+
+
+def attach(plan: FaultPlan, node: Node) -> None:
+    """Let the plan serve a new node, without rules and with new dice."""
+    plan._node, plan._dice = node, plan._new_dice()
+    plan._rules, plan._held, plan._passing = [], {}, None
+    plan._tap = node.hooks.tap
+    if plan._watch is not None:
+        plan._arm()
+
+
+def watch(plan: FaultPlan, watcher: Watch | None) -> None:
+    """Call `watcher` with every method, reply and delivery before the rules; None stops that.
+
+    If `watcher` returns True, it takes over from the rules and the broker. It survives a reset. Call this under the
+    broker's lock.
+    """
+    plan._watch = watcher
+    plan._arm()
+
+
+def apply(plan: FaultPlan, fault: Fault, occasion: Occasion) -> bool:
+    """Apply a fault to an occasion and record that in the trace. Return True if the fault takes over."""
+    if plan._tap is not None:
+        connection = occasion.connection
+        vhost = None if connection is None else connection.vhost.name
+        where = (vhost, None if connection is None else connection.number, occasion.channel_number or None)
+        plan._tap((events.FAULT, plan._node.now, *where, occasion.on, fault.name))
+    return fault.apply(occasion)
+
+
+def kept_back(plan: FaultPlan) -> list[str]:
+    """Return a line for each fault that holds something back from a connected client or from a queue."""
+    groups: dict[tuple[str, str | None, str], list[int]] = {}
+    for occasion, (fault_name, until) in plan._held.items():
+        if occasion.entry is not None:
+            groups.setdefault((fault_name, occasion.queue, "delivery"), []).append(until)
+        elif not occasion.is_gone:
+            groups.setdefault((fault_name, None, occasion.on), []).append(until)
+    now = plan._node.now
+    return [_held_text(*group, count=len(untils), left_us=max(untils) - now) for group, untils in groups.items()]
+
+
+def report(plan: FaultPlan) -> str:
+    """Return a title and a line for each rule with how often it fired; an empty text without rules."""
+    lines = [f"\n  {rule!r} {_fired(rule.fired)}" for rule in plan._rules]
+    lines += [f"\n  {text}" for text in kept_back(plan)]
+    return "\nfaults:" + "".join(lines) if lines else ""
+
+
+def call_for_unused(plan: FaultPlan, act: Callable[[Rule], None]) -> None:
+    """Call `act` with each rule that has never fired when its `with` block ends."""
+    plan._on_unused = act
 
 
 def _fired(count: int) -> str:

@@ -299,13 +299,13 @@ class Assertions:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
         from leveret.observe.failures import not_empty_text
-        from leveret.observe.views import QueueView
+        from leveret.observe.views import queue_view
 
         source = self._source
         if timeout is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), timeout):
             source.sync()
         with source.lock:
-            view = QueueView.of(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
+            view = queue_view(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
         if view.ready or view.unacked:
             error = AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
             error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))

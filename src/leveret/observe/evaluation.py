@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.matching import KEYWORDS, Matcher
-from leveret.observe.message_view import MessageView
+from leveret.observe.message_view import MessageView, ready_view
 from leveret.observe.names import find_queue, require_known
 from leveret.observe.searching import HAPPENINGS, Question, Search
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
@@ -73,7 +73,7 @@ def evaluate_ready(
         # Views of a queue that is still too short would only cost time.
         if declared is None or len(declared.ready) < (1 if times is None else times):
             return False
-        views = (MessageView.of_entry(entry, declared) for entry in declared.ready)
+        views = (ready_view(entry, declared) for entry in declared.ready)
         found[:] = [view for view in views if matcher.matches(view)]
         return bool(found) if times is None else len(found) == times
 

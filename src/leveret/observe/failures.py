@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.history import Histories
-from leveret.observe.message_view import MessageView
+from leveret.observe.message_view import MessageView, ready_view
 from leveret.observe.nearest import Nearest, NearMiss
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
@@ -126,7 +126,7 @@ def not_ready(
     source: Source, call: str, queue: StoredQueue, matcher: Matcher, *, times: int | None, timeout: float | None
 ) -> Failure:
     """Return the failure of `assert_ready`: what is ready there, what is not, and what became of the other messages."""
-    ready = [MessageView.of_entry(entry, queue) for entry in queue.ready]
+    ready = [ready_view(entry, queue) for entry in queue.ready]
     found = [view for view in ready if matcher.matches(view)]
     title = f"{call}: expected {_amount(times)} ready, saw {len(found) or 'none that matches'}{_within(timeout)}"
     lines = [*_listed("ready", found)]

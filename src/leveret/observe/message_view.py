@@ -92,32 +92,6 @@ class MessageView(Hinting):
     app_id = _Property[str]()
     cluster_id = _Property[str]()
 
-    @classmethod
-    def of_entry(cls, entry: QueueEntry, queue: StoredQueue) -> MessageView:
-        """Return the view of a message that is ready in a queue."""
-        return cls(
-            entry.message,
-            redelivered=entry.redelivered,
-            delivery_count=queue.delivery_count_of(entry),
-            enqueued_at=entry.enqueued_at,
-            expires_at=entry.expires_at,
-        )
-
-    @classmethod
-    def of_delivery(cls, delivery: Delivery, connection: Connection) -> MessageView:
-        """Return the view of a message that a client holds."""
-        entry = delivery.entry
-        return cls(
-            entry.message,
-            redelivered=entry.redelivered,
-            delivery_count=delivery.queue.delivery_count_of(entry),
-            enqueued_at=entry.enqueued_at,
-            expires_at=entry.expires_at,
-            consumer_tag=delivery.consumer.tag if delivery.consumer else None,
-            connection=client_text(connection),
-            delivered_at=delivery.delivered_at,
-        )
-
     @property
     def exchange(self) -> str:
         """The exchange the message was published or dead-lettered to."""
@@ -185,6 +159,32 @@ class MessageView(Hinting):
         parts += ["redelivered"] if self.redelivered else []
         parts += [f"held by {holder_text(self.consumer_tag, self.connection)}"] if self.connection is not None else []
         return f"<Message {' '.join(parts)}>"
+
+
+def ready_view(entry: QueueEntry, queue: StoredQueue) -> MessageView:
+    """Return the view of a message that is ready in a queue."""
+    return MessageView(
+        entry.message,
+        redelivered=entry.redelivered,
+        delivery_count=queue.delivery_count_of(entry),
+        enqueued_at=entry.enqueued_at,
+        expires_at=entry.expires_at,
+    )
+
+
+def held_view(delivery: Delivery, connection: Connection) -> MessageView:
+    """Return the view of a message that a client holds."""
+    entry = delivery.entry
+    return MessageView(
+        entry.message,
+        redelivered=entry.redelivered,
+        delivery_count=delivery.queue.delivery_count_of(entry),
+        enqueued_at=entry.enqueued_at,
+        expires_at=entry.expires_at,
+        consumer_tag=delivery.consumer.tag if delivery.consumer else None,
+        connection=client_text(connection),
+        delivered_at=delivery.delivered_at,
+    )
 
 
 # The view shows these headers as deaths instead.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leveret.observe.hinting import Hinting
-from leveret.observe.message_view import MessageView
+from leveret.observe.message_view import MessageView, held_view, ready_view
 from leveret.observe.state import all_holdings, client_text, connection_name, unsettled
 from leveret.observe.wording import count_text
 
@@ -39,21 +39,21 @@ class BindingView(Hinting):
     routing_key: str
     arguments: dict[str, object]
 
-    @classmethod
-    def of(cls, binding: Binding) -> BindingView:
-        """Return the view of a binding."""
-        return cls(
-            source=binding.source_name,
-            destination_kind=binding.destination_kind,
-            destination=binding.destination_name,
-            routing_key=binding.routing_key,
-            arguments=binding.arguments.to_python(),
-        )
-
     def __repr__(self) -> str:
         arguments = f" {self.arguments!r}" if self.arguments else ""
         way = f"{self.source!r} --{self.routing_key!r}--> {self.destination_kind} {self.destination!r}"
         return f"<Binding {way}{arguments}>"
+
+
+def binding_view(binding: Binding) -> BindingView:
+    """Return the view of a binding."""
+    return BindingView(
+        source=binding.source_name,
+        destination_kind=binding.destination_kind,
+        destination=binding.destination_name,
+        routing_key=binding.routing_key,
+        arguments=binding.arguments.to_python(),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,28 +77,28 @@ class ConsumerView(Hinting):
     priority: int
     arguments: dict[str, object]
 
-    @classmethod
-    def of(cls, consumer: Consumer, node: Node) -> ConsumerView:
-        """Return the view of a consumer."""
-        return cls(
-            tag=consumer.tag,
-            queue=consumer.queue.name,
-            connection=connection_name(node, consumer.connection_number),
-            channel=consumer.channel_number,
-            no_ack=consumer.no_ack,
-            exclusive=consumer.is_exclusive,
-            active=consumer.is_active,
-            prefetch_count=consumer.prefetch_count,
-            unacked_count=consumer.unacked_count,
-            priority=consumer.priority,
-            arguments=consumer.arguments.to_python(),
-        )
-
     def __repr__(self) -> str:
         limit = f" of at most {self.prefetch_count}" if self.prefetch_count else ""
         held = "no_ack" if self.no_ack else f"{self.unacked_count} unacked{limit}"
         waiting = "" if self.active else ", not active"
         return f"<Consumer {self.tag!r} of {self.connection} on {self.queue!r}: {held}{waiting}>"
+
+
+def consumer_view(consumer: Consumer, node: Node) -> ConsumerView:
+    """Return the view of a consumer."""
+    return ConsumerView(
+        tag=consumer.tag,
+        queue=consumer.queue.name,
+        connection=connection_name(node, consumer.connection_number),
+        channel=consumer.channel_number,
+        no_ack=consumer.no_ack,
+        exclusive=consumer.is_exclusive,
+        active=consumer.is_active,
+        prefetch_count=consumer.prefetch_count,
+        unacked_count=consumer.unacked_count,
+        priority=consumer.priority,
+        arguments=consumer.arguments.to_python(),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,28 +122,28 @@ class QueueView(Hinting):
     # The bindings to this queue, without the implicit one from the default exchange.
     bindings: tuple[BindingView, ...]
 
-    @classmethod
-    def of(cls, queue: StoredQueue, node: Node) -> QueueView:
-        """Return the view of a queue."""
-        incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
-        held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
-        return cls(
-            name=queue.name,
-            vhost=queue.vhost.name,
-            type=queue.type.name,
-            durable=queue.durable,
-            exclusive=queue.is_exclusive,
-            auto_delete=queue.auto_delete,
-            arguments=queue.arguments.to_python(),
-            ready=tuple(MessageView.of_entry(entry, queue) for entry in queue.ready),
-            unacked=tuple(MessageView.of_delivery(holding.delivery, holding.connection) for holding in held),
-            consumers=tuple(ConsumerView.of(consumer, node) for consumer in queue.consumers),
-            bindings=tuple(map(BindingView.of, incoming.values())),
-        )
-
     def __repr__(self) -> str:
         counts = f"{len(self.ready)} ready, {len(self.unacked)} unacked, {count_text(len(self.consumers), 'consumer')}"
         return f"<Queue {self.name!r} ({self.type}): {counts}>"
+
+
+def queue_view(queue: StoredQueue, node: Node) -> QueueView:
+    """Return the view of a queue."""
+    incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
+    held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
+    return QueueView(
+        name=queue.name,
+        vhost=queue.vhost.name,
+        type=queue.type.name,
+        durable=queue.durable,
+        exclusive=queue.is_exclusive,
+        auto_delete=queue.auto_delete,
+        arguments=queue.arguments.to_python(),
+        ready=tuple(ready_view(entry, queue) for entry in queue.ready),
+        unacked=tuple(held_view(holding.delivery, holding.connection) for holding in held),
+        consumers=tuple(consumer_view(consumer, node) for consumer in queue.consumers),
+        bindings=tuple(map(binding_view, incoming.values())),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -162,22 +162,22 @@ class ExchangeView(Hinting):
     # The bindings from this exchange.
     bindings: tuple[BindingView, ...]
 
-    @classmethod
-    def of(cls, exchange: Exchange, vhost_name: str) -> ExchangeView:
-        """Return the view of an exchange."""
-        return cls(
-            name=exchange.name,
-            vhost=vhost_name,
-            type=exchange.type_name,
-            durable=exchange.durable,
-            auto_delete=exchange.auto_delete,
-            internal=exchange.internal,
-            arguments=exchange.arguments.to_python(),
-            bindings=tuple(map(BindingView.of, exchange.bindings.values())),
-        )
-
     def __repr__(self) -> str:
         return f"<Exchange {self.name!r} ({self.type}): {count_text(len(self.bindings), 'binding')}>"
+
+
+def exchange_view(exchange: Exchange, vhost_name: str) -> ExchangeView:
+    """Return the view of an exchange."""
+    return ExchangeView(
+        name=exchange.name,
+        vhost=vhost_name,
+        type=exchange.type_name,
+        durable=exchange.durable,
+        auto_delete=exchange.auto_delete,
+        internal=exchange.internal,
+        arguments=exchange.arguments.to_python(),
+        bindings=tuple(map(binding_view, exchange.bindings.values())),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -195,23 +195,23 @@ class ChannelView(Hinting):
     unacked: tuple[MessageView, ...]
     consumers: tuple[ConsumerView, ...]
 
-    @classmethod
-    def of(cls, channel: Channel, connection: Connection, node: Node) -> ChannelView:
-        """Return the view of a channel."""
-        return cls(
-            number=channel.number,
-            connection=client_text(connection),
-            confirming=channel.confirms is not None,
-            transactional=channel.transaction is not None,
-            prefetch_count=channel.prefetch_count,
-            unacked=tuple(MessageView.of_delivery(delivery, connection) for delivery in unsettled(channel)),
-            consumers=tuple(ConsumerView.of(consumer, node) for consumer in channel.consumers.values()),
-        )
-
     def __repr__(self) -> str:
         counts = f"{len(self.unacked)} unacked, {count_text(len(self.consumers), 'consumer')}"
         mode = " confirming" if self.confirming else " transactional" if self.transactional else ""
         return f"<Channel {self.number} of {self.connection}{mode}: {counts}>"
+
+
+def channel_view(channel: Channel, connection: Connection, node: Node) -> ChannelView:
+    """Return the view of a channel."""
+    return ChannelView(
+        number=channel.number,
+        connection=client_text(connection),
+        confirming=channel.confirms is not None,
+        transactional=channel.transaction is not None,
+        prefetch_count=channel.prefetch_count,
+        unacked=tuple(held_view(delivery, connection) for delivery in unsettled(channel)),
+        consumers=tuple(consumer_view(consumer, node) for consumer in channel.consumers.values()),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -230,20 +230,20 @@ class ConnectionView(Hinting):
     opened_at: int | None
     channels: tuple[ChannelView, ...]
 
-    @classmethod
-    def of(cls, connection: Connection, node: Node) -> ConnectionView:
-        """Return the view of a connection."""
-        return cls(
-            number=connection.number,
-            name=client_text(connection),
-            user=connection.user,
-            vhost=connection.vhost_name,
-            peer=connection.peer,
-            opened_at=connection.opened_at,
-            channels=tuple(ChannelView.of(channel, connection, node) for channel in connection.channels.values()),
-        )
-
     def __repr__(self) -> str:
         where = f"{self.peer[0]}:{self.peer[1]}"
         channels = count_text(len(self.channels), "channel")
         return f"<Connection {self.number} {self.name} from {where} as {self.user!r} on {self.vhost!r}: {channels}>"
+
+
+def connection_view(connection: Connection, node: Node) -> ConnectionView:
+    """Return the view of a connection."""
+    return ConnectionView(
+        number=connection.number,
+        name=client_text(connection),
+        user=connection.user,
+        vhost=connection.vhost_name,
+        peer=connection.peer,
+        opened_at=connection.opened_at,
+        channels=tuple(channel_view(channel, connection, node) for channel in connection.channels.values()),
+    )

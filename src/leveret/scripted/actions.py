@@ -97,13 +97,13 @@ class BrokerActions:
         vhost: str = "/",
     ) -> QueueView:
         """Declare a queue and return its view. Without a name, the broker generates one."""
-        from leveret.observe.views import QueueView
+        from leveret.observe.views import queue_view
 
         with self._engine.acting() as node:
             queue = find_vhost(node, vhost).declare_queue(
                 name, durable=durable, auto_delete=auto_delete, arguments=_table(arguments)
             )
-            return QueueView.of(queue, node)
+            return queue_view(queue, node)
 
     def declare_exchange(
         self,
@@ -117,13 +117,13 @@ class BrokerActions:
         vhost: str = "/",
     ) -> ExchangeView:
         """Declare an exchange and return its view."""
-        from leveret.observe.views import ExchangeView
+        from leveret.observe.views import exchange_view
 
         with self._engine.acting() as node:
             exchange = find_vhost(node, vhost).declare_exchange(
                 name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=_table(arguments)
             )
-            return ExchangeView.of(exchange, vhost)
+            return exchange_view(exchange, vhost)
 
     def bind_queue(
         self,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.message_view import MessageView
+from leveret.observe.message_view import MessageView, held_view, ready_view
 from leveret.observe.state import all_holdings
-from leveret.observe.views import BindingView, ConsumerView
+from leveret.observe.views import BindingView, ConsumerView, binding_view, consumer_view
 from leveret.trace.redaction import plain
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ def queue_head(queue: StoredQueue, node: Node) -> Json:
         "arguments": plain(queue.arguments.to_python()),
         "ready_count": len(queue.ready),
         "unacked_count": len(queue.unacked),
-        "consumers": [consumer(ConsumerView.of(one, node)) for one in queue.consumers],
-        "bindings": [binding(BindingView.of(one)) for one in incoming.values()],
+        "consumers": [consumer(consumer_view(one, node)) for one in queue.consumers],
+        "bindings": [binding(binding_view(one)) for one in incoming.values()],
     }
 
 
@@ -199,10 +199,10 @@ def queue(queue: StoredQueue, node: Node, most: int) -> Json:
     The caller holds the broker's lock.
     """
     held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
-    unacked = (MessageView.of_delivery(one.delivery, one.connection) for one in islice(held, most))
+    unacked = (held_view(one.delivery, one.connection) for one in islice(held, most))
     return {
         **queue_head(queue, node),
-        "ready": [message(MessageView.of_entry(entry, queue)) for entry in islice(queue.ready, most)],
+        "ready": [message(ready_view(entry, queue)) for entry in islice(queue.ready, most)],
         "unacked": [message(one) for one in unacked],
     }
 

@@ -11,7 +11,7 @@ from leveret.http.control import shapes
 from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
 from leveret.observe.names import find_queue, find_vhost
-from leveret.observe.views import ConnectionView, ExchangeView
+from leveret.observe.views import connection_view, exchange_view
 from leveret.server import native
 
 ROOT: Final = "/leveret/v1"
@@ -95,7 +95,7 @@ def _purge_queue(call: Call) -> object:
 def _list_exchanges(call: Call) -> object:
     with call.engine.looking() as node:
         vhost = find_vhost(node, call.scope.vhost)
-        return [shapes.exchange(ExchangeView.of(exchange, vhost.name)) for exchange in vhost.exchanges.values()]
+        return [shapes.exchange(exchange_view(exchange, vhost.name)) for exchange in vhost.exchanges.values()]
 
 
 def _get_exchange(call: Call) -> object:
@@ -106,7 +106,7 @@ def _get_exchange(call: Call) -> object:
             raise NotDeclaredError(
                 f"exchange {name!r} does not exist in vhost {call.scope.vhost!r}{expected(name, known)}"
             )
-        return shapes.exchange(ExchangeView.of(known[name], call.scope.vhost))
+        return shapes.exchange(exchange_view(known[name], call.scope.vhost))
 
 
 def _declare_exchange(call: Call) -> object:
@@ -139,7 +139,7 @@ def _list_connections(call: Call) -> object:
 
     with call.engine.looking():
         node = call.scope.node
-        return [shapes.connection(ConnectionView.of(one, node)) for one in connections(node)]
+        return [shapes.connection(connection_view(one, node)) for one in connections(node)]
 
 
 def _close_connections(call: Call) -> object:

@@ -22,7 +22,7 @@ from leveret.http.control.topology import ROOT
 from leveret.observe.keywords import Alarm
 from leveret.observe.names import find_vhost
 from leveret.observe.state import connections
-from leveret.observe.views import ConnectionView
+from leveret.observe.views import connection_view
 from leveret.time.clock import Clock
 from leveret.trace.version import __version__
 
@@ -49,7 +49,7 @@ def _state(call: Call) -> object:
             "clock": _clock(call),
             "vhosts": list(node.vhosts),
             "queues": [shapes.queue_head(queue, node) for queue in _queues(node)],
-            "connections": [shapes.connection(ConnectionView.of(one, node)) for one in connections(node)],
+            "connections": [shapes.connection(connection_view(one, node)) for one in connections(node)],
             "faults": _list_faults(call),
         }
 

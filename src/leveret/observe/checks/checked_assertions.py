@@ -118,7 +118,7 @@ class CheckedAssertions(Assertions):
         """
         __tracebackhide__ = True
         from leveret.observe.routes import consumers_text
-        from leveret.observe.views import ConsumerView
+        from leveret.observe.views import consumer_view
 
         source = self._source
         found: list[ConsumerView] = []
@@ -126,7 +126,7 @@ class CheckedAssertions(Assertions):
         def look() -> bool:
             known = source.node.vhosts.get(vhost)
             declared = None if known is None else known.queues.get(queue)
-            found[:] = [] if declared is None else [ConsumerView.of(one, source.node) for one in declared.consumers]
+            found[:] = [] if declared is None else [consumer_view(one, source.node) for one in declared.consumers]
             return bool(found)
 
         if source.wait_until(look, timeout):
