@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret.core.model.message import Message
-from leveret.core.protocol.delivery import DeliveryEncoder, content
+from leveret.core.protocol.delivery import DeliveryEncoder, with_content
 from leveret.core.wire.frames import method_frame
 from leveret.core.wire.methods import BasicDeliver
 from leveret.core.wire.properties import Properties
@@ -42,5 +42,5 @@ def test_every_delivery_equals_its_method_and_content_encoded_separately(
     for tag, (kind, size, is_redelivered, octets) in enumerate(deliveries, 1):
         sent = kind.repeated(tag, bytes(size))
         method = BasicDeliver("consumer", tag, is_redelivered, sent.exchange, sent.routing_key)
-        expected = method_frame(CHANNEL, method) + content(sent, CHANNEL, FRAME_MAX, octets)
+        expected = with_content(method_frame(CHANNEL, method), sent, CHANNEL, FRAME_MAX, octets)
         assert b"".join(encoder.encode(tag, is_redelivered, sent, octets)) == expected

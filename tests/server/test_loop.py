@@ -17,7 +17,7 @@ import pytest
 
 from leveret.server.listener import Listener
 from leveret.server.pollers import POLLERS, Poller, new_poller
-from leveret.server.transport import READ_BYTES, READ_BYTES_MIN
+from leveret.server.transport import READ_BYTES_MIN
 from leveret.time.sources import SystemClock
 from tests.server.echo import EchoBroker, echo_broker, read_to_end
 from tests.systems import needs_fork, needs_proc, needs_quickack
@@ -212,19 +212,6 @@ def test_a_flood_is_read_in_small_pieces_between_which_others_are_served(broker:
     # The loop may have woken up for the flood before the witness had sent anything.
     assert turn <= 2
     assert {size for _, size in reads[:-1] if size != len(b"hare\n")} == {READ_BYTES_MIN}
-
-
-def test_a_flood_that_is_cheap_to_handle_is_read_in_full_pieces(broker: EchoBroker) -> None:
-    with broker.connect() as flood:
-        broker.host.cost_ns = 1000
-        flood.sendall(b"quiet\n" * 20_000)
-        broker.sync()
-        broker.host.cost_ns = 0
-        broker.host.reads.clear()
-        flood.sendall(b"quiet\n" * 40_000)
-        broker.sync()
-
-    assert max(size for _, size in broker.host.reads) == READ_BYTES
 
 
 def test_a_loop_with_work_left_over_does_not_sleep(broker: EchoBroker) -> None:

@@ -21,16 +21,20 @@ from leveret.server.pollers import BROKEN, READABLE, WRITABLE, Poller
 from leveret.time.sources import CpuClock
 
 READ_BYTES = 65536
-# The least that a read takes, and the processor time that handling one full read should take at most.
+# The least and the most that a read takes, and the processor time that handling one full read should take at most. Two
+# frames of the usual size fit into the most, so large bodies are cut out of few reads.
 READ_BYTES_MIN = 2048
+READ_BYTES_MAX = 262144
 READ_NS = 1_000_000
 # A peer that does not take its output is not read until it does, because it asks for more than it reads.
 OUTBOX_FULL_BYTES = 16 * 1024 * 1024
 OUTBOX_LOW_BYTES = 4 * 1024 * 1024
 # Writes in one turn to one peer. A peer that reads as fast as leveret writes must not hold up the others.
 WRITES_PER_FLUSH = 16
-# Pieces of output that one write joins. They are sent while they are still in the processor's cache.
+# Pieces of output that one write joins. They are sent while they are still in the processor's cache. A piece that is
+# large itself is sent alone, because a copy of it would cost more than a write.
 PIECES_PER_WRITE = 1024
+LARGE_PIECE_BYTES = 65536
 # The most that a barrier reads from one peer. This is more than the system's buffers hold, so it covers what was sent
 # before the barrier, and ends even if the peer keeps sending.
 DRAIN_BYTES = 64 * 1024 * 1024
@@ -163,7 +167,7 @@ class Transport:
         if cost_ns > READ_NS:
             self.read_bytes = max(READ_BYTES_MIN, len(data) * READ_NS // cost_ns)
         elif 2 * cost_ns < READ_NS:
-            self.read_bytes = min(READ_BYTES, 2 * self.read_bytes)
+            self.read_bytes = min(READ_BYTES_MAX, 2 * self.read_bytes)
 
     def drain(self) -> bool:
         """Read everything the peer had sent when the call began, even what is still in its own send buffer.
@@ -256,7 +260,7 @@ class Transport:
     def _next_write(self) -> bytes | memoryview:
         """Return the bytes for one system call: the rest of the last write, else the next pieces joined."""
         outbox = self._outbox
-        if len(outbox) == 1 or isinstance(outbox[0], memoryview):
+        if len(outbox) == 1 or isinstance(outbox[0], memoryview) or len(outbox[0]) >= LARGE_PIECE_BYTES:
             return outbox.popleft()
         if len(outbox) > PIECES_PER_WRITE:
             return b"".join([outbox.popleft() for _ in range(PIECES_PER_WRITE)])

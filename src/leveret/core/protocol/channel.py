@@ -19,7 +19,7 @@ from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol import settling
 from leveret.core.protocol.assembler import Assembler
 from leveret.core.protocol.confirms import Answer, Confirms
-from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, content
+from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, with_content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import Encodable, method_frame
@@ -125,8 +125,8 @@ class Channel:
     def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
         """Send a method followed by a message; `properties_octets` replace the message's own."""
         connection = self.connection
-        octets = method_frame(self.number, method)
-        octets += content(message, self.number, connection.frame_max, properties_octets)
+        frame = method_frame(self.number, method)
+        octets = with_content(frame, message, self.number, connection.frame_max, properties_octets)
         reply = connection.faults.reply
         if reply is None or not reply(connection, self.number, method, octets, message):
             connection.send(octets)

@@ -111,7 +111,7 @@ class DeliveryEncoder:
         ):
             if not 0 < size <= self._body_limit:
                 method = self._method(tag, is_redelivered, message)
-                return method, content(message, self._channel_number, self._frame_max, properties_octets)
+                return (with_content(method, message, self._channel_number, self._frame_max, properties_octets),)
             self._learn(is_redelivered, message, properties_octets)
         return self._front, _pack_tag(tag), self._rest, body, FRAME_END_OCTET
 
@@ -153,8 +153,10 @@ def _address(message: Message) -> bytes:
     return encode_short_string(message.exchange) + encode_short_string(message.routing_key)
 
 
-def content(message: Message, channel_number: int, frame_max: int, properties_octets: bytes | None = None) -> bytes:
-    """Return header and body frames. Hot: once per delivered message.
+def with_content(
+    method: bytes, message: Message, channel_number: int, frame_max: int, properties_octets: bytes | None = None
+) -> bytes:
+    """Return a method's frame with header and body frames behind it. Hot: once per delivered message.
 
     `properties_octets` replace the message's own if a queue adds headers to a delivery.
     """
@@ -165,19 +167,15 @@ def content(message: Message, channel_number: int, frame_max: int, properties_oc
         CLASS_BASIC, 0, size
     )
     if size == 0:
-        return header + properties + FRAME_END_OCTET
+        return method + header + properties + FRAME_END_OCTET
     limit = frame_max - FRAME_OVERHEAD
+    parts: list[bytes | memoryview] = [method, header, properties, FRAME_END_OCTET]
     if size <= limit:
-        return b"".join(
-            (
-                header,
-                properties,
-                FRAME_END_OCTET,
-                HEADER.pack(FRAME_BODY, channel_number, size),
-                body,
-                FRAME_END_OCTET,
-            )
-        )
-    parts = [header, properties, FRAME_END_OCTET]
-    parts += [wrap(FRAME_BODY, channel_number, body[at : at + limit]) for at in range(0, size, limit)]
+        parts += (HEADER.pack(FRAME_BODY, channel_number, size), body, FRAME_END_OCTET)
+        return b"".join(parts)
+    # A large body is copied only once, by the join.
+    view = memoryview(body)
+    for at in range(0, size, limit):
+        part = view[at : at + limit]
+        parts += (HEADER.pack(FRAME_BODY, channel_number, len(part)), part, FRAME_END_OCTET)
     return b"".join(parts)
