@@ -40,7 +40,8 @@ HEADER = '''\
 
 A payload is that of a whole method frame; its arguments begin after the four-byte id. Methods of a client can be
 decoded, methods of the server can be encoded. `decode` raises `Undecodable` if the arguments are too short or too long,
-then `MalformedUtf8` or `UnknownFieldType` for the first field that is either. `encode` raises `ShortStringTooLong`.
+then `MalformedUtf8` or `UnknownFieldType` for the first field that is either; `errors` says what is done about short
+strings that are not UTF-8, as in `bytes.decode`. `encode` raises `ShortStringTooLong`.
 Reserved fields of a client are read and dropped, and unused bits are ignored.
 """
 
@@ -189,7 +190,7 @@ def parameter(field: FieldRow) -> str:
 
 def decode_lines(method: MethodRow) -> Iterator[str]:
     yield "    @classmethod"
-    yield "    def decode(cls, payload: bytes) -> Self:"
+    yield '    def decode(cls, payload: bytes, errors: str = "strict") -> Self:'
     yield '        """Return the method in a whole payload; raises `WireError`."""'
     groups = groups_of(method)
     if all(group.layout for group in groups):
@@ -251,7 +252,11 @@ def variable_value(method: MethodRow, field: FieldRow, octets: str) -> str:
         return octets
     if field.type == "tbl":
         return f"Table.decode({octets})"
-    return f'{octets}.decode("utf-8", "surrogateescape")' if method.name in ANY_OCTETS else f"{octets}.decode()"
+    return (
+        f'{octets}.decode("utf-8", "surrogateescape")'
+        if method.name in ANY_OCTETS
+        else f'{octets}.decode("utf-8", errors)'
+    )
 
 
 def read_numbers(group: Group, at: Position) -> list[str]:

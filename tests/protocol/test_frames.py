@@ -102,8 +102,12 @@ MISPLACED = {
         (501, "FRAME_ERROR - type 1, all octets = <<0,10,0>>: unknown_frame", 0, 0),
     ),
     "a header on channel 0": (
+        raw(2, 0, b"\x00\x3c" + bytes(10)),
+        (505, "UNEXPECTED_FRAME - type 2, all octets = <<0,60,0,0,0,0,0,0,0,0,0,0>>", 0, 0),
+    ),
+    "a header too short": (
         raw(2, 0, b"\x00\x3c"),
-        (505, "UNEXPECTED_FRAME - type 2, all octets = <<0,60>>", 0, 0),
+        (501, "FRAME_ERROR - type 2, all octets = <<0,60>>: unknown_frame", 0, 0),
     ),
     "arguments that are too short": (
         raw(1, 1, b"\x00\x32\x00\x1e\x00\x00\x05ab"),

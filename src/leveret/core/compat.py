@@ -49,11 +49,13 @@ class Compat(NamedTuple):
     # How the refusal of one channel too many names the user and the limit.
     user_channel_limit_text: str = "for user '{user}' has reached the maximum allowed user limit of {limit}"
     node_channel_limit_text: str = "on node '{node}' has reached the maximum allowed limit of {limit}"
-    # A close text is cut to 255 characters, and breaks the connection if it is then too long in bytes; otherwise it is
-    # cut to 255 bytes.
+    # A close text is cut to 255 characters, and cannot be sent if it is then too long in bytes: a channel answers that
+    # with 541, a connection with a reset. Otherwise it is cut to 255 bytes.
     cuts_texts_by_characters: bool = True
     # Names that are not UTF-8 are shown as Latin-1; otherwise as their bytes.
     shows_octets_as_latin1: bool = True
+    # Names may hold surrogates and, in four bytes, numbers beyond Unicode; otherwise these are a hard 501.
+    accepts_nearly_utf8: bool = False
     # A client's basic.cancel-ok out of turn is a hard 541; otherwise 503 "unimplemented method".
     crashes_on_cancel_ok: bool = True
     # basic.credit looks up the consumer; otherwise 503 "unimplemented method".
@@ -271,6 +273,7 @@ V4_2: Final = V4_3._replace(
     product_version="4.2.0",
     platform="Erlang/OTP 27.3.4",
     copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
+    accepts_nearly_utf8=True,
     refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),

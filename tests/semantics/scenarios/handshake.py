@@ -441,3 +441,112 @@ def a_client_without_cancel_capability_is_not_told_of_a_deleted_queue(s: Run) ->
     other.delete("q")
 
     able.take(1, "basic.cancel")
+
+
+def tuned(s: Run) -> Connection:
+    """Open a socket and go on until connection.open is due."""
+    connection = started(s)
+    connection.log.hidden |= {"connection.tune"}
+    answer(connection, "PLAIN", b"\0guest\0guest")
+    connection.take(0, "connection.tune")
+    connection.tune()
+    return connection
+
+
+@scenario
+def a_text_that_is_not_utf8_before_the_connection_is_open(s: Run) -> None:
+    for fields in (
+        {"virtual_host": b"\xff"},
+        {"virtual_host": s.vhost, "capabilities": b"\xff"},
+    ):
+        connection = tuned(s)
+        connection.send(0, "connection.open", **fields)
+        connection.take(0, "connection.close")
+
+
+@scenario
+def a_text_that_is_not_utf8_in_a_method_of_the_connection(s: Run) -> None:
+    for name, fields in (
+        ("connection.update-secret", {"new_secret": b"\xff", "reason": b"\xff"}),
+        ("connection.close", {"reply_code": 200, "reply_text": b"\xff"}),
+        ("connection.open", {"virtual_host": b"\xff"}),
+        ("connection.blocked", {"reason": b"\xff"}),
+        ("queue.declare", {"queue": b"\xff"}),
+        ("queue.declare-ok", {"queue": b"\xff"}),
+        ("basic.publish", {"exchange": b"\xff"}),
+    ):
+        connection = s.connect()
+        connection.send(0, name, **fields)
+        connection.take(0, "connection.close")
+
+
+@scenario
+def a_text_that_is_not_utf8_in_a_method_of_a_channel(s: Run) -> None:
+    for name, fields in (
+        ("channel.close", {"reply_code": 200, "reply_text": b"\xff"}),
+        ("connection.close", {"reply_code": 200, "reply_text": b"\xff"}),
+        ("connection.blocked", {"reason": b"\xff"}),
+        ("queue.declare-ok", {"queue": b"\xff"}),
+        ("basic.consume-ok", {"consumer_tag": b"\xff"}),
+        ("basic.deliver", {"consumer_tag": b"\xff", "delivery_tag": 1}),
+    ):
+        ch = s.channel(on=s.connect())
+        ch.send(name, **fields)
+        if name == "basic.deliver":
+            ch.send_content("x")
+        ch.connection.take(0, "connection.close")
+
+
+@scenario
+def a_text_that_is_not_utf8_before_tuning_is_reset_in_three_seconds(s: Run) -> None:
+    connection = started(s)
+    connection.send(
+        0,
+        "connection.start-ok",
+        client_properties={},
+        mechanism=b"\xff",
+        response=b"\0guest\0guest",
+        locale="en_US",
+    )
+
+    s.expect_end(connection, after_ms=3000)
+
+
+@scenario
+def a_text_that_is_not_utf8_in_a_closing_connection_is_ignored(s: Run) -> None:
+    connection = s.connect()
+    connection.answers_close = False
+    connection.send(0, "connection.blocked", reason="x")
+    connection.take(0, "connection.close")
+    connection.send(0, "connection.close", reply_code=200, reply_text=b"\xff")
+    connection.send(0, "connection.close-ok")
+
+    s.expect_end(connection)
+
+
+@scenario
+def a_close_cut_short_in_a_closing_connection_is_ignored(s: Run) -> None:
+    connection = s.connect()
+    connection.answers_close = False
+    connection.send(0, "connection.blocked", reason="x")
+    connection.take(0, "connection.close")
+    connection.send_frame(codec.METHOD, 0, b"\0\x0a\0\x32\0")
+    connection.send(0, "connection.close-ok")
+
+    s.expect_end(connection)
+
+
+@scenario
+def a_refusal_before_open_ok_that_is_too_long_in_octets(s: Run) -> None:
+    for vhost in ("v" * 200, "v" * 255, "ä" * 100, "ä" * 127):
+        connection = tuned(s)
+        connection.send(0, "connection.open", virtual_host=vhost)
+        connection.take(0, "connection.close", "closed", "reset")
+
+
+@scenario
+def a_hard_refusal_that_is_too_long_in_octets(s: Run) -> None:
+    ch = s.channel(on=s.connect())
+    ch.declare("ä" * 112, arguments={"x-queue-type": "stream"})
+    ch.get("ä" * 112)
+    ch.connection.take(0, "connection.close", "closed", "reset")

@@ -84,7 +84,7 @@ class QueueDeclaration(NamedTuple):
 
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
-        compat, place = vhost.node.compat, f"queue '{self.name}' in vhost '{vhost.name}'"
+        compat, place = vhost.node.compat, vhost.place("queue", self.name)
         if compat.checks_queue_limit_first:
             vhost.refuse_another_queue(self.name)
         checks.refuse_invalid_dead_letter_exchange(self.arguments, place)

@@ -112,7 +112,7 @@ class StoredQueue:
     @property
     def place(self) -> str:
         """Its description in RabbitMQ's texts."""
-        return f"queue '{self.name}' in vhost '{self.vhost.name}'"
+        return self.vhost.place("queue", self.name)
 
     @property
     def ready(self) -> ReadyEntries:

@@ -124,12 +124,13 @@ class VirtualHost:
         """Return the exchange with this name. Raises NotFound if it does not exist."""
         exchange = self.exchanges.get(name)
         if exchange is None:
-            raise NotFound(f"no exchange '{self.shown(name)}' in vhost '{self.name}'")
+            raise NotFound(f"no {self.place('exchange', name)}")
         return exchange
 
-    def shown(self, name: str) -> str:
-        """Return a name as this version's texts show it."""
-        return erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
+    def place(self, kind: str, name: str) -> str:
+        """Return the description of a queue or exchange in this version's texts."""
+        shown = erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
+        return f"{kind} '{shown}' in vhost '{self.name}'"
 
     def queue(self, name: str, connection: ConnectionPort | None = None) -> StoredQueue:
         """Return the queue with this name for use by `connection`.
@@ -138,7 +139,7 @@ class VirtualHost:
         """
         queue = self.queues.get(name)
         if queue is None:
-            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+            raise NotFound(f"no {self.place('queue', name)}")
         queue.refuse_others(connection)
         return queue
 

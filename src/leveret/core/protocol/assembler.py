@@ -1,4 +1,4 @@
-"""Decoding what a client says: `decode` makes a method of a frame, the assembler a content of several frames.
+"""Decoding what a client says: `decode` makes a method of a frame, the assembler also a content of several frames.
 
 This module knows what RabbitMQ answers to frames that cannot be decoded or are out of order. It does not know what
 methods do.
@@ -13,16 +13,27 @@ from leveret.core.compat import Compat
 from leveret.core.model.errors import CommandInvalid, InternalRefusal
 from leveret.core.protocol import refusals
 from leveret.core.protocol.refusals import FrameError, UnexpectedFrame
-from leveret.core.wire import erlang
-from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.errors import MalformedUtf8, Undecodable
-from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS, SERVER_ONLY_LAYOUTS, BasicPublish, ClientMethod
+from leveret.core.wire.methods import (
+    CLIENT_METHODS,
+    SERVER_ONLY_IDS,
+    SERVER_ONLY_LAYOUTS,
+    BasicDeliver,
+    BasicGetOk,
+    BasicPublish,
+    BasicReturn,
+    ClientMethod,
+)
+from leveret.core.wire.values import NEARLY_UTF8
 
 _ID: Final = Struct(">I")
 _SIZE: Final = Struct(">I")
 # Class, weight, body size. Property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
+# The methods of a server that have a content.
+_SERVER_CONTENT_IDS: Final = (BasicReturn.ID, BasicDeliver.ID, BasicGetOk.ID)
 
 
 class UnknownMethod(Exception):
@@ -45,53 +56,84 @@ Published = tuple[BasicPublish, Content]
 
 
 class Assembler:
-    """An assembler of the contents on one channel, one publish after another, frame by frame."""
+    """An assembler of what arrives on one channel: methods, and frame by frame their contents.
 
-    __slots__ = ("_compat", "_method_octets", "_missing_bytes", "_parts", "_properties_octets", "_publish")
+    It knows nothing of the channel's state, as in RabbitMQ: frames must fit together on any channel.
+    """
+
+    __slots__ = (
+        "_compat",
+        "_method_id",
+        "_method_octets",
+        "_missing_bytes",
+        "_parts",
+        "_properties_octets",
+        "_publish",
+    )
 
     def __init__(self, compat: Compat) -> None:
         self._compat = compat
-        # The publish whose header (if properties are None) or body has not arrived yet.
+        # The method whose header (if properties are None) or body has not arrived yet; 0: a method comes next.
+        self._method_id = 0
+        # The method, unless only a server sends it.
         self._publish: BasicPublish | None = None
         self._method_octets = b""
         self._properties_octets: bytes | None = None
         self._parts: list[bytes] = []
         self._missing_bytes = 0
 
-    def begin(self, publish: BasicPublish, octets: bytes) -> None:
-        """Begin with the method of a publish, decoded and as it arrived."""
-        self._publish, self._method_octets = publish, octets
+    def feed(self, kind: int, payload: bytes) -> Published | tuple[ClientMethod, None] | None:
+        """Add the next frame, and return the method and its content, if it has one, once they are whole.
 
-    def feed(self, kind: int, payload: bytes) -> Published | None:
-        """Add the next frame, and return the publish and its content once it is whole.
+        Hot: once per frame of a publish.
 
-        Hot: once per frame of a content.
-
-        Raises what RabbitMQ answers to a frame that is out of order.
+        Raises what RabbitMQ answers to a frame that is out of order, and CommandInvalid for a method of a server.
         """
+        if not self._method_id:
+            return self._take_method(kind, payload)
         if self._properties_octets is None:
             return self._take_header(kind, payload)
         return self._take_body(kind, payload)
 
+    def _take_method(self, kind: int, payload: bytes) -> tuple[ClientMethod, None] | None:
+        if kind != FRAME_METHOD:
+            raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
+        publish = None
+        try:
+            method = decode(payload, self._compat)
+        except CommandInvalid as error:
+            if error.method_id not in _SERVER_CONTENT_IDS:
+                raise
+            method_id = error.method_id
+        else:
+            if not isinstance(method, BasicPublish):
+                return method, None
+            publish, method_id = method, method.ID
+        self._publish, self._method_octets, self._method_id = publish, payload, method_id
+        return None
+
     def _take_header(self, kind: int, payload: bytes) -> Published | None:
-        if kind != FRAME_HEADER or len(payload) < _PROPERTIES_AT:
-            raise _expected_header("got non content header frame instead")
+        if kind != FRAME_HEADER:
+            raise self._expected_header(kind, payload)
         class_id, weight, size = _CONTENT_HEADER.unpack_from(payload)
         if weight != 0:
-            raise _expected_header("got non content header frame instead")
+            raise self._expected_header(kind, payload)
         if class_id != CLASS_BASIC:
-            raise _expected_header(f"got one for class {class_id} instead")
+            text = f"expected content header for class {CLASS_BASIC}, got one for class {class_id} instead"
+            raise UnexpectedFrame(text).at(self._method_id)
         limit = self._compat.max_announced_body_bytes
         if limit is not None and size > limit:
             text = f"content body size {size} exceeds maximum allowed size {limit}"
-            raise FrameError(text).at(BasicPublish.ID)
+            raise FrameError(text).at(self._method_id)
         self._properties_octets = payload[_PROPERTIES_AT:]
         self._missing_bytes = size
         return None if size else self._finished()
 
     def _take_body(self, kind: int, payload: bytes) -> Published | None:
         if kind != FRAME_BODY:
-            raise _expected_body()
+            refuse_unknown_method(kind, payload)
+            text = "expected content body, got non content body frame instead"
+            raise UnexpectedFrame(text).at(self._method_id)
         self._missing_bytes -= len(payload)
         if self._missing_bytes < 0:
             self._exceed()
@@ -102,63 +144,85 @@ class Assembler:
     def _exceed(self) -> None:
         """Refuse a body that is too long, in versions that notice. In others the content never ends."""
         if self._compat.refuses_excess_body_at_once:
-            raise FrameError("content body frame exceeds remaining content size").at(BasicPublish.ID)
+            raise FrameError("content body frame exceeds remaining content size").at(self._method_id)
         self._parts.clear()
 
     def _finished(self) -> Published:
-        publish, properties_octets = self._publish, self._properties_octets
-        assert publish is not None, "content ends without its publish"
+        publish, properties_octets, method_id = self._publish, self._properties_octets, self._method_id
         assert properties_octets is not None, "content ends without its header"
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         self._publish = self._properties_octets = None
+        self._method_id = 0
         self._parts = []
+        if publish is None:
+            raise unimplemented(method_id)
         return publish, Content(properties_octets, body, self._method_octets)
 
+    def _expected_header(self, kind: int, payload: bytes) -> UnexpectedFrame:
+        refuse_unknown_method(kind, payload)
+        text = f"expected content header for class {CLASS_BASIC}, got non content header frame instead"
+        return UnexpectedFrame(text).at(self._method_id)
 
-def decode(payload: bytes) -> ClientMethod:
+
+def refuse_unknown_method(kind: int, payload: bytes) -> None:
+    """Raise UnknownMethod for a method that does not exist. RabbitMQ knows it before it knows that it is misplaced."""
+    if kind == FRAME_METHOD:
+        method_id = _ID.unpack_from(payload)[0]
+        if method_id not in CLIENT_METHODS and method_id not in SERVER_ONLY_IDS:
+            raise UnknownMethod(method_id)
+
+
+def unimplemented(method_id: int) -> CommandInvalid:
+    """Return the refusal of a method that no channel accepts."""
+    return CommandInvalid("unimplemented method").at(method_id)
+
+
+def decode(payload: bytes, compat: Compat) -> ClientMethod:
     """Return the method in a frame's payload.
 
     Raises AmqpError, or UnknownMethod or UnknownFieldType, after which RabbitMQ resets the socket.
     """
     method_id = _ID.unpack_from(payload)[0]
     method_class = CLIENT_METHODS.get(method_id)
-    if method_class is None:
-        if method_id in SERVER_ONLY_IDS:
-            # RabbitMQ decodes the method before it checks who sent it (seen on 4.3).
-            _refuse_misfit(SERVER_ONLY_LAYOUTS.get(method_id), method_id, payload)
-            raise CommandInvalid("unimplemented method").at(method_id)
-        raise UnknownMethod(method_id)
+    errors = NEARLY_UTF8 if compat.accepts_nearly_utf8 else "strict"
     try:
-        return method_class.decode(payload)
+        if method_class is None:
+            if method_id in SERVER_ONLY_IDS:
+                # RabbitMQ decodes the method before it checks who sent it (seen on 4.3).
+                _refuse_misfit(method_id, payload, errors)
+                raise unimplemented(method_id)
+            raise UnknownMethod(method_id)
+        return method_class.decode(payload, errors)
     except (Undecodable, MalformedUtf8) as error:
         raise refusals.of_arguments(error, method_id) from None
 
 
-def _refuse_misfit(layout: str | None, method_id: int, payload: bytes) -> None:
-    """Refuse arguments that are too short, too long or followed by other bytes."""
+def _refuse_misfit(method_id: int, payload: bytes, errors: str) -> None:
+    """Refuse arguments that are too short or too long, and short strings that are not UTF-8."""
+    layout = SERVER_ONLY_LAYOUTS.get(method_id)
     if layout is None:
         return
-    at, length = _ID.size, len(payload)
+    at, length, texts = _ID.size, len(payload), []
     for letter in layout:
         if letter == "s":
-            at += 1 + (payload[at] if at < length else 0)
+            start = at + 1
+            at = start + (payload[at] if at < length else 0)
+            texts.append(payload[start:at])
         elif letter == "l":
             at += _SIZE.size + (_SIZE.unpack_from(payload, at)[0] if at + _SIZE.size <= length else 0)
         else:
             at += calcsize(f">{letter}")
     if at != length:
-        raise FrameError(f"cannot decode {erlang.binary_numbers(payload[_ID.size :])}").at(method_id)
+        raise Undecodable(payload[_ID.size :])
+    if method_id not in _SERVER_CONTENT_IDS:
+        try:
+            for text in texts:
+                text.decode("utf-8", errors)
+        except UnicodeDecodeError:
+            raise MalformedUtf8 from None
 
 
 def undecodable_properties() -> InternalRefusal:
     """Return what RabbitMQ answers to properties that crash its decoder."""
     return InternalRefusal()
-
-
-def _expected_header(what_came: str) -> UnexpectedFrame:
-    return UnexpectedFrame(f"expected content header for class {CLASS_BASIC}, {what_came}").at(BasicPublish.ID)
-
-
-def _expected_body() -> UnexpectedFrame:
-    return UnexpectedFrame("expected content body, got non content body frame instead").at(BasicPublish.ID)

@@ -383,6 +383,7 @@ class Connection:
         elif error.is_hard or channel_number == 0:
             self.close(error)
         elif refusals.breaks_encoder(error, self.node.compat):
+            # What fails is the channel here, and in `close` the connection itself.
             self.close(InternalRefusal())
         else:
             channel = self.channels.get(channel_number)
@@ -390,8 +391,11 @@ class Connection:
                 channel.refuse(error)
 
     def close(self, error: AmqpError) -> None:
-        """Send connection.close and wait for close-ok, at most as long as RabbitMQ does."""
+        """Send connection.close and wait for close-ok, at most as long as RabbitMQ does; reset if it cannot be sent."""
         if self.state.is_ending:
+            return
+        if refusals.breaks_encoder(error, self.node.compat):
+            self._reset()
             return
         # A close ends blocking too, because the answer must be read.
         self.is_blocked = False

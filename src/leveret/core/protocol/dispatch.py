@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError, CommandInvalid, NotAllowed
 from leveret.core.protocol import handlers, refusals
-from leveret.core.protocol.assembler import Content, UnknownMethod, decode
+from leveret.core.protocol.assembler import Content, UnknownMethod, decode, refuse_unknown_method, unimplemented
 from leveret.core.protocol.channel import Channel
-from leveret.core.protocol.refusals import ChannelError, UnexpectedFrame
+from leveret.core.protocol.refusals import ChannelError, FrameError, UnexpectedFrame
 from leveret.core.protocol.state import ChannelState, State
-from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEARTBEAT, FRAME_METHOD
+from leveret.core.wire.constants import CLASS_BASIC, FRAME_HEARTBEAT, FRAME_METHOD
 from leveret.core.wire.errors import MalformedUtf8, Undecodable, UnknownFieldType
 from leveret.core.wire.methods import (
     CLIENT_METHODS,
@@ -30,7 +30,7 @@ from leveret.core.wire.methods import (
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
 
-_CONNECTION_CLASS: Final = 10
+_NOT_OPEN: Final = "expected 'channel.open'"
 # A method of RabbitMQ 3.x. The table of methods knows it only by its number.
 _BASIC_CREDIT: Final = (CLASS_BASIC << 16) | 200
 _ID_SIZE: Final = 4
@@ -53,7 +53,10 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
             _on_other_frame(connection, channel, kind, channel_number, payload)
         else:
             decode_it, handle = known
-            method = decode_it(payload)
+            try:
+                method = decode_it(payload)
+            except (Undecodable, MalformedUtf8):
+                method = decode(payload, connection.node.compat)
             if connection.faults.method is None:
                 handle(channel, method)
             else:
@@ -62,8 +65,6 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
         if error.method_id is None and method is not None:
             error.method_id = method.ID
         connection.refuse(channel_number, error)
-    except (Undecodable, MalformedUtf8) as error:
-        connection.refuse(channel_number, refusals.of_arguments(error, int.from_bytes(payload[:_ID_SIZE])))
     except (UnknownMethod, UnknownFieldType):
         connection.reset()
     if connection.node.work:
@@ -97,39 +98,36 @@ def _on_other_frame(
         if not connection.state.is_ending or (kind == FRAME_METHOD and not channel_number):
             _on_control_frame(connection, kind, channel_number, payload)
         return
-    if kind > FRAME_BODY or kind < FRAME_METHOD or (kind == FRAME_METHOD and len(payload) < _ID_SIZE):
+    least_size = refusals.LEAST_SIZES.get(kind)
+    if least_size is None or len(payload) < least_size:
         refusals.refuse_unknown_frame(kind, payload)
-    if channel is None:
-        _open_channel(connection, kind, channel_number, payload)
-    elif channel.state is ChannelState.CONTENT:
-        published = channel.assembler.feed(kind, payload)
-        if published is not None:
-            channel.state = ChannelState.OPEN
-            run(connection, channel, *published)
-        if connection.node.alarms:
-            connection.block_publisher()
+    if channel is None or channel.state is ChannelState.UNOPENED:
+        _on_unopened_channel(connection, channel, kind, channel_number, payload)
     elif channel.state is ChannelState.CLOSING:
         _on_closing_channel(connection, channel, kind, payload)
     else:
-        _begin_publish(channel, kind, payload)
+        _on_open_channel(connection, channel, kind, payload)
+    if kind != FRAME_METHOD and connection.node.alarms:
+        connection.block_publisher()
 
 
-def _begin_publish(channel: Channel, kind: int, payload: bytes) -> None:
-    """Begin a publish, and refuse any other method: those that a channel accepts are already handled."""
-    if kind != FRAME_METHOD:
-        raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
+def _on_open_channel(connection: Connection, channel: Channel, kind: int, payload: bytes) -> None:
+    """Handle a frame of a publish, and refuse any other method: those that a channel accepts are already handled."""
     try:
-        method = decode(payload)
+        whole = channel.assembler.feed(kind, payload)
     except CommandInvalid as error:
         if error.method_id == _BASIC_CREDIT and channel.node.compat.has_basic_credit:
             from leveret.core.model import unsupported
 
             raise unsupported.refusal("basic.credit").at(_BASIC_CREDIT) from None
         raise
-    if not isinstance(method, BasicPublish):
-        raise CommandInvalid("unimplemented method").at(method.ID)
-    channel.assembler.begin(method, payload)
-    channel.state = ChannelState.CONTENT
+    if whole is None:
+        channel.state = ChannelState.CONTENT
+        return
+    channel.state = ChannelState.OPEN
+    if whole[1] is None:
+        raise unimplemented(whole[0].ID)
+    run(connection, channel, *whole)
 
 
 def _on_control_frame(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
@@ -157,49 +155,60 @@ def _on_control_frame(connection: Connection, kind: int, channel_number: int, pa
 
 def _decode_control(connection: Connection, payload: bytes) -> ClientMethod:
     try:
-        return decode(payload)
+        return decode(payload, connection.node.compat)
     except CommandInvalid as error:
         # On channel 0, a method that only a server sends is merely out of place.
         raise connection.out_of_place().at(error.method_id or 0) from None
+    except FrameError as error:
+        # Here even a refusal of bad UTF-8 names the method (rabbit_reader, handle_method0).
+        raise error.at(int.from_bytes(payload[:_ID_SIZE])) from None
 
 
-def _open_channel(connection: Connection, kind: int, channel_number: int, payload: bytes) -> None:
-    if kind != FRAME_METHOD:
-        raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
-    method: ClientMethod | None = None
+def _on_unopened_channel(
+    connection: Connection, channel: Channel | None, kind: int, channel_number: int, payload: bytes
+) -> None:
+    """Open a channel, and refuse any other method or content once it is whole."""
+    if channel is None:
+        refuse_unknown_method(kind, payload)
+        if len(connection.channels) >= connection.channel_max:
+            text = f"number of channels opened ({len(connection.channels)}) has reached the negotiated channel_max "
+            raise NotAllowed(f"{text}({connection.channel_max})").at(0)
+        connection.node.refuse_another_channel(connection.user)
+        channel = Channel(connection, channel_number)
+        channel.state = ChannelState.UNOPENED
     try:
-        opened = decode(payload)
-        method, method_id = opened, opened.ID
+        whole = channel.assembler.feed(kind, payload)
     except CommandInvalid as error:
-        # A method that only a server sends is out of place before it is out of question.
-        method_id = error.method_id or 0
-    if len(connection.channels) >= connection.channel_max:
-        text = f"number of channels opened ({len(connection.channels)}) has reached the negotiated channel_max "
-        raise NotAllowed(f"{text}({connection.channel_max})").at(0)
-    connection.node.refuse_another_channel(connection.user)
+        raise ChannelError(_NOT_OPEN).at(error.method_id or 0) from None
+    if whole is None:
+        connection.channels[channel_number] = channel
+        return
+    method = whole[0]
     if not isinstance(method, ChannelOpen):
-        if method_id >> 16 == _CONNECTION_CLASS:
-            raise CommandInvalid("unimplemented method").at(method_id)
-        raise ChannelError("expected 'channel.open'").at(method_id)
-    begin = partial(_begin_channel, connection, channel_number)
+        raise ChannelError(_NOT_OPEN).at(method.ID)
+    begin = partial(_begin_channel, connection, channel)
     if connection.faults.method is None or not connection.faults.method(
         connection, channel_number, method, None, begin
     ):
         begin()
 
 
-def _begin_channel(connection: Connection, channel_number: int) -> None:
-    channel = connection.channels[channel_number] = Channel(connection, channel_number)
+def _begin_channel(connection: Connection, channel: Channel) -> None:
+    channel.state = ChannelState.OPEN
+    connection.channels[channel.number] = channel
     handlers.channel.opened(channel)
 
 
 def _on_closing_channel(connection: Connection, channel: Channel, kind: int, payload: bytes) -> None:
-    if kind != FRAME_METHOD:
+    """Ignore whole methods and contents, except those that end the channel."""
+    try:
+        whole = channel.assembler.feed(kind, payload)
+    except CommandInvalid:
         return
-    method_id = int.from_bytes(payload[:4], "big")
-    if method_id == ChannelOpen.ID:
-        raise ChannelError("second 'channel.open' seen").at(method_id)
-    if method_id == ChannelClose.ID:
+    method = None if whole is None else whole[0]
+    if isinstance(method, ChannelOpen):
+        raise ChannelError("second 'channel.open' seen").at(method.ID)
+    if isinstance(method, ChannelClose):
         channel.send(ChannelCloseOk())
-    elif method_id == ChannelCloseOk.ID:
+    elif isinstance(method, ChannelCloseOk):
         connection.forget_channel(channel)

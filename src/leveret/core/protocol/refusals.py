@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from leveret.core.compat import Compat
-from leveret.core.model.errors import AmqpError, HardError, InternalRefusal
+from leveret.core.model.errors import AmqpError, HardError
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, SHORT_STRING_MAX_SIZE
 from leveret.core.wire.errors import MalformedUtf8, Undecodable
 from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge
+
+# How many bytes a frame of each kind has at least: the ids of a method; class, weight and body size of a header.
+LEAST_SIZES: Final = {FRAME_METHOD: 4, FRAME_HEADER: 12, FRAME_BODY: 0, FRAME_HEARTBEAT: 0}
 
 # Reply code, reply text, class id, method id.
 CloseFields = tuple[int, str, int, int]
@@ -48,8 +53,6 @@ class ResourceError(HardError):
 
 def close_fields(error: AmqpError, compat: Compat) -> CloseFields:
     """Return the fields of channel.close or connection.close for an error."""
-    if breaks_encoder(error, compat):
-        return InternalRefusal.code, InternalRefusal.name, 0, 0
     method_id, text = error.method_id or 0, error.reply_text
     if not compat.cuts_texts_by_characters:
         octets = erlang.text(error.whole_text)
@@ -81,9 +84,9 @@ def of_arguments(error: Undecodable | MalformedUtf8, method_id: int) -> FrameErr
 
 
 def refuse_unknown_frame(kind: int, payload: bytes) -> None:
-    """Refuse a frame of unknown kind, a method too short to have an id, and a heartbeat with a payload."""
-    is_unknown = kind not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
-    if is_unknown or (kind == FRAME_METHOD and len(payload) < 4) or (kind == FRAME_HEARTBEAT and payload):
+    """Refuse a frame of unknown kind, one that is too short for its kind, and a heartbeat with a payload."""
+    least_size = LEAST_SIZES.get(kind)
+    if least_size is None or len(payload) < least_size or (kind == FRAME_HEARTBEAT and payload):
         raise FrameError(f"{described(kind, payload)}: unknown_frame").at(0)
 
 

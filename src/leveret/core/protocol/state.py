@@ -35,11 +35,13 @@ class State(Enum):
 class ChannelState(Enum):
     """The state of a channel."""
 
+    # The client has begun a publish without opening the channel.
+    UNOPENED = "unopened"
     # A method comes next.
     OPEN = "open"
     # The method of a publish has arrived. Only its header and body may follow.
     CONTENT = "content"
-    # The broker has sent channel.close. It handles only close, close-ok and a forbidden open.
+    # The broker has sent channel.close. Of whole methods it handles only close, close-ok and a forbidden open.
     CLOSING = "closing"
     # The channel has ended on both sides, and its number is free.
     CLOSED = "closed"

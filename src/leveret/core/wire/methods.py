@@ -2,7 +2,8 @@
 
 A payload is that of a whole method frame; its arguments begin after the four-byte id. Methods of a client can be
 decoded, methods of the server can be encoded. `decode` raises `Undecodable` if the arguments are too short or too long,
-then `MalformedUtf8` or `UnknownFieldType` for the first field that is either. `encode` raises `ShortStringTooLong`.
+then `MalformedUtf8` or `UnknownFieldType` for the first field that is either; `errors` says what is done about short
+strings that are not UTF-8, as in `bytes.decode`. `encode` raises `ShortStringTooLong`.
 Reserved fields of a client are read and dropped, and unused bits are ignored.
 """
 
@@ -92,7 +93,7 @@ class ConnectionStartOk(Method):
         self.locale = locale
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             client_properties_end = 8 + _I.unpack_from(payload, 4)[0]
@@ -106,9 +107,9 @@ class ConnectionStartOk(Method):
         try:
             return cls(
                 Table.decode(payload[8:client_properties_end]),
-                payload[client_properties_end + 1 : mechanism_end].decode(),
+                payload[client_properties_end + 1 : mechanism_end].decode("utf-8", errors),
                 payload[mechanism_end + 4 : response_end],
-                payload[response_end + 1 : locale_end].decode(),
+                payload[response_end + 1 : locale_end].decode("utf-8", errors),
             )
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
@@ -142,7 +143,7 @@ class ConnectionSecureOk(Method):
         self.response = response
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             response_end = 8 + _I.unpack_from(payload, 4)[0]
@@ -185,7 +186,7 @@ class ConnectionTuneOk(Method):
         self.heartbeat = heartbeat
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 12:
             raise Undecodable(payload[4:])
@@ -205,7 +206,7 @@ class ConnectionOpen(Method):
         self.virtual_host = virtual_host
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             virtual_host_end = 5 + payload[4]
@@ -215,8 +216,8 @@ class ConnectionOpen(Method):
         if capabilities_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            payload[virtual_host_end + 1 : capabilities_end].decode()
-            return cls(payload[5:virtual_host_end].decode())
+            payload[virtual_host_end + 1 : capabilities_end].decode("utf-8", errors)
+            return cls(payload[5:virtual_host_end].decode("utf-8", errors))
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -252,7 +253,7 @@ class ConnectionClose(Method):
         self.method_id = method_id
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             (reply_code,) = _H.unpack_from(payload, 4)
@@ -263,7 +264,7 @@ class ConnectionClose(Method):
         if reply_text_end + 4 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(reply_code, payload[7:reply_text_end].decode(), class_id, method_id)
+            return cls(reply_code, payload[7:reply_text_end].decode("utf-8", errors), class_id, method_id)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -284,7 +285,7 @@ class ConnectionCloseOk(Method):
     NAME = "connection.close-ok"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 4:
             raise Undecodable(payload[4:])
@@ -336,7 +337,7 @@ class ConnectionUpdateSecret(Method):
         self.reason = reason
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             new_secret_end = 8 + _I.unpack_from(payload, 4)[0]
@@ -346,7 +347,7 @@ class ConnectionUpdateSecret(Method):
         if reason_end != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[8:new_secret_end], payload[new_secret_end + 1 : reason_end].decode())
+            return cls(payload[8:new_secret_end], payload[new_secret_end + 1 : reason_end].decode("utf-8", errors))
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -371,7 +372,7 @@ class ChannelOpen(Method):
     NAME = "channel.open"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             out_of_band_end = 5 + payload[4]
@@ -380,7 +381,7 @@ class ChannelOpen(Method):
         if out_of_band_end != len(payload):
             raise Undecodable(payload[4:])
         try:
-            payload[5:out_of_band_end].decode()
+            payload[5:out_of_band_end].decode("utf-8", errors)
             return cls()
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
@@ -414,7 +415,7 @@ class ChannelFlow(Method):
         self.active = active
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 5:
             raise Undecodable(payload[4:])
@@ -438,7 +439,7 @@ class ChannelFlowOk(Method):
         self.active = active
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 5:
             raise Undecodable(payload[4:])
@@ -465,7 +466,7 @@ class ChannelClose(Method):
         self.method_id = method_id
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             (reply_code,) = _H.unpack_from(payload, 4)
@@ -476,7 +477,7 @@ class ChannelClose(Method):
         if reply_text_end + 4 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(reply_code, payload[7:reply_text_end].decode(), class_id, method_id)
+            return cls(reply_code, payload[7:reply_text_end].decode("utf-8", errors), class_id, method_id)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -497,7 +498,7 @@ class ChannelCloseOk(Method):
     NAME = "channel.close-ok"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 4:
             raise Undecodable(payload[4:])
@@ -525,7 +526,7 @@ class AccessRequest(Method):
         self.read = read
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             realm_end = 5 + payload[4]
@@ -536,7 +537,7 @@ class AccessRequest(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[5:realm_end].decode(),
+                payload[5:realm_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 bits & 2 != 0,
                 bits & 4 != 0,
@@ -592,7 +593,7 @@ class ExchangeDeclare(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             exchange_end = 7 + payload[6]
@@ -605,8 +606,8 @@ class ExchangeDeclare(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:exchange_end].decode(),
-                payload[exchange_end + 1 : type_end].decode(),
+                payload[7:exchange_end].decode("utf-8", errors),
+                payload[exchange_end + 1 : type_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 bits & 2 != 0,
                 bits & 4 != 0,
@@ -644,7 +645,7 @@ class ExchangeDelete(Method):
         self.nowait = nowait
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             exchange_end = 7 + payload[6]
@@ -654,7 +655,7 @@ class ExchangeDelete(Method):
         if exchange_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[7:exchange_end].decode(), bits & 1 != 0, bits & 2 != 0)
+            return cls(payload[7:exchange_end].decode("utf-8", errors), bits & 1 != 0, bits & 2 != 0)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -687,7 +688,7 @@ class ExchangeBind(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             destination_end = 7 + payload[6]
@@ -701,9 +702,9 @@ class ExchangeBind(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:destination_end].decode(),
-                payload[destination_end + 1 : source_end].decode(),
-                payload[source_end + 1 : routing_key_end].decode(),
+                payload[7:destination_end].decode("utf-8", errors),
+                payload[destination_end + 1 : source_end].decode("utf-8", errors),
+                payload[source_end + 1 : routing_key_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 Table.decode(payload[routing_key_end + 5 : arguments_end]),
             )
@@ -739,7 +740,7 @@ class ExchangeUnbind(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             destination_end = 7 + payload[6]
@@ -753,9 +754,9 @@ class ExchangeUnbind(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:destination_end].decode(),
-                payload[destination_end + 1 : source_end].decode(),
-                payload[source_end + 1 : routing_key_end].decode(),
+                payload[7:destination_end].decode("utf-8", errors),
+                payload[destination_end + 1 : source_end].decode("utf-8", errors),
+                payload[source_end + 1 : routing_key_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 Table.decode(payload[routing_key_end + 5 : arguments_end]),
             )
@@ -802,7 +803,7 @@ class QueueDeclare(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -814,7 +815,7 @@ class QueueDeclare(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:queue_end].decode(),
+                payload[7:queue_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 bits & 2 != 0,
                 bits & 4 != 0,
@@ -860,7 +861,7 @@ class QueueBind(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -874,9 +875,9 @@ class QueueBind(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:queue_end].decode(),
-                payload[queue_end + 1 : exchange_end].decode(),
-                payload[exchange_end + 1 : routing_key_end].decode(),
+                payload[7:queue_end].decode("utf-8", errors),
+                payload[queue_end + 1 : exchange_end].decode("utf-8", errors),
+                payload[exchange_end + 1 : routing_key_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 Table.decode(payload[routing_key_end + 5 : arguments_end]),
             )
@@ -909,7 +910,7 @@ class QueuePurge(Method):
         self.nowait = nowait
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -919,7 +920,7 @@ class QueuePurge(Method):
         if queue_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[7:queue_end].decode(), bits & 1 != 0)
+            return cls(payload[7:queue_end].decode("utf-8", errors), bits & 1 != 0)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -955,7 +956,7 @@ class QueueDelete(Method):
         self.nowait = nowait
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -965,7 +966,7 @@ class QueueDelete(Method):
         if queue_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[7:queue_end].decode(), bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
+            return cls(payload[7:queue_end].decode("utf-8", errors), bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -1001,7 +1002,7 @@ class QueueUnbind(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -1014,9 +1015,9 @@ class QueueUnbind(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:queue_end].decode(),
-                payload[queue_end + 1 : exchange_end].decode(),
-                payload[exchange_end + 1 : routing_key_end].decode(),
+                payload[7:queue_end].decode("utf-8", errors),
+                payload[queue_end + 1 : exchange_end].decode("utf-8", errors),
+                payload[exchange_end + 1 : routing_key_end].decode("utf-8", errors),
                 Table.decode(payload[routing_key_end + 4 : arguments_end]),
             )
         except UnicodeDecodeError:
@@ -1049,7 +1050,7 @@ class BasicQos(Method):
         self.global_ = global_
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 11:
             raise Undecodable(payload[4:])
@@ -1096,7 +1097,7 @@ class BasicConsume(Method):
         self.arguments = arguments
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -1109,8 +1110,8 @@ class BasicConsume(Method):
             raise Undecodable(payload[4:])
         try:
             return cls(
-                payload[7:queue_end].decode(),
-                payload[queue_end + 1 : consumer_tag_end].decode(),
+                payload[7:queue_end].decode("utf-8", errors),
+                payload[queue_end + 1 : consumer_tag_end].decode("utf-8", errors),
                 bits & 1 != 0,
                 bits & 2 != 0,
                 bits & 4 != 0,
@@ -1150,7 +1151,7 @@ class BasicCancel(Method):
         self.nowait = nowait
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             consumer_tag_end = 5 + payload[4]
@@ -1160,7 +1161,7 @@ class BasicCancel(Method):
         if consumer_tag_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[5:consumer_tag_end].decode(), bits & 1 != 0)
+            return cls(payload[5:consumer_tag_end].decode("utf-8", errors), bits & 1 != 0)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -1181,7 +1182,7 @@ class BasicCancelOk(Method):
         self.consumer_tag = consumer_tag
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             consumer_tag_end = 5 + payload[4]
@@ -1190,7 +1191,7 @@ class BasicCancelOk(Method):
         if consumer_tag_end != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[5:consumer_tag_end].decode())
+            return cls(payload[5:consumer_tag_end].decode("utf-8", errors))
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -1214,7 +1215,7 @@ class BasicPublish(Method):
         self.immediate = immediate
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             exchange_end = 7 + payload[6]
@@ -1297,7 +1298,7 @@ class BasicGet(Method):
         self.no_ack = no_ack
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         try:
             queue_end = 7 + payload[6]
@@ -1307,7 +1308,7 @@ class BasicGet(Method):
         if queue_end + 1 != len(payload):
             raise Undecodable(payload[4:])
         try:
-            return cls(payload[7:queue_end].decode(), bits & 1 != 0)
+            return cls(payload[7:queue_end].decode("utf-8", errors), bits & 1 != 0)
         except UnicodeDecodeError:
             raise MalformedUtf8 from None
 
@@ -1368,7 +1369,7 @@ class BasicAck(Method):
         self.multiple = multiple
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 13:
             raise Undecodable(payload[4:])
@@ -1393,7 +1394,7 @@ class BasicReject(Method):
         self.requeue = requeue
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 13:
             raise Undecodable(payload[4:])
@@ -1413,7 +1414,7 @@ class BasicRecoverAsync(Method):
         self.requeue = requeue
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 5:
             raise Undecodable(payload[4:])
@@ -1433,7 +1434,7 @@ class BasicRecover(Method):
         self.requeue = requeue
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 5:
             raise Undecodable(payload[4:])
@@ -1467,7 +1468,7 @@ class BasicNack(Method):
         self.requeue = requeue
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 13:
             raise Undecodable(payload[4:])
@@ -1491,7 +1492,7 @@ class ConfirmSelect(Method):
         self.nowait = nowait
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 5:
             raise Undecodable(payload[4:])
@@ -1519,7 +1520,7 @@ class TxSelect(Method):
     NAME = "tx.select"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 4:
             raise Undecodable(payload[4:])
@@ -1546,7 +1547,7 @@ class TxCommit(Method):
     NAME = "tx.commit"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 4:
             raise Undecodable(payload[4:])
@@ -1573,7 +1574,7 @@ class TxRollback(Method):
     NAME = "tx.rollback"
 
     @classmethod
-    def decode(cls, payload: bytes) -> Self:
+    def decode(cls, payload: bytes, errors: str = "strict") -> Self:
         """Return the method in a whole payload; raises `WireError`."""
         if len(payload) != 4:
             raise Undecodable(payload[4:])

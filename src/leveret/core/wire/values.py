@@ -8,6 +8,8 @@ module does not know what a header or an argument means.
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from struct import Struct
@@ -40,6 +42,12 @@ TYPE_NAMES: Final[dict[str, str]] = {
 
 # RabbitMQ sets no limit. This one keeps a client from exhausting Python's call stack.
 NESTING_MAX: Final = 64
+
+# The error handler of decoding that accepts what Erlang's xmerl_ucs takes for UTF-8.
+NEARLY_UTF8: Final = "leveret.nearly_utf8"
+_NEARLY_UTF8: Final = re.compile(
+    rb"\xed[\xa0-\xbf][\x80-\xbf]|(?:\xf4[\x90-\xbf]|[\xf5-\xf7][\x80-\xbf])[\x80-\xbf]{2}"
+)
 
 _SIZE: Final = Struct(">I")
 _DECIMAL: Final = Struct(">BI")
@@ -162,6 +170,17 @@ class Table:
 
 
 Table.EMPTY = Table()
+
+
+def _accept_nearly_utf8(error: UnicodeError) -> tuple[str, int]:
+    """Return a surrogate, or a number beyond Unicode in four octets, as escaped octets, and where it ends."""
+    found = _NEARLY_UTF8.match(error.object, error.start) if isinstance(error, UnicodeDecodeError) else None
+    if found is None:
+        raise error
+    return found[0].decode("utf-8", "surrogateescape"), found.end()
+
+
+codecs.register_error(NEARLY_UTF8, _accept_nearly_utf8)
 
 
 def encode_short_string(text: str) -> bytes:

@@ -90,7 +90,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     channel.require("read", "queue", name)
     is_reply = name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None
     if is_reply and channel.node.compat.reply_names_are_queues:
-        place = f"queue '{name}' in vhost '{channel.vhost.name}'"
+        place = channel.vhost.place("queue", name)
         raise PreconditionFailed(f"only creator channel may consume from {place}")
     queue = channel.vhost.queue(name, channel.connection)
     consumer_arguments.refuse_invalid(queue, method.arguments)
@@ -199,7 +199,7 @@ def get(channel: Channel, method: BasicGet) -> None:
 
 
 def _refuse_get_of_replies(channel: Channel, name: str) -> None:
-    place = f"queue '{name}' in vhost '{channel.vhost.name}'"
+    place = channel.vhost.place("queue", name)
     queue = channel.node.reply_queues.find(name)
     if queue is None or queue.target is None or not channel.node.compat.reply_names_are_queues:
         raise NotFound(f"no {place}")
