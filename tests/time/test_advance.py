@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 MINUTE = 60_000_000
+Consume = Callable[[aio_pika.abc.AbstractQueue], Awaitable[None]]
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_time_that_moves_on_without_a_slow_client_says_so(leveret: Broker, chann
     channel.basic_consume("orders", lambda *_: None)
     leveret.publish("", "later")
 
-    with pytest.warns(LeveretWarning, match=r"waited 10 ms .* 1 unacked on orders held by .* Pass settle="):
+    with pytest.warns(LeveretWarning, match=r"waited \d+ ms .* 1 unacked on orders held by .* Pass settle="):
         leveret.clock.advance(minutes=5, settle=0.01)
 
 
@@ -164,6 +165,100 @@ async def test_time_does_not_move_before_a_handler_that_waits_has_settled_its_me
     leveret.assert_acked("orders", times=1)
     assert attempts[1] - attempts[0] == 1_800
     await connection.close()
+
+
+def awaited_for(seconds: float) -> asyncio.Event:
+    """Return an event that is set after so many seconds, as a web service answers."""
+    answered = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, answered.set)
+    return answered
+
+
+async def handle_slowly(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+    async with message.process():
+        await awaited_for(0.7).wait()
+
+
+async def keep(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+    """Leave the message unacknowledged."""
+
+
+async def called(queue: aio_pika.abc.AbstractQueue) -> None:
+    await queue.consume(handle_slowly)
+
+
+async def looping(queue: aio_pika.abc.AbstractQueue) -> None:
+    async with queue.iterator() as messages:
+        async for message in messages:
+            await handle_slowly(message)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("consume", [called, looping])
+async def test_a_handler_that_awaits_longer_than_settle_is_waited_for(leveret: Broker, consume: Consume) -> None:
+    leveret.declare_queue("orders")
+    async with await aio_pika.connect(leveret.url) as connection:
+        consuming = asyncio.create_task(consume(await (await connection.channel()).get_queue("orders")))
+        await leveret.aio.wait_for_consumer("orders")
+        leveret.publish("", "orders")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LeveretWarning)
+            await leveret.aio.clock.advance(minutes=30, settle=0.5)
+
+        leveret.assert_acked("orders")
+        consuming.cancel()
+
+
+def test_a_handler_on_a_thread_that_waits_longer_than_settle_is_waited_for(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+
+    def handle(channel: BlockingChannel, method: pika.spec.Basic.Deliver, *_: object) -> None:
+        # The web service never answers, and the handler gives up.
+        threading.Event().wait(0.7)
+        channel.basic_ack(method.delivery_tag)
+        channel.stop_consuming()
+
+    with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+        consumer = connection.channel()
+        consumer.basic_consume("orders", handle)
+        worker = threading.Thread(target=consumer.start_consuming)
+        worker.start()
+        leveret.publish("", "orders")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LeveretWarning)
+            leveret.clock.advance(minutes=30, settle=0.5)
+
+        leveret.assert_acked("orders")
+        worker.join()
+
+
+@pytest.mark.asyncio
+async def test_the_warning_of_an_awaited_advance_names_the_line_of_the_test(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    async with await aio_pika.connect(leveret.url) as connection:
+        queue = await (await connection.channel()).get_queue("orders")
+        await queue.consume(keep)
+        leveret.publish("", "orders")
+
+        with pytest.warns(LeveretWarning, match="1 unacked on orders held by") as caught:
+            await leveret.aio.clock.advance(minutes=1, settle=0.01)
+
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_busy_thread_does_not_name_a_message_again_that_was_waited_for(
+    leveret: Broker, channel: BlockingChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leveret.declare_queue("orders")
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.publish("", "orders")
+    with pytest.warns(LeveretWarning, match="1 unacked on orders held by"):
+        leveret.clock.advance(minutes=1, settle=0.01)
+    monkeypatch.setattr(leveret.clock._stillness, "are_clients_at_work", lambda: True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        leveret.clock.advance(minutes=1, settle=0.01)
 
 
 def test_a_message_that_a_consumer_keeps_is_waited_for_once(leveret: Broker, channel: BlockingChannel) -> None:

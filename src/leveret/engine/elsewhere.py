@@ -7,19 +7,25 @@ written once. If it is cancelled, its thread goes on until the call's own time l
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial, wraps
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
+from leveret.errors import LeveretWarning
 from leveret.server import native
+from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.engine.harness import HasEngine
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Where a call on another thread puts its warnings. The stack of its thread does not lead to the line that awaits it.
+_texts: Final[ContextVar[list[str] | None]] = ContextVar("leveret_warnings", default=None)
 
 
 class Twins:
@@ -63,13 +69,33 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
 
 
 async def elsewhere(act: Callable[[], T]) -> T:
-    """Run `act` on another thread, and return or raise what it does."""
+    """Run `act` on another thread, and return or raise what it does. Warn here of what it warns of."""
     __tracebackhide__ = True
+    texts: list[str] = []
+
+    def noting() -> T:
+        _texts.set(texts)
+        return act()
+
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
-        result: T = await trio.to_thread.run_sync(act, abandon_on_cancel=True)
-        return result
-    return await _in_asyncio(act)
+        result: T = await trio.to_thread.run_sync(noting, abandon_on_cancel=True)
+    else:
+        result = await _in_asyncio(noting)
+    for text in texts:
+        warn(text)
+    return result
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the test. If it awaits a call that runs on another thread, leave that to `elsewhere`."""
+    texts = _texts.get()
+    if texts is None:
+        from leveret.observe.checks.judge import stack_level
+
+        warnings.warn(printable(text), LeveretWarning, stacklevel=stack_level())
+    else:
+        texts.append(text)
 
 
 async def _in_asyncio(act: Callable[[], T]) -> T:

@@ -30,6 +30,7 @@ _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
 _NAMED_LINES: Final = 3
+_CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu")
 # The HTTP requests that threads answer now, by thread, such as "PUT /api/queues/%2F/orders".
 _requests: Final[dict[int, str]] = {}
 
@@ -38,6 +39,15 @@ def waiting_line() -> str | None:
     """Return the line of user code that waits for a client now, with the line that called it; None if none waits."""
     own = native.thread_ident()
     return _joined(_line_behind_client(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
+
+
+def handling_line() -> str | None:
+    """Return the line of user code that may handle a message now: it waits for something other than its next message.
+
+    A handler that a client has called counts whatever it waits for.
+    """
+    own = native.thread_ident()
+    return _joined(_line_in_handler(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
 
 
 def standing_line(thread: int) -> str | None:
@@ -94,6 +104,20 @@ def _line_behind_client(stack: list[FrameType]) -> str | None:
             return _line(stack[index:]) if is_in_client else None
         is_in_client = is_in_client or place == "installed"
     return None
+
+
+def _line_in_handler(stack: list[FrameType]) -> str | None:
+    """Return the innermost line of user code in a stack, unless it waits in an AMQP client that has not called it."""
+    places = [_place(frame.f_code.co_filename) for frame in stack]
+    if "leveret" in places or "user" not in places:
+        return None
+    at = places.index("user")
+    is_idle = any(map(_is_of_client, stack[:at])) and not any(map(_is_of_client, stack[at:]))
+    return None if is_idle else _line(stack[at:])
+
+
+def _is_of_client(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _CLIENTS
 
 
 def _line(stack: list[FrameType]) -> str | None:

@@ -7,7 +7,7 @@ are pure functions of a node. The caller holds the broker's lock.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leveret.observe.wording import client_place_text, count_text, place_text, span_text
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # The holder of messages of a queue: connection and channel number, consumer tag (None: basic.get), vhost and queue.
 _Group = tuple[int, int, str | None, str, str]
+# A delivery: the numbers of its connection and its channel, and its tag.
+DeliveryKey = tuple[int, int, int]
 
 # How many queues are described, and how many queues or consumers are only named.
 _SHOWN: Final = 6
@@ -58,9 +60,10 @@ def lost_consumers(node: Node) -> list[str]:
     ]
 
 
-def held_texts(node: Node) -> list[str]:
-    """Return a text for each client and queue of messages that are not settled."""
-    return [_held_text(group, node) for group in _groups(holdings(node))]
+def held_texts(node: Node, *, but_for: Collection[DeliveryKey] = ()) -> list[str]:
+    """Return a text for each client and queue of messages that are not settled, `but_for` these deliveries."""
+    held = (holding for holding in holdings(node) if holding.key not in but_for)
+    return [_held_text(group, node) for group in _groups(held)]
 
 
 def queue_lines(node: Node, *, first: Sequence[str] = ()) -> list[str]:
@@ -156,6 +159,11 @@ class Holding(NamedTuple):
     connection: Connection
     channel: Channel
     delivery: Delivery
+
+    @property
+    def key(self) -> DeliveryKey:
+        """The place of the delivery in its broker."""
+        return self.connection.number, self.channel.number, self.delivery.tag
 
 
 def connections(node: Node) -> list[Connection]:

@@ -8,21 +8,20 @@ wall clock, unless asked for.
 
 from __future__ import annotations
 
-import warnings
 from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Unpack
 
+from leveret.engine.elsewhere import warn
 from leveret.engine.engine import refuse_to_starve_clients
-from leveret.errors import BrokerError, LeveretWarning, unknown_keyword
-from leveret.observe.checks.judge import stack_level
+from leveret.errors import BrokerError, unknown_keyword
 from leveret.observe.hinting import Hinting
-from leveret.observe.state import held_texts
+from leveret.observe.state import DeliveryKey
 from leveret.observe.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
-from leveret.time.stillness import DeliveryKey, Newcomers, Stillness, held
-from leveret.trace.events import printable
+from leveret.time.sources import SystemClock
+from leveret.time.stillness import Newcomers, Stillness, held
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
@@ -46,6 +45,8 @@ _UNITS_US: Final = {
 _LATEST_US: Final = 253_402_300_799_999_999
 # Steps in a row that sent nothing, before other threads may use the broker again.
 _SILENT_STEPS: Final = 1_000
+
+_REAL: Final = SystemClock()
 
 
 class _Seconds(float):
@@ -129,8 +130,9 @@ class Clock(Hinting):
     ) -> None:
         """Hold time, end autojump, and move time on by the sum of what is given, in seconds or as a timedelta.
 
-        First, and after each step that sent something, consumers get time to settle what they hold, at most `settle`
-        seconds of real time for each message. If that is not enough, time moves on with a LeveretWarning. With
+        First, and after each step that sent something, consumers get time to settle what they hold: `settle` seconds of
+        real time for each message, or ten times as long while code of theirs visibly works or waits for something. If
+        that is not enough, time moves on with a LeveretWarning. With
         `heartbeats`, silence counts too: the broker sends heartbeats, and drops clients that sent none. More than
         `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
         """
@@ -164,30 +166,33 @@ class Clock(Hinting):
                 done_us = self._engine.clock.now() - target + span_us
                 raise endless(self._engine, f"advance has sent something to clients {limit} times", done_us)
             overtaken = self._left_by(steps.newcomers, settle) or overtaken
-        if overtaken:
-            warnings.warn(printable(_overtaken_text(settle, overtaken)), LeveretWarning, stacklevel=stack_level())
+        if overtaken is not None:
+            warn(_overtaken_text(*overtaken))
 
     def _begun(self) -> Newcomers:
         return Newcomers(self._engine, known=self._kept.union(held(self._engine, by_get=True)))
 
-    def _left_by(self, newcomers: Newcomers, settle: float) -> list[str]:
-        """Let clients react. Return which messages they still hold if that took too long."""
+    def _left_by(self, newcomers: Newcomers, settle: float) -> tuple[int, list[str]] | None:
+        """Let clients react. If that took too long, return for how long and which new messages they still hold."""
+        began_at = _REAL.now()
         if settle <= 0 or not self._stillness.wait(newcomers.reasons, settle):
-            return []
-        return self._engine.ask(self._keep)
+            return None
+        waited_us = _REAL.now() - began_at
+        texts = self._engine.ask(lambda: self._keep(newcomers))
+        return (waited_us, texts) if texts else None
 
-    def _keep(self) -> list[str]:
+    def _keep(self, newcomers: Newcomers) -> list[str]:
         self._kept = set(held(self._engine))
-        return held_texts(self._engine.node)
+        return newcomers.held_texts()
 
     def _hold_until(self, span_us: int) -> int:
         self._engine.clock.hold()
         return self._engine.clock.now() + span_us
 
 
-def _overtaken_text(settle: float, kept: list[str]) -> str:
+def _overtaken_text(waited_us: int, kept: list[str]) -> str:
     return (
-        f"advance() waited {span_text(round(settle * 1_000_000))} of real time for a client and went on without it: "
+        f"advance() waited {span_text(waited_us)} of real time for a client and went on without it: "
         f"{'; '.join(kept)}. What it does with the message comes too late. Pass settle= to wait longer, or settle=0 if "
         "clients hold messages on purpose"
     )

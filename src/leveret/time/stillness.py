@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.state import connections, holdings, why_not_idle
+from leveret.observe.callers import handling_line
+from leveret.observe.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
 from leveret.time.sources import SystemClock
@@ -49,15 +50,15 @@ class Stillness:
     def wait(self, reasons: Reasons, settle: float) -> list[str]:
         """Wait until there are no `reasons` and all is still. Return what is left after `settle` seconds.
 
-        While clients are visibly at work on what is left, they get up to ten times as long: a slow machine must not
-        change what a test shows.
+        While clients are visibly at work on what is left, or a handler of this process waits for something else, such
+        as a web service, they get up to ten times as long: a slow machine must not change what a test shows.
         """
         settle_us = round(settle * 1_000_000)
         limit = _REAL.now() + settle_us
         latest = limit + (_PATIENCE - 1) * settle_us
         while True:
             left = self._engine.wait_while(reasons, (limit - _REAL.now()) / 1_000_000)
-            if left and limit < latest and self.are_clients_at_work():
+            if left and limit < latest and (handling_line() is not None or self.are_clients_at_work()):
                 limit = min(latest, _REAL.now() + settle_us)
                 continue
             if left:
@@ -107,10 +108,6 @@ class Stillness:
         self._threads.processes = {SELF, *(process for processes in self._processes.values() for process in processes)}
 
 
-# A delivery: the numbers of its connection and its channel, and its tag.
-DeliveryKey = tuple[int, int, int]
-
-
 class Newcomers:
     """What keeps a broker from being idle, except what was in progress when this was created."""
 
@@ -119,6 +116,10 @@ class Newcomers:
         self._engine = engine
         self._held = set(held(engine) if known is None else known)
         self._unread = set(_unread(engine))
+
+    def held_texts(self) -> list[str]:
+        """Return a text for each client and queue of new messages that are held. Call it on the loop's thread."""
+        return held_texts(self._engine.node, but_for=self._held)
 
     def reasons(self) -> list[str]:
         """Return what is new and not done. Call it on the loop's thread or under the lock."""
@@ -138,11 +139,7 @@ def why_not_idle_but_for(engine: Engine, *, is_holding_fine: bool) -> list[str]:
 
 def held(engine: Engine, *, by_get: bool = False) -> list[DeliveryKey]:
     """Return what clients hold, or only what they got by basic.get. Call it on the loop's thread or under the lock."""
-    return [
-        (holding.connection.number, holding.channel.number, holding.delivery.tag)
-        for holding in holdings(engine.node)
-        if not by_get or holding.delivery.consumer is None
-    ]
+    return [holding.key for holding in holdings(engine.node) if not by_get or holding.delivery.consumer is None]
 
 
 def _unread(engine: Engine) -> list[int]:
