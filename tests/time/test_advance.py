@@ -283,6 +283,45 @@ def test_a_message_that_the_test_has_fetched_is_not_waited_for(leveret: Broker, 
         leveret.clock.advance(minutes=1, settle=0.01)
 
 
+def test_a_thread_at_work_is_no_reason_to_name_a_message_that_the_test_has_fetched(
+    leveret: Broker, channel: BlockingChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders")
+    channel.basic_get("orders")
+    monkeypatch.setattr(leveret.clock._stillness, "are_clients_at_work", lambda: True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        leveret.clock.advance(minutes=1, settle=0.01)
+
+
+def test_a_clock_that_a_client_releases_between_two_steps_is_held_again(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    back = {"x-message-ttl": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("later", arguments=back)
+    connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
+    consumer = connection.channel()
+
+    def release(channel, method, properties, body) -> None:
+        leveret.clock.release()
+        channel.basic_ack(method.delivery_tag)
+
+    consumer.basic_consume("orders", release)
+    thread = threading.Thread(target=consumer.start_consuming)
+    thread.start()
+    leveret.clock.hold()
+    leveret.publish("", "later")
+
+    # While it waits for the consumer, the released clock runs beyond the end.
+    leveret.clock.advance(ms=1)
+
+    connection.add_callback_threadsafe(consumer.stop_consuming)
+    thread.join(PATIENCE)
+    connection.close()
+    assert leveret.clock.is_held
+
+
 def test_a_client_that_is_seen_at_work_gets_more_time_than_settle(
     leveret: Broker, channel: BlockingChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,6 +212,8 @@ class Steps:
 
     def take(self) -> bool:
         """Move to the first deadline that sends something or ends a nap. Return True if there is none."""
+        # Another thread may have released the clock since the last step. If it ran, each reading would be another.
+        self._engine.clock.hold()
         self.newcomers = None
         before = Newcomers(self._engine)
         wake_count = self._engine.wake_count
@@ -222,7 +224,7 @@ class Steps:
                 self.newcomers = before
                 self.sent_count += 1
                 return False
-            if at == self._target and self._next_instant(at + 1) > at:
+            if at >= self._target and self._next_instant(at + 1) > at:
                 return True
         return False
 
