@@ -1,7 +1,7 @@
-"""The command line: `python -m leveret serve`, `features` and the commands of the pipeline.
+"""The command line: `python -m leveret serve` and the commands of the pipeline.
 
-`serve` runs a broker in a process of its own. `features` prints what it supports. This module only reads options. What
-a command does is in the layer it belongs to.
+`serve` runs a broker in a process of its own. This module only reads options. What a command does is in the layer it
+belongs to.
 """
 
 from __future__ import annotations
@@ -149,16 +149,6 @@ def parser() -> argparse.ArgumentParser:
         help="seed of everything random: generated names, random routing, faults (default: 0)",
     )
     serve.set_defaults(run=_serve)
-    features = commands.add_parser(
-        "features",
-        help="print which features of RabbitMQ leveret has, and which tests prove it",
-        description="Print each feature of RabbitMQ, whether leveret has it in each version, and which tests prove it.",
-    )
-    features.add_argument("--version", metavar="VERSION", help="print only this version, such as 4.0 (default: all)")
-    features.add_argument(
-        "--format", choices=("text", "markdown", "json"), default="text", help="how to print them (default: text)"
-    )
-    features.set_defaults(run=_print_features)
     add_trace_to(commands)
     add_pipeline_to(commands)
     return top
@@ -238,14 +228,6 @@ def _print_traces() -> None:
     with suppress(BrokenPipeError):
         for path in close_files():
             print(path, flush=True)
-
-
-def _print_features(options: argparse.Namespace) -> int:
-    from leveret.features.printing import print_table
-
-    with suppress(BrokenPipeError):
-        print(print_table(options.version, options.format), end="", flush=True)
-    return 0
 
 
 def _server_context(options: argparse.Namespace) -> SSLContext | bool:

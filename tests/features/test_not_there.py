@@ -27,7 +27,7 @@ def close_after(peer: Peer, data: bytes) -> tuple[int, str]:
 
 
 def named(feature: str) -> tuple[int, str]:
-    return 540, f"NOT_IMPLEMENTED - leveret does not have {feature}; python -m leveret features lists what it has"
+    return 540, f"NOT_IMPLEMENTED - leveret does not have {feature}; its page 'Features of RabbitMQ' lists what it has"
 
 
 def declared(frame: Frame) -> bytes:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-import leveret.features
 from leveret.broker import PLUGINS
 from leveret.core.compat import PERMITTED
 from leveret.core.model import policy_keys, unsupported
@@ -19,12 +17,24 @@ from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
 from leveret.core.protocol.auth import MECHANISMS
 from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
-from leveret.features import ABSENT, RECORDED, VERSIONS, Row, rows
-from tests.features.proofs import SCENARIOS, counts_of, is_test, matching, scenarios_of
+from tests.features.__main__ import PAGE
+from tests.features.printing import page
+from tests.features.table import (
+    ABSENT,
+    DOCUMENTED,
+    NOT_THERE,
+    PROVEN,
+    RECORDED,
+    SCENARIOS,
+    VERSIONS,
+    Row,
+    is_test,
+    matching,
+    rows,
+)
 
 ROOT = Path(__file__).parents[2]
 METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
-COUNT_ANEW = "python -m tests.features.count writes src/leveret/features/scenarios.json and docs/reference/features.md"
 
 HAS_ROWS: dict[str, Iterable[str]] = {
     "Exchange types": (*EXCHANGE_TYPES, *unsupported.EXCHANGE_TYPES),
@@ -43,7 +53,7 @@ def test_every_entry_of_leverets_own_tables_has_a_row(area: str) -> None:
 
     missing = sorted(set(HAS_ROWS[area]) - found)
 
-    assert missing == [], f"src/leveret/features/table.toml has no row for these in {area!r}"
+    assert missing == [], f"tools/features.toml has no row for these in {area!r}"
 
 
 def test_every_method_of_the_protocol_has_a_row() -> None:
@@ -52,7 +62,7 @@ def test_every_method_of_the_protocol_has_a_row() -> None:
     # An answer stands with what it answers.
     missing = [name for name in METHODS if name not in found and name.removesuffix("-ok") not in found]
 
-    assert missing == [], "src/leveret/features/table.toml has no row for these in 'Methods'"
+    assert missing == [], "tools/features.toml has no row for these in 'Methods'"
 
 
 def test_every_plugin_that_can_be_enabled_has_a_row() -> None:
@@ -62,7 +72,7 @@ def test_every_plugin_that_can_be_enabled_has_a_row() -> None:
 
 
 def test_every_scenario_is_proof_of_something() -> None:
-    proofs = {name for row in rows() for name in scenarios_of(row)}
+    proofs = {name for row in rows() for name in row.scenarios()}
 
     assert sorted(set(SCENARIOS) - proofs) == []
 
@@ -91,10 +101,17 @@ def test_no_scenario_is_recorded_for_an_absent_feature() -> None:
     assert odd == []
 
 
-def test_the_counts_are_those_of_the_transcripts() -> None:
-    written = json.loads(Path(leveret.features.__file__).with_name("scenarios.json").read_text(encoding="utf-8"))
+def test_the_page_is_that_of_the_table_and_the_transcripts() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.features writes docs/reference/features.md"
 
-    assert written == counts_of(rows()), COUNT_ANEW
+
+def test_an_absent_a_missing_a_documented_and_a_proven_feature_are_told_apart() -> None:
+    found = {row.name: row for row in rows() if row.area == "Exchange types"}
+
+    assert found["x-modulus-hash"].state("4.0") == ABSENT
+    assert found["x-jms-topic"].state("4.3") == NOT_THERE
+    assert found["topic"].state("4.2") == DOCUMENTED
+    assert found["topic"].state("4.3") == PROVEN
 
 
 def test_the_recorded_versions_are_those_with_transcripts() -> None:

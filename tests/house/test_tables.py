@@ -136,7 +136,6 @@ def test_the_default_version_is_named_once(source_files: list[SourceFile], root:
     # The versions that were recorded are another fact.
     assert named == [
         "src/leveret/core/compat.py",
-        "src/leveret/features/__init__.py",
         "src/leveret/http/management/dialects.py",
     ]
 

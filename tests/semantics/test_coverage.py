@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.features import rows
-from tests.features.proofs import matching
+from tests.features.table import matching, rows
 
 from . import scenarios, transcripts
 from .scenario import SCENARIOS
@@ -21,7 +20,7 @@ def test_every_scenario_proves_a_behaviour() -> None:
     proved = {name for pattern in NAMED for name in matching(pattern)}
     missing = sorted(set(SCENARIOS) - proved)
 
-    assert missing == [], "src/leveret/features/table.toml names these in no behaviour"
+    assert missing == [], "tools/features.toml names these in no behaviour"
 
 
 def test_every_behaviour_has_a_proof_or_a_reason() -> None:

@@ -194,7 +194,7 @@ V4_4: Final = V4_3._replace(version="4.4", product_version="4.4.0", replies_take
 """
 
 
-@recipe("a RabbitMQ version", only="version or documentation_is")
+@recipe("a RabbitMQ version", only="version or page_is_that")
 def add_version(tree: Tree) -> None:
     compat = "src/leveret/core/compat.py"
     tree.insert(compat, before="V4_2: Final = ", text=VERSION)
@@ -203,4 +203,4 @@ def add_version(tree: Tree) -> None:
     tree.append("README.md", "leveret behaves as RabbitMQ 4.4 too.\n")
     tree.append("docs/reference/pytest.md", "`rabbitmq` may be 4.4.\n")
     tree.show("tests/model/test_version_4_4.py", VERSION_TEST)
-    tree.generate("-m", "tests.features.count", writes=["docs/reference/features.md"])
+    tree.generate("-m", "tests.features", writes=["docs/reference/features.md"])

@@ -116,5 +116,5 @@ def add_method(tree: Tree) -> None:
 
 def add_feature(tree: Tree, area: str, name: str, proof: str) -> None:
     """Add a row to the table of features, and write its page anew."""
-    tree.replace("src/leveret/features/table.toml", f'["{area}"]\n', f'["{area}"]\n"{name}" = ["{proof}"]\n')
-    tree.generate("-m", "tests.features.count", writes=["docs/reference/features.md"])
+    tree.replace("tools/features.toml", f'["{area}"]\n', f'["{area}"]\n"{name}" = ["{proof}"]\n')
+    tree.generate("-m", "tests.features", writes=["docs/reference/features.md"])

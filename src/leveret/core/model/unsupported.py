@@ -1,8 +1,8 @@
 """Exchange types and queue arguments of RabbitMQ plugins that leveret does not have. It refuses them by name.
 
 A server without the plugin would refuse such an exchange type too, and would ignore such an argument. A client that
-uses one relies on the plugin, so leveret never ignores it silently. `python -m leveret features` lists what leveret
-supports and what it does not.
+uses one relies on the plugin, so leveret never ignores it silently. `docs/reference/features.md` lists what leveret
+has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUEUE_ARGUMENTS: Final[dict[str, str]] = {"x-message-deduplication": "rabbitmq_m
 
 def refusal(feature: str) -> NotImplementedByBroker:
     """Return the refusal of a feature, described as in "exchange type 'x-jms-topic'"."""
-    return NotImplementedByBroker(f"leveret does not have {feature}; python -m leveret features lists what it has")
+    return NotImplementedByBroker(f"leveret does not have {feature}; its page 'Features of RabbitMQ' lists what it has")
 
 
 def refuse_exchange_type(name: str) -> None:

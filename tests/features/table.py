@@ -1,24 +1,28 @@
 """The table of features: what RabbitMQ does over AMQP 0-9-1, and the proof that leveret does the same.
 
-`table.toml` holds the rows with their proofs, most of them under the behaviours that a feature consists of.
-`scenarios.json` counts the scenarios among the proofs that have transcripts, which were recorded from real servers. A
+`tools/features.toml` holds the rows with their proofs, most of them under the behaviours that a feature consists of. A
 row is proven on a version if at least one of its scenarios has a transcript of that version, because leveret's tests
 compare it with every transcript. Otherwise the row follows documents or a test alone.
 """
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import filter as fnmatching
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, cast
 
 from leveret.core.compat import VERSIONS as KNOWN_VERSIONS
-from leveret.core.compat import Compat
+from tests.semantics import scenarios, transcripts
+from tests.semantics.scenario import SCENARIOS
 
+scenarios.load_all()
+
+TABLE: Final = Path(__file__).parents[2] / "tools/features.toml"
 VERSIONS: Final = tuple(KNOWN_VERSIONS)
 # The versions with transcripts.
 RECORDED: Final = ("4.3", "4.0", "3.10")
@@ -55,12 +59,14 @@ class Row:
     differs: str = ""
     # What happens instead, if leveret lacks it.
     instead: str = ""
-    # How many scenarios prove it, by version.
-    scenario_counts: tuple[tuple[str, int], ...] = ()
+
+    def scenarios(self) -> set[str]:
+        """Return the names of the scenarios that prove it."""
+        return {name for proof in self.proof if not is_test(proof) for name in matching(proof)}
 
     def count(self, version: str) -> int:
         """Return how many scenarios prove it on a version."""
-        return dict(self.scenario_counts).get(version, 0)
+        return recorded_among(self.scenarios()).get(version, 0)
 
     def state(self, version: str) -> str:
         """Return the state on a version: ABSENT, NOT_THERE, PROVEN or DOCUMENTED."""
@@ -76,36 +82,34 @@ class Row:
         return self.instead or self.differs
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The scenarios of one area (a file of them), by version."""
-
-    area: str
-    counts: tuple[tuple[str, int], ...]
-
-
 def rows() -> tuple[Row, ...]:
     """Return all rows, by area, in the order of the table."""
-    counts = cast(dict[str, dict[str, dict[str, int]]], _counted()["rows"])
-    return tuple(
-        _row(area, name, found, counts.get(area, {}).get(name, {}))
-        for area, features in _table().items()
-        for name, found in features.items()
-    )
+    return tuple(_row(area, name, found) for area, features in _table().items() for name, found in features.items())
 
 
-def recorded() -> tuple[Recorded, ...]:
-    """Return how many scenarios each area and version has."""
-    counted = cast(dict[str, dict[str, int]], _counted()["areas"])
-    return tuple(Recorded(area, tuple(counts.items())) for area, counts in counted.items())
+def is_test(proof: str) -> bool:
+    """Return whether a proof is a test, by its path, and no scenario."""
+    return proof.startswith("tests/")
 
 
-def refuse_unknown(version: str) -> None:
-    """Raise ValueError for a version that leveret does not know."""
-    Compat.for_version(version)
+@cache
+def matching(pattern: str) -> list[str]:
+    """Return the scenarios that a pattern selects; most patterns are names."""
+    return fnmatching(SCENARIOS, pattern) if "*" in pattern else [pattern] * (pattern in SCENARIOS)
 
 
-def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], counts: Mapping[str, int]) -> Row:
+def recorded_among(names: Iterable[str]) -> Counter[str]:
+    """Return how many of these scenarios have a transcript, by version."""
+    return Counter(version for name in names for version in _recorded_versions(name))
+
+
+@cache
+def _recorded_versions(name: str) -> list[str]:
+    it = SCENARIOS[name]
+    return [version for version in it.versions if transcripts.load(version, it.area, it.name) is not None]
+
+
+def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object]) -> Row:
     values: Mapping[str, object] = found if isinstance(found, Mapping) else {"proof": found}
     entries = cast(Sequence[str | Mapping[str, list[str] | str]], values.get("proof", ()))
     behaviours = [_behaviour(*item) for entry in entries if not isinstance(entry, str) for item in entry.items()]
@@ -118,7 +122,6 @@ def _row(area: str, name: str, found: Sequence[object] | Mapping[str, object], c
         absent=tuple(cast(Sequence[str], values.get("absent", ()))),
         differs=str(values.get("differs", "")),
         instead=str(values.get("instead", "")),
-        scenario_counts=tuple(counts.items()),
     )
 
 
@@ -129,12 +132,4 @@ def _behaviour(name: str, proof: list[str] | str) -> Behaviour:
 @cache
 def _table() -> Mapping[str, Mapping[str, Sequence[object] | Mapping[str, object]]]:
     """Return the table as it is written; reading TOML is slow."""
-    return tomllib.loads(_text("table.toml"))
-
-
-def _counted() -> dict[str, object]:
-    return cast(dict[str, object], json.loads(_text("scenarios.json")))
-
-
-def _text(name: str) -> str:
-    return (files(__name__) / name).read_text(encoding="utf-8")
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -1,0 +1,101 @@
+"""The page of the table of features: tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+from tests.features.table import (
+    ABSENT,
+    DOCUMENTED,
+    NOT_THERE,
+    PROVEN,
+    RECORDED,
+    SCENARIOS,
+    VERSIONS,
+    Row,
+    recorded_among,
+    rows,
+)
+
+_HEADING: Final = """\
+# Features of RabbitMQ
+
+<!-- Written by `python -m tests.features`. -->
+
+Each feature of RabbitMQ over AMQP 0-9-1, and the proof that leveret has it. `tools/features.toml` names the
+behaviours that a feature consists of, and the scenarios that prove each.
+
+- A number: proven. This many scenarios of the feature were recorded from a real RabbitMQ of that version, and leveret
+  answers each of them line for line ([how](../explanation/semantics.md)).
+- proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
+- documented: follows RabbitMQ's documents, release notes or neighbouring versions, and is tested, but was not recorded.
+  Nothing was recorded from 4.2 and 3.13 ([Versions](../explanation/fidelity.md#versions)).
+- `-`: that version of RabbitMQ does not have it.
+- no: leveret does not have it, and the remark says what happens instead. If a client asks for it by name, leveret
+  refuses with 540 and `leveret does not have ...`.
+"""
+
+
+def page() -> str:
+    """Return the page: tables by area, and the number of scenarios of each."""
+    lines = [_HEADING, "## Summary", "", *_summary(), "", "## Scenarios", "", *_scenario_counts()]
+    for area, found in groupby(rows(), key=lambda row: row.area):
+        lines += ["", f"## {area}", "", *_table_head(("feature", *VERSIONS, "proof", "remark"))]
+        for row in found:
+            proofs = ", ".join(f"`{place}`" for place in _places(row))
+            cells = (row.name, *(_cell(row, version) for version in VERSIONS), proofs, row.remark)
+            lines.append(_table_line(cells))
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, version: str) -> str:
+    state = row.state(version)
+    if state == PROVEN:
+        return str(row.count(version))
+    return {DOCUMENTED: "documented", ABSENT: "-", NOT_THERE: "no"}[state]
+
+
+def _places(row: Row) -> list[str]:
+    """Return where the proofs stand: the areas of the scenarios, and the tests."""
+    return list(dict.fromkeys(_place(proof) for proof in row.proof))
+
+
+def _place(proof: str) -> str:
+    return proof if proof.startswith("tests/") else proof.partition("/")[0]
+
+
+def _summary() -> list[str]:
+    lines = _table_head(("features", *VERSIONS))
+    found = rows()
+    for state, words in (
+        (PROVEN, "proven"),
+        (DOCUMENTED, "documented"),
+        (NOT_THERE, "not there"),
+        (ABSENT, "not in that version"),
+    ):
+        counts = [str(sum(row.state(version) == state for row in found)) for version in VERSIONS]
+        lines.append(_table_line((words, *counts)))
+    return lines
+
+
+def _scenario_counts() -> list[str]:
+    lines = _table_head(("area", *RECORDED))
+    for area, found in groupby(sorted(SCENARIOS.values(), key=lambda it: it.area), key=lambda it: it.area):
+        lines.append(_counts_line(f"`{area}`", [it.id for it in found]))
+    return [*lines, _counts_line("all", SCENARIOS)]
+
+
+def _counts_line(name: str, scenarios: Iterable[str]) -> str:
+    counts = recorded_among(scenarios)
+    return _table_line((name, *(str(counts[version]) for version in RECORDED)))
+
+
+def _table_head(cells: Iterable[str]) -> list[str]:
+    names = tuple(cells)
+    return [_table_line(names), _table_line(("---",) * len(names))]
+
+
+def _table_line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
