@@ -23,7 +23,7 @@ _ON_SPARK: Final = (
     "examples/spark_job/",
     "examples/trace_to_spark/",
     *_files("tests/spark", "crashes story stream"),
-    *_files("tests/pipeline", "command_on_spark engines incremental_on_spark parity recorded_parity rules session"),
+    *_files("tests/pipeline", "command_on_spark engines incremental_on_spark rules session"),
 )
 _ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")
 _IN_ITS_FILE: Final = ("tests/pipeline/", "tests/spark/")

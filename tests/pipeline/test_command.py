@@ -111,24 +111,6 @@ def test_two_runs_are_compared(updated: Updated, capsys: pytest.CaptureFixture[s
     )
 
 
-def test_comparing_traces_has_no_choice_of_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--engine", "processes"])
-
-    assert stopped.value.code == 2
-    assert "unrecognized arguments: --engine processes" in capsys.readouterr().err
-
-
-def test_traces_that_cannot_be_compared_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "ours.jsonl", [header("ours"), *WHOLE])
-    write(folder / "theirs" / "foreign.jsonl", [{"level": "info"}])
-
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs"]) == 2
-    said = capsys.readouterr()
-    assert said.out == f"refused {folder}/theirs/foreign.jsonl: its first line is not the header of a leveret trace\n"
-    assert said.err == "leveret: theirs: no trace could be used; the reasons are listed above\n"
-
-
 def test_rules_of_ones_own_are_imported_for_a_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "our_rules_of_a_test.py").write_text("raise ValueError('our rules were imported')")
 

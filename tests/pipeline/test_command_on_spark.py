@@ -36,28 +36,6 @@ def test_spark_computes_if_it_is_asked_to(
     )
 
 
-def test_two_traces_of_one_workload_are_compared(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "ours.jsonl", [header("ours"), *WHOLE])
-    write(folder / "theirs.jsonl", [header("theirs"), *WHOLE])
-    write(folder / "late.jsonl", [header("late"), *lives(5)])
-
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl"]) == 0
-    assert capsys.readouterr().out == "0 differences between ours.jsonl and theirs.jsonl\n"
-
-    assert main(["pipeline", "parity", "ours.jsonl", "late.jsonl"]) == 1
-    said = capsys.readouterr()
-    delivered, published, count = said.out.splitlines()
-    assert delivered.startswith("delivered orders 6, missing: {")
-    assert published.startswith("published 6, missing: {")
-    assert count == "2 differences between ours.jsonl and late.jsonl"
-    assert said.err.endswith("with --each test, a difference in one test does not shift the positions of the others\n")
-
-    assert main(["pipeline", "parity", "ours.jsonl", "theirs.jsonl", "--each", "run"]) == 1
-    assert capsys.readouterr().out.startswith("ours delivered orders 1, missing: {")
-
-
 def test_the_doctor_starts_spark(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "doctor"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"ok     Spark {spark.version} started and answered")

@@ -25,7 +25,7 @@ from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.log import State
@@ -93,24 +93,8 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     _add_rules(update)
     _add_rules(difference)
-    parity = _step(
-        steps,
-        "parity",
-        "show where leveret and RabbitMQ differ",
-        _parity,
-        note="It needs Spark. The exit code is 1 if they differ.",
-        has_warehouse=False,
-        has_engines=False,
-    )
-    parity.set_defaults(engine="spark")
-    for step, what in ((difference, "a run or a commit"), (parity, "a folder of traces, or a trace file")):
-        step.add_argument("left", metavar="LEFT", help=what)
-        step.add_argument("right", metavar="RIGHT", help=f"{what}, to compare with")
-    parity.add_argument(
-        "--each",
-        choices=("run", "test"),
-        help="compare run by run, or test by test, paired by name (default: each side is one workload)",
-    )
+    difference.add_argument("left", metavar="LEFT", help="a run or a commit")
+    difference.add_argument("right", metavar="RIGHT", help="a run or a commit, to compare with")
     store_commands.add_to(partial(_step, steps))
     _step(steps, "compact", "merge the files of many updates", _compact)
     vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
@@ -184,18 +168,13 @@ def _step(
     *,
     note: str = "",
     computes: bool = True,
-    has_engines: bool = True,
     has_default: bool = False,
-    has_warehouse: bool = True,
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}. {note}".strip())
-    if has_warehouse:
-        place = "the folder of the tables, or s3://BUCKET/PREFIX" + (
-            " (default: a temporary one)" if has_default else ""
-        )
-        step.add_argument("--warehouse", "-w", required=not has_default, metavar="WAREHOUSE", help=place)
+    place = "the folder of the tables, or s3://BUCKET/PREFIX" + (" (default: a temporary one)" if has_default else "")
+    step.add_argument("--warehouse", "-w", required=not has_default, metavar="WAREHOUSE", help=place)
     many = f"{_MANY_EVENTS // 1_000_000} million events on"
-    if computes and has_engines:
+    if computes:
         step.add_argument(
             "--engine",
             choices=("auto", "spark", "processes"),
@@ -377,48 +356,6 @@ def _reader(warehouse: Warehouse, state: State) -> Read:
     from leveret.pipeline.tables import read_table
 
     return partial(read_table, warehouse, state=state)
-
-
-def _parity(options: argparse.Namespace) -> int:
-    if find_spec("pyspark") is None:
-        return _refuse(_NO_SPARK)
-    from leveret.pipeline.frames import read_events
-    from leveret.pipeline.parity import compare
-    from leveret.pipeline.sources import find, guessed_events, inspect_all
-
-    events = 0.0
-    for place in (options.left, options.right):
-        files = inspect_all(find([place]))
-        _print_problems({file.path: file for file in files})
-        events += sum(guessed_events(file.path, file.size_bytes) for file in files)
-        if all(file.problem is not None for file in files):
-            return _refuse(f"{place}: no trace could be used; the reasons are listed above")
-    with _spark(options, events) as spark:
-        assert spark is not None
-        left, right = (read_events(spark, [place]) for place in (options.left, options.right))
-        by = [options.each] if options.each else []
-        code = _print_differences(compare(left, right, by), options, (*by, "side", "queue", "position"))
-        if code and not options.each:
-            say("with --each test, a difference in one test does not shift the positions of the others")
-        return code
-
-
-def _print_differences(rows: DataFrame, options: argparse.Namespace, place: tuple[str, ...]) -> int:
-    """Print a line for each difference, and return an exit code as diff(1) does: 1 if anything differs.
-
-    A line begins with the columns in `place`.
-    """
-    differences = rows.orderBy(*dict.fromkeys((*place, "position", "difference"))).collect()
-    for row in differences:
-        where = " ".join(_named(row[name]) for name in place if row[name] is not None)
-        print(f"{where}, {row.difference}: {_named(row.left)} | {_named(row.right)}")
-    print(f"{len(differences)} differences between {options.left} and {options.right}")
-    return 1 if differences else 0
-
-
-def _named(value: object) -> str:
-    """Return a value as text: "none" for null, and two quotes for the default exchange, whose name is empty."""
-    return "none" if value is None else str(value) or '""'
 
 
 def _compact(options: argparse.Namespace) -> int:
