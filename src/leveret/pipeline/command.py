@@ -134,7 +134,9 @@ def _add_rules(step: argparse.ArgumentParser) -> None:
 
 def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     spark = commands.add_parser(
-        "spark", help="check and speed up the start of Spark", description="Check and speed up the start of Spark."
+        "spark",
+        help="check what Spark needs here, and bundle leveret for it",
+        description="Check what Spark needs here, and bundle leveret for it.",
     )
     steps = spark.add_subparsers(title="steps", dest="step", required=True)
     doctor = steps.add_parser(
@@ -143,12 +145,6 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Check what Spark needs to start here, and start it. The exit code is 1 if something is missing.",
     )
     doctor.set_defaults(run=_guarded(_doctor))
-    warm = steps.add_parser(
-        "warm",
-        help="make a cache with which Spark starts in half the CPU time",
-        description="Make a cache with which Spark starts in half the CPU time.",
-    )
-    warm.set_defaults(run=_guarded(_warm, "pyspark"))
     bundle = steps.add_parser(
         "bundle",
         help="write leveret into a zip for spark-submit --py-files",
@@ -397,15 +393,6 @@ def _doctor(options: argparse.Namespace) -> int:
     with session("small") as spark:
         spark.range(1).count()
         print(f"{'ok':5}  Spark {spark.version} started and answered after {perf_counter() - began:.1f} s")
-    return 0
-
-
-def _warm(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warm import warm
-
-    say("running the pipeline once to train the cache; this takes half a minute")
-    cache = warm()
-    print(f"{cache} ({cache.stat().st_size >> 20} MB)")
     return 0
 
 

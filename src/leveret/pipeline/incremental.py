@@ -143,32 +143,6 @@ def update(
     return stale
 
 
-def stream(
-    spark: SparkSession,
-    place: str | Path,
-    warehouse: Warehouse | str | Path,
-    checkpoint: str | Path,
-    *,
-    tables: Mapping[str, Table] | None = None,
-    files_per_batch: int = 1000,
-) -> None:
-    """Run `ingest` and `update` as a Structured Streaming query over the files now in a folder, then return.
-
-    The checkpoint records the files that were seen, so Spark lists only new ones. Put files into the folder by renaming
-    them; a file that changes afterwards is not read again.
-    """
-    from leveret.pipeline.streaming import stream_files
-
-    def ingest_and_update(session: SparkSession, paths: list[Path]) -> None:
-        again = Warehouse(url)
-        if paths:
-            ingest(again, paths, spark=session)
-        update(again, spark=session, tables=tables)
-
-    url = opened(warehouse).url
-    stream_files(spark, place, checkpoint, files_per_batch, ingest_and_update)
-
-
 def _ingest_commit(found: list[Result]) -> dict[str, Any]:
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}

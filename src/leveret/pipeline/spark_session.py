@@ -20,7 +20,6 @@ from leveret.spark import jvm
 from leveret.spark.jvm import Profile
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from subprocess import Popen
 
 # The settings of every session that is made here, on any master.
@@ -65,9 +64,8 @@ def local_session(
 ) -> SparkSession:
     """Return the existing session, or else a new one: at `SPARK_REMOTE` or `master`, or on this machine.
 
-    `profile` configures a new JVM. "test" and "small" start fast (one shuffle partition, one compiler, the cache of
-    `leveret spark warm`), and "test" also runs queries without compiling them and tries a task only once. "big" is for
-    millions of events.
+    `profile` configures a new JVM. "test" and "small" start fast (one shuffle partition, one compiler), and "test"
+    also runs queries without compiling them and tries a task only once. "big" is for millions of events.
     `memory` is the JVM's, in Java's notation ("4g").
 
     Raises ValueError if the profile does not exist, NoJavaError if a JVM is needed and no Java is usable, and
@@ -100,14 +98,6 @@ def existing_session() -> SparkSession | None:
 
     # The session may belong to another thread. getOrCreate without settings returns it unchanged.
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
-
-
-def recording_session(java: jvm.Java, cache_output: Path) -> tuple[SparkSession, Popen[bytes]]:
-    """Return a session in a JVM that writes its cache when it ends, and that JVM. The process must have no other."""
-    chosen = _of("small", None)
-    with jvm.announced():
-        process = jvm.start("small", chosen, java=java, cache_output=cache_output)
-        return _build(chosen), process
 
 
 @contextmanager

