@@ -18,12 +18,6 @@ export default [
           message: "Text of a story becomes a text node.",
         })),
       ],
-      // What squeezes the files does not parse them.
-      "no-restricted-syntax": [
-        "error",
-        { selector: "TemplateLiteral TemplateLiteral", message: "Put no template into another." },
-        { selector: ":not(CallExpression) > Literal[regex]", message: "Write a regular expression as an argument." },
-      ],
       "no-eval": "error",
       "no-implied-eval": "error",
       "no-new-func": "error",

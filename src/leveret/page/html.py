@@ -9,7 +9,6 @@ import base64
 import hashlib
 import html
 import os
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,21 +21,6 @@ if TYPE_CHECKING:
 _ORDER: Final = "order.txt"
 _STYLE: Final = ".css"
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
-_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
-# What of a script stays as it is: strings, templates and regular expressions; and comments.
-_OPAQUE: Final = re.compile(
-    r"""(/\*.*?\*/|//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`|(?<=\()/(?:[^/\\\n]|\\.)+/)""", re.DOTALL
-)
-_SIGNS: Final = ("=>", "===", "!==", "=", "&&", "||", "??", "?", ":", "+", "-", "*", "<", ">", "<=", ">=", "+=", "??=")
-_NARROWED: Final = (
-    *((f" {sign} ", sign) for sign in _SIGNS),
-    *((f"{sign}\n", sign) for sign in (*"{}([,;:?=", "=>", "&&", "||")),
-    *((f"\n{sign}", sign) for sign in (*"})].?:", "&&", "||")),
-    *((f"{sign} ", sign) for sign in ",;:){}"),
-    *((f" {sign}", sign) for sign in "{}("),
-    *((f"{needless}{end}", end) for needless, end in (";}", ",)", ",}", ",]")),
-)
-_STYLE_SPACE: Final = re.compile(r"\s*([{};,>])\s*|(?<=[\w-]:)\s+")
 
 
 class Assets(NamedTuple):
@@ -55,9 +39,9 @@ class Assets(NamedTuple):
 
     @classmethod
     def joined(cls, texts: Mapping[str, str]) -> Assets:
-        """Return files as one style and one script, in their order, without what only a reader of them needs."""
-        style = "\n".join(_squeezed_style(text) for name, text in texts.items() if name.endswith(_STYLE))
-        script = "\n".join(_squeezed_script(text) for name, text in texts.items() if not name.endswith(_STYLE))
+        """Return files as one style and one script, in their order, as they are written."""
+        style = "\n".join(text for name, text in texts.items() if name.endswith(_STYLE))
+        script = "\n".join(text for name, text in texts.items() if not name.endswith(_STYLE))
         return cls(style, script)
 
 
@@ -87,33 +71,6 @@ def page_of(story: Story) -> str:
         f'<script type="application/json" id="story">{json_of(story)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
-
-
-def _squeezed_script(text: str) -> str:
-    """Return a script without comments, and without spaces that it does not need.
-
-    It is not parsed: the code must not put a template into another, and a regular expression must be the first argument
-    of a call. eslint.config.mjs holds it to that.
-    """
-    code: list[str] = [""]
-    texts: list[str] = []
-    for index, part in enumerate(_OPAQUE.split(text)):
-        if index % 2 == 0:
-            code[-1] += part
-        elif not part.startswith(("/*", "//")):
-            texts.append(part)
-            code.append("")
-    # NUL stands for what stays.
-    bare = "\n".join(line for line in map(str.strip, "\0".join(code).splitlines()) if line)
-    for wide, narrow in _NARROWED:
-        bare = bare.replace(wide, narrow)
-    parts = bare.split("\0")
-    return "".join(part for pair in zip(parts, [*texts, ""], strict=True) for part in pair)
-
-
-def _squeezed_style(text: str) -> str:
-    """Return a style without comments, and without spaces that it does not need."""
-    return _STYLE_SPACE.sub(r"\1", _COMMENT.sub("", text)).replace(";}", "}").strip()
 
 
 def _hash(text: str) -> str:
