@@ -38,6 +38,7 @@
   const live = { queue: null, events: [], rate: 0, halted: null, isConnected: false, drawing: "" };
   let isDrawing = false;
   let isLooking = false;
+  let isStale = false;
 
   const parts = {
     title: el("h1", {}, "leveret"),
@@ -355,10 +356,12 @@
     }
   }
 
-  /** Read the open queue again, one request at a time. */
+  /** Read the open queue again, one request at a time. A change during a request is read by the next one. */
   async function refresh() {
+    isStale = true;
     if (!live.queue || isLooking) return;
     isLooking = true;
+    isStale = false;
     const asked = live.queue;
     const seen = sections.queues.get(JSON.stringify([asked.vhost, asked.name]));
     const found = seen ? await read(asked) : null;
@@ -367,6 +370,7 @@
       refresh();
       return;
     }
+    if (isStale) refresh();
     if (found) showMessages(found);
     else refill(parts.messages, el("p", { class: "note" }, `${asked.name} is gone.`));
   }
