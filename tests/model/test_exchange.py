@@ -13,11 +13,10 @@ from leveret.core.model.binding import Binding, binding_key
 from leveret.core.model.errors import AmqpError, CommandInvalid, PreconditionFailed
 from leveret.core.model.exchanges import (
     EXCHANGE_TYPES,
+    DefaultExchange,
     Exchange,
     exchange_class,
     exchange_type,
-    make_default_exchange,
-    make_exchange,
 )
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
@@ -42,8 +41,7 @@ A, B, C = Place("a"), Place("b"), Place("c")
 
 
 def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, auto_delete: bool = False) -> Exchange:
-    return make_exchange(
-        type_name,
+    return exchange_class(type_name)(
         "x",
         durable=True,
         auto_delete=auto_delete,
@@ -245,7 +243,7 @@ def test_an_unknown_type_ends_the_connection_on_3_10() -> None:
 
 def test_the_default_exchange_routes_to_the_queue_of_that_name() -> None:
     queues = {"a": A}
-    default = make_default_exchange(queues, dice=random.Random(7), compat=V4_3)
+    default = DefaultExchange(queues, dice=random.Random(7), compat=V4_3)
     queues["b"] = B
 
     assert names(default.route(message("b", "nowhere", "a"))) == ["b", "a"]

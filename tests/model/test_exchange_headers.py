@@ -9,7 +9,7 @@ import pytest
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges import Exchange, make_default_exchange, make_exchange
+from leveret.core.model.exchanges import DefaultExchange, Exchange, exchange_class
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
@@ -18,7 +18,7 @@ V4_3 = Compat.for_version("4.3")
 
 
 def headers_exchange(compat: Compat = V4_3) -> Exchange:
-    return make_exchange("headers", "h", durable=True, dice=random.Random(7), compat=compat)
+    return exchange_class("headers")("h", durable=True, dice=random.Random(7), compat=compat)
 
 
 def table(*entries: tuple[str, str, object]) -> Table:
@@ -27,7 +27,7 @@ def table(*entries: tuple[str, str, object]) -> Table:
 
 def match(arguments: Table, headers: Table | None, compat: Compat = V4_3) -> bool:
     source = headers_exchange(compat)
-    somewhere = make_default_exchange({}, dice=random.Random(7), compat=compat)
+    somewhere = DefaultExchange({}, dice=random.Random(7), compat=compat)
     source.bind(Binding(source.name, somewhere, "key", arguments))
     published = Message(1, "h", "other", Properties(headers=headers), b"", b"", ("other",))
     return bool(source.route(published))

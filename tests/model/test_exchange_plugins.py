@@ -15,7 +15,6 @@ from leveret.core.model.errors import AmqpError, InternalRefusal
 from leveret.core.model.exchanges import (
     Exchange,
     exchange_class,
-    make_exchange,
 )
 from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
 from leveret.core.model.message import Message
@@ -39,8 +38,7 @@ A, B, C = Place("a"), Place("b"), Place("c")
 
 
 def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, auto_delete: bool = False) -> Exchange:
-    return make_exchange(
-        type_name,
+    return exchange_class(type_name)(
         "x",
         durable=True,
         auto_delete=auto_delete,

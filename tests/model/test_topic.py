@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges import Exchange, make_exchange
+from leveret.core.model.exchanges import Exchange, exchange_class
 from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, matching_nodes, words
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
@@ -21,7 +21,7 @@ V4_3 = Compat.for_version("4.3")
 
 
 def make(type_name: str, name: str) -> Exchange:
-    return make_exchange(type_name, name, durable=True, dice=random.Random(7), compat=V4_3)
+    return exchange_class(type_name)(name, durable=True, dice=random.Random(7), compat=V4_3)
 
 
 def bound(*patterns: str) -> tuple[Exchange, dict[str, Binding]]:

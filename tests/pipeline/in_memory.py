@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from leveret.errors import unknown
 from leveret.pipeline.kernel import trace
+from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.tables import tables_of
-from leveret.pipeline.reading import Read, of_tables
+from leveret.pipeline.reading import Read, Where, chosen
 from leveret.pipeline.sources import TraceFile, find
 from leveret.trace import schema as trace_schema
 from tests.pipeline.kernel_campaign import events_of
@@ -63,4 +65,26 @@ def _reader(parts: Iterable[tuple[pa.Table, Any, bool]], runs: pa.Table) -> Read
     for events, commit, is_truncated in parts:
         workers = events["worker"].unique().to_pylist() if is_truncated else []
         every.append({"events": events, **tables_of(events, commit=commit, truncated=workers)})
-    return of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
+    return _of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
+
+
+def _of_tables(tables: Mapping[str, pa.Table]) -> Read:
+    """Return a reader of these tables, which have a column `run`. It computes the tables across runs from them."""
+
+    def read(
+        name: str,
+        *,
+        runs: Collection[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> pa.Table:
+        if name in ACROSS:
+            rows = ACROSS[name].build(read(ACROSS[name].reads, runs=runs, columns=ACROSS[name].needs))
+        elif name in tables:
+            rows = tables[name] if runs is None else chosen(tables[name], {"run": runs})
+        else:
+            raise KeyError(unknown("table", name, [*tables, *ACROSS]))
+        rows = chosen(rows, where or {})
+        return rows if columns is None else rows.select(list(columns))
+
+    return read

@@ -200,13 +200,3 @@ def test_both_ways_of_reading_give_the_same_rows() -> None:
     assert by_arrow is not None
     assert by_arrow.to_pylist() == by_line.to_pylist()
     assert not has_damage
-
-
-def test_the_tables_of_a_file_are_those_of_its_events(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.jsonl.gz", [header("run", commit="abc"), *WHOLE])
-
-    tables = trace.tables_of_file(path)
-
-    rows = tables["test_queues"].to_pylist()
-    assert [(row["test"], row["queue"], row["copies"], row["acked"]) for row in rows] == [("test_it", "orders", 40, 27)]
-    assert tables["fingerprints"].to_pylist()[0]["commit"] == "abc"

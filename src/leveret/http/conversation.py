@@ -99,11 +99,6 @@ class HttpConversation:
         """Whether to stop reading for now: never, as only reading shows that a client has left."""
         return False
 
-    @property
-    def is_streaming(self) -> bool:
-        """Whether the response goes on until the client leaves."""
-        return self._stream is not None
-
     def receive_data(self, data: bytes) -> None:
         """Handle bytes that arrived."""
         if self.is_closed or self.is_reset or self._is_discarding:

@@ -7,7 +7,7 @@ same number, one fails. A snapshot holds the sum of all commits up to one of the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 INGEST: Final = "ingest"
@@ -207,11 +207,6 @@ class State:
     def _forget_empty(self) -> None:
         used = {run.answer for run in self.runs.values()}
         self.answers = {part: answer for part, answer in self.answers.items() if part in used}
-
-
-def file_entry(file: FileState) -> dict[str, Any]:
-    """Return a file as it stands in a commit."""
-    return asdict(file)
 
 
 def another_version(what: str) -> str:

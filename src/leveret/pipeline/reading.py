@@ -1,6 +1,6 @@
 """Reading tables for answers: what the report and the diff ask for, wherever the tables are.
 
-`Read` is the question. `of_tables` answers it from tables in memory, and `tables.read_table` from a warehouse.
+`Read` is the question. `tables.read_table` answers it from a warehouse.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from leveret.errors import unknown
-from leveret.pipeline.kernel.across import ACROSS
 
 # The columns to choose rows by, and the values that the chosen rows have there; None stands for null.
 Where = Mapping[str, Collection[Any]]
@@ -34,28 +31,6 @@ class Read(Protocol):
         A table across runs is computed over these runs. `columns` are the columns to return, and `where` chooses rows.
         Raises KeyError if the table does not exist.
         """
-
-
-def of_tables(tables: Mapping[str, pa.Table]) -> Read:
-    """Return a reader of these tables, which have a column `run`. It computes the tables across runs from them."""
-
-    def read(
-        name: str,
-        *,
-        runs: Collection[str] | None = None,
-        columns: Sequence[str] | None = None,
-        where: Where | None = None,
-    ) -> pa.Table:
-        if name in ACROSS:
-            rows = ACROSS[name].build(read(ACROSS[name].reads, runs=runs, columns=ACROSS[name].needs))
-        elif name in tables:
-            rows = tables[name] if runs is None else chosen(tables[name], {"run": runs})
-        else:
-            raise KeyError(unknown("table", name, [*tables, *ACROSS]))
-        rows = chosen(rows, where or {})
-        return rows if columns is None else rows.select(list(columns))
-
-    return read
 
 
 def chosen(rows: pa.Table, where: Where) -> pa.Table:

@@ -22,9 +22,9 @@ from leveret.core.model.errors import (
 )
 from leveret.core.model.exchanges import (
     PREDECLARED,
+    DefaultExchange,
     exchange_class,
     exchange_type,
-    make_default_exchange,
 )
 from leveret.core.model.exchanges.exchange import (
     ALTERNATE_EXCHANGE,
@@ -101,7 +101,7 @@ class VirtualHost:
         self.firehose: Firehose | None = None
         # "max-connections" and "max-queues". A negative number means unlimited, 0 allows none.
         self.limits: dict[str, int] = {}
-        self.default_exchange = make_default_exchange(self.queues, dice=node.dice, compat=node.compat)
+        self.default_exchange = DefaultExchange(self.queues, dice=node.dice, compat=compat)
         self.exchanges[""] = self.default_exchange
         for exchange_name, type_name, is_internal in PREDECLARED:
             self._predeclare(exchange_name, type_name, internal=is_internal)
@@ -110,15 +110,8 @@ class VirtualHost:
 
     def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
         """Add an exchange while the vhost is being made: no policies apply yet, and no remembered routes go stale."""
-        self.exchanges[name] = exchange_class(type_name)(
-            name,
-            durable=True,
-            auto_delete=False,
-            internal=internal,
-            arguments=Table.EMPTY,
-            dice=self.node.dice,
-            compat=self.node.compat,
-        )
+        make = exchange_class(type_name)
+        self.exchanges[name] = make(name, durable=True, internal=internal, dice=self.node.dice, compat=self.node.compat)
 
     def exchange(self, name: str) -> Exchange:
         """Return the exchange with this name. Raises NotFound if it does not exist."""

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 
 from leveret.pipeline.kernel.columns import Names, as_text, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
-from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.sources import HEADER_START, TraceFile, inspect_head
 from leveret.trace.schema import COLUMNS
 
@@ -91,14 +90,6 @@ def read(path: Path) -> Trace:
 def _valid(rows: pa.Table) -> pa.Table:
     is_event = pc.and_(pc.is_valid(rows["seq"]), pc.is_valid(rows["kind"]))
     return rows if pc.all(is_event).as_py() is not False else rows.filter(is_event)
-
-
-def tables_of_file(path: str | Path) -> dict[str, pa.Table]:
-    """Return the tables of a run whose events are all in this file."""
-    trace = read(Path(path))
-    commit = trace.file.header.get("commit")
-    truncated = [trace.file.worker] if trace.file.is_truncated else []
-    return tables_of(trace.events, commit=commit if isinstance(commit, str) else None, truncated=truncated)
 
 
 class _Content:

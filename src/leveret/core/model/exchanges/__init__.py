@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Final, cast
 
 from leveret.core.compat import Compat
-from leveret.core.model.binding import Destination
 from leveret.core.model.errors import CommandInvalid, PreconditionFailed
 from leveret.core.model.exchanges.default import DefaultExchange
 from leveret.core.model.exchanges.direct import DirectExchange
@@ -15,7 +13,6 @@ from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable, refu
 from leveret.core.model.exchanges.fanout import FanoutExchange
 from leveret.core.model.exchanges.headers import HeadersExchange
 from leveret.core.model.exchanges.topic import TopicExchange
-from leveret.core.wire.values import Table
 
 # Every type, with the module in this folder and the class.
 EXCHANGE_TYPES: Final[dict[str, str]] = {
@@ -48,13 +45,12 @@ PREDECLARED: Final[tuple[tuple[str, str, bool], ...]] = (
 __all__ = [
     "EXCHANGE_TYPES",
     "PREDECLARED",
+    "DefaultExchange",
     "Dice",
     "Exchange",
     "Routable",
     "exchange_class",
     "exchange_type",
-    "make_default_exchange",
-    "make_exchange",
     "refuse_invalid_alternate_exchange",
 ]
 
@@ -81,31 +77,3 @@ def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
     if compat.unknown_exchange_type_is_hard:
         raise CommandInvalid(explanation)
     raise PreconditionFailed(explanation)
-
-
-def make_exchange(
-    type_name: str,
-    name: str,
-    *,
-    durable: bool,
-    auto_delete: bool = False,
-    internal: bool = False,
-    arguments: Table = Table.EMPTY,
-    dice: Dice,
-    compat: Compat,
-) -> Exchange:
-    """Make an exchange whose type and arguments were checked with `exchange_type` and its `check_arguments`."""
-    return exchange_class(type_name)(
-        name,
-        durable=durable,
-        auto_delete=auto_delete,
-        internal=internal,
-        arguments=arguments,
-        dice=dice,
-        compat=compat,
-    )
-
-
-def make_default_exchange(queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> DefaultExchange:
-    """Make the exchange with the empty name for a vhost's queues."""
-    return DefaultExchange(queues, dice=dice, compat=compat)

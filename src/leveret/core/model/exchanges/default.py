@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Destination
 from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable
-from leveret.core.wire.values import Table
 
 
 class DefaultExchange(Exchange):
@@ -21,9 +20,7 @@ class DefaultExchange(Exchange):
     TYPE = "direct"
 
     def __init__(self, queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> None:
-        super().__init__(
-            "", durable=True, auto_delete=False, internal=False, arguments=Table.EMPTY, dice=dice, compat=compat
-        )
+        super().__init__("", durable=True, dice=dice, compat=compat)
         self._queues = queues
 
     def route(self, message: Routable) -> Sequence[Destination]:

@@ -81,9 +81,9 @@ class Exchange:
         name: str,
         *,
         durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Table,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table = Table.EMPTY,
         dice: Dice,
         compat: Compat,
     ) -> None:
