@@ -194,6 +194,7 @@ def begin_again(item: pytest.Item) -> None:
 
 def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:
     """Stop brokers, raise their internal errors, and then apply strict checks if `is_judged`."""
+    __tracebackhide__ = True
     stopped = list(brokers)
     for broker in stopped:
         from leveret.engine.harness import Harness
@@ -207,6 +208,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
 
 def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
     """Apply strict checks: warn at the test's own line, and raise findings whose level is error."""
+    __tracebackhide__ = True
     from leveret.engine.harness import Harness
 
     for verdict in [Harness(broker).judge() for broker in brokers]:

@@ -21,6 +21,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.markers import place_of
+from pytest_leveret.report import add_section
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration
@@ -247,11 +248,7 @@ class ExploredTest:
         failed = next((report for report in play.reports if report.failed), None)
         if failed is None:
             return _with_failure(play.reports or [_report(self._item)], text)
-        addsection = getattr(failed.longrepr, "addsection", None)
-        if addsection is None:
-            failed.longrepr = f"{failed.longreprtext}\n\n{text}"
-        else:
-            addsection("exploration", text)
+        add_section(failed, "exploration", text)
         return play.reports
 
 

@@ -37,6 +37,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     It takes the keywords of `leveret.Broker`. Missing keywords come from the marker, the command line, the environment
     or the ini file. At the end of the test all brokers stop, and an internal error of one of them fails the test.
     """
+    __tracebackhide__ = True
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
     server = real.server_of(request.config)
@@ -115,6 +116,7 @@ def _shared(
     request: pytest.FixtureRequest, settings: Settings, overrides: dict[str, Any], started: Broker | None
 ) -> Iterator[Broker]:
     """Yield the broker of a fixture that serves several tests, and stop it at the end."""
+    __tracebackhide__ = True
     server = real.server_of(request.config)
     if server is not None:
         with real.virtual_hosts(server, settings) as make_virtual_host:

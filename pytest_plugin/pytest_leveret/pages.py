@@ -17,6 +17,7 @@ import pytest
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
 from pytest_leveret.recording import PAGE, error_text
+from pytest_leveret.report import add_section
 
 if TYPE_CHECKING:
     from leveret.page.index import Entry
@@ -104,7 +105,7 @@ class Pages:
             # An error here would end the whole run, and hide the failure that the page should explain.
             line = f"page: leveret could not write it: {error!r}"
         if line is not None and report.failed:
-            _append(report, line)
+            add_section(report, "leveret", line)
 
     def _write(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str | None:
         known = item.stash.get(PAGE, None)
@@ -249,12 +250,3 @@ def _diagram(story: Story) -> str:
     from leveret.page.mermaid import mermaid_of
 
     return mermaid_of(story)
-
-
-def _append(report: pytest.TestReport, line: str) -> None:
-    """Add a line to the section about the brokers, which comes last; or make one."""
-    title, text = report.sections[-1] if report.sections else ("", "")
-    if title == "leveret":
-        report.sections[-1] = (title, f"{text}\n{line}")
-    else:
-        report.sections.append(("leveret", line))

@@ -137,6 +137,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Raise an internal error of a shared broker in the test in which it happened."""
+    __tracebackhide__ = True
     explore.end_watch(item)
     if shared := brokers.shared_brokers(item):
         rehearsal.note_traces(item, shared)

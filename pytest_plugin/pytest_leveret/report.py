@@ -45,11 +45,23 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
-        report.sections.append((f"leveret: {title}", rest))
+        add_section(report, f"leveret: {title}", rest)
     if missing := item.stash.get(_MISSING, None):
-        report.sections.append(("leveret", missing))
+        add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
-        report.sections.append(("leveret: another broker", hint))
+        add_section(report, "leveret: another broker", hint)
+
+
+def add_section(report: pytest.TestReport, title: str, text: str) -> None:
+    """Add a section to the error of a test, before the output that pytest has captured.
+
+    pytest also prints it under --show-capture=no, and writes it to JUnit's XML.
+    """
+    add = getattr(report.longrepr, "addsection", None)
+    if add is None:
+        report.longrepr = f"{report.longreprtext}\n\n{title}\n{text}"
+    else:
+        add(title, text)
 
 
 def show_interrupted(item: pytest.Item) -> None:

@@ -319,3 +319,40 @@ def test_a_deleted_working_directory_does_not_break_a_broker(run):
     """)
 
     result.assert_outcomes(passed=1)
+
+
+NOISY = """
+    import logging
+
+    def test_it(leveret):
+        logging.error("the client's own log")
+        assert leveret.queues
+"""
+
+
+def test_the_state_of_the_broker_comes_before_captured_logs(run):
+    result = run(NOISY)
+
+    result.stdout.fnmatch_lines(["*- leveret: state of the broker on port *", "*- Captured log call -*"])
+
+
+def test_the_state_of_the_broker_is_shown_without_captured_output(run):
+    result = run(NOISY, "--show-capture=no")
+
+    result.stdout.fnmatch_lines(["*- leveret: state of the broker on port *"])
+    result.stdout.no_fnmatch_line("*Captured log call*")
+
+
+def test_an_error_of_a_check_shows_no_frames_of_the_plugin(run):
+    result = run("""
+        import pytest
+        from client import connect
+
+        @pytest.mark.leveret(checks="unroutable=error")
+        def test_it(leveret):
+            with connect(leveret.url) as connection:
+                connection.channel().basic_publish("", "nowhere", b"1")
+    """)
+
+    result.stdout.fnmatch_lines(["E * leveret.CheckFailedError: unroutable: 1 message lost: *"])
+    result.stdout.no_fnmatch_line("*pytest_leveret*")
