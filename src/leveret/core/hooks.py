@@ -6,7 +6,7 @@ Tap and witness are None while unused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from leveret.trace.events import Tap
@@ -37,6 +37,23 @@ class Faults:
         self.confirm: Callable[..., bool] | None = None
 
 
+class Insight(Protocol):
+    """What can be known of how a client handles one error that it did not wait for."""
+
+    @property
+    def has_close_handler(self) -> bool:
+        """Whether the user's code has registered a callback for the end of such a channel."""
+
+    def is_raised_by_close(self) -> bool:
+        """Return whether a client is in a call that closes a channel and raises the error."""
+
+    def is_opened_by_client_itself(self) -> bool:
+        """Return whether a client is opening a channel without a call of the user's code."""
+
+    def was_raised(self) -> bool:
+        """Return whether a client has raised the error."""
+
+
 class Hooks:
     """The calls of the core to the outside; each is None while unused.
 
@@ -44,11 +61,19 @@ class Hooks:
 
     `witness` returns the line of the user's code that is waiting for a client. The core calls it when a connection
     opens or a client is refused, and passes the answer to the tap.
+
+    `insight` returns what can be known of an error that a client did not wait for, given channel number and text.
     """
 
-    __slots__ = ("faults", "tap", "witness")
+    __slots__ = ("faults", "insight", "tap", "witness")
 
-    def __init__(self, tap: Tap | None = None, witness: Witness | None = None) -> None:
+    def __init__(
+        self,
+        tap: Tap | None = None,
+        witness: Witness | None = None,
+        insight: Callable[[int, str], Insight] | None = None,
+    ) -> None:
         self.tap = tap
         self.witness = witness
+        self.insight = insight
         self.faults = Faults()

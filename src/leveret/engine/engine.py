@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.insight import ClientInsight
     from leveret.observe.report import Report
     from leveret.page.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
@@ -145,7 +146,7 @@ class Engine:
             compat=self.compat,
             dice=SeededDice(self.seed),
             now=self.clock.now(),
-            hooks=Hooks(self.recorder.tap, waiting_line if self.recorder.tap is not None else None),
+            hooks=Hooks() if self.recorder.tap is None else Hooks(self.recorder.tap, waiting_line, _insight),
             permit=self.permit,
             settings=self.settings,
         )
@@ -594,6 +595,13 @@ class Engine:
                 url_variables=self.url_variables,
             )
             return Report.of(text + self._faults_text(), self.name)
+
+
+def _insight(channel_number: int, text: str) -> ClientInsight:
+    # Imported here because few tests make such a mistake.
+    from leveret.observe.insight import ClientInsight
+
+    return ClientInsight(channel_number, text)
 
 
 def refusal(error: AmqpError) -> RefusedError:

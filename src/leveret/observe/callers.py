@@ -50,6 +50,30 @@ def handling_line() -> str | None:
     return _joined(_line_in_handler(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
 
 
+def is_of_user(frame: FrameType) -> bool:
+    """Return whether a frame runs user code."""
+    return _place(frame.f_code.co_filename) == "user"
+
+
+def client_calls() -> list[tuple[list[str], bool]]:
+    """Return the calls of clients that threads and tasks are in now.
+
+    Each is the names of its functions, innermost first, and whether a line of user code has made it.
+    """
+    own = native.thread_ident()
+    return [_client_call(stack) for thread in _threads() if thread != own for stack in _stacks(thread)]
+
+
+def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
+    names: list[str] = []
+    for frame in stack:
+        place = _place(frame.f_code.co_filename)
+        if place == "user":
+            return names, True
+        names += [frame.f_code.co_qualname] if place == "installed" else []
+    return names, False
+
+
 def standing_line(thread: int) -> str | None:
     """Return the line of user code that a thread or its event loop is at, with the line that called it."""
     return _joined(_line(stack) for stack in _stacks(thread))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from leveret.core.model.event_exchange import EventExchange
 
 SHUTDOWN_TEXT = "broker forced connection closure with reason 'shutdown'"
+
+
+class Reacts(Protocol):
+    """How a client reacts to an error of a publish."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the code under test has seen the error, as far as the broker can know."""
+
+    def ended(self) -> None:
+        """Note that the connection or the test ends."""
 
 
 class Node(Runtime):
@@ -46,6 +57,8 @@ class Node(Runtime):
         self.internal_errors: list[BaseException] = []
         # The other protocols that peers spoke, each with the line of the user's code that waited for the last one.
         self.strangers: dict[str, str | None] = {}
+        # How clients react to the errors of publishes, by connection, channel and time of the error.
+        self.reactions: dict[tuple[int, int, int], Reacts] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leveret.core.model.firehose import Actor
     from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection
+    from leveret.core.protocol.reaction import Reaction
     from leveret.trace.events import Tap
 
 
@@ -54,6 +55,7 @@ class Channel:
         "node",
         "number",
         "prefetch_count",
+        "reaction",
         "reply_consumer_tag",
         "reply_process",
         "reply_queue",
@@ -92,6 +94,8 @@ class Channel:
         # The queues that found it reached, and wait until there is room again.
         self.held_up: dict[StoredQueue, None] = {}
         self.confirms: Confirms | None = None
+        # What the client does after a publish has closed this channel.
+        self.reaction: Reaction | None = None
         self.transaction: Transaction | None = None
         # The name that an empty queue name stands for.
         self.last_queue_name = ""

@@ -26,6 +26,7 @@ from leveret.core.wire.constants import (
 )
 from leveret.core.wire.frames import BadFrameEnd, Encodable, FrameTooLarge, method_frame, wrap
 from leveret.core.wire.methods import (
+    BasicPublish,
     ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
+    from leveret.core.protocol.reaction import Reaction
     from leveret.core.protocol.repeated_method import RepeatedMethod
     from leveret.core.protocol.repeated_publish import RepeatedPublish
 
@@ -144,6 +146,8 @@ class Connection:
         self.repeated_publish: RepeatedPublish | None = None
         # The method of the last publish, once it has been repeated.
         self.repeated_method: RepeatedMethod | None = None
+        # What the client does after errors of publishes.
+        self.reactions: list[Reaction] = []
         self.faults = node.hooks.faults
         # None while no fault affects the bytes of this connection.
         self.byte_filter: ByteFilter | None = None
@@ -388,7 +392,20 @@ class Connection:
         else:
             channel = self.channels.get(channel_number)
             if channel is not None and channel.state is not ChannelState.CLOSING:
+                if error.method_id == BasicPublish.ID and channel.confirms is None:
+                    self._watch(channel, error)
                 channel.refuse(error)
+
+    def _watch(self, channel: Channel, error: AmqpError) -> None:
+        """Watch how the client reacts to the error of a publish, which it does not wait for."""
+        insight = self.node.hooks.insight
+        if insight is not None:
+            # Imported here because most tests need none.
+            from leveret.core.protocol.reaction import Reaction
+
+            channel.reaction = Reaction(insight(channel.number, error.reply_text))
+            self.reactions.append(channel.reaction)
+            self.node.reactions[self.number, channel.number, self.node.now] = channel.reaction
 
     def close(self, error: AmqpError) -> None:
         """Send connection.close and wait for close-ok, at most as long as RabbitMQ does; reset if it cannot be sent."""
@@ -459,6 +476,8 @@ class Connection:
         """
         if self.node.connections.pop(self.number, None) is None:
             return
+        for reaction in self.reactions:
+            reaction.ended()
         self._tap(events.CONN_CLOSE, reason)
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:

@@ -194,6 +194,8 @@ def _on_unopened_channel(
 
 
 def _begin_channel(connection: Connection, channel: Channel) -> None:
+    for reaction in connection.reactions:
+        reaction.opened_channel()
     channel.state = ChannelState.OPEN
     connection.channels[channel.number] = channel
     handlers.channel.opened(channel)
@@ -206,6 +208,8 @@ def _on_closing_channel(connection: Connection, channel: Channel, kind: int, pay
     except CommandInvalid:
         return
     method = None if whole is None else whole[0]
+    if method is not None and channel.reaction is not None:
+        channel.reaction.sent(method.ID)
     if isinstance(method, ChannelOpen):
         raise ChannelError("second 'channel.open' seen").at(method.ID)
     if isinstance(method, ChannelClose):

@@ -8,6 +8,7 @@ from leveret.observe.wording import client_place_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
+    from leveret.core.model.node import Reacts
     from leveret.trace.events import Event
 
 # The keywords of `allow`.
@@ -25,6 +26,7 @@ class Finding:
         "message",
         "publisher",
         "queue",
+        "reaction",
         "refusal",
         "routing_key",
         "text",
@@ -60,6 +62,8 @@ class Finding:
         self.count = count
         # The text sent to the client, if the finding is about a refusal.
         self.refusal = refusal
+        # How the client reacts to the error, if that may still show that the error was seen.
+        self.reaction: Reacts | None = None
 
 
 class Allowance:

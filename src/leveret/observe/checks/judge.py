@@ -153,6 +153,9 @@ class Judge:
         self._source.sync()
         with self._source.lock:
             self._read()
+            for reaction in [finding.reaction for finding in self._found]:
+                if reaction is not None:
+                    reaction.ended()
             self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
 
     def found_so_far(self) -> dict[str, list[Finding]]:
@@ -227,6 +230,8 @@ class Judge:
         return self._levels.is_on(finding.check) and not any(one.covers(finding) for one in self._allowances)
 
     def _is_known(self, finding: Finding) -> bool:
+        if finding.reaction is not None and finding.reaction.is_seen:
+            return True
         if finding.message is not None:
             return finding.message.id in self._known_messages
         return finding.refusal in self._known_refusals

@@ -33,15 +33,6 @@ _CYCLE: Final = "cycle"
 _NO_ACK: Final = "no_ack"
 # Refusals that no client waits for: of acks, and of deliveries held too long.
 _WITHOUT_REPLY: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
-# Refusals of publishes, which a client waits for only in confirm mode.
-_REPLY_IN_CONFIRM_MODE: Final = (
-    "no exchange '",
-    "cannot publish to internal exchange",
-    "message size",
-    "invalid message",
-    "invalid expiration",
-    "user_id property",
-)
 _INEQUIVALENT: Final = "inequivalent arg"
 # The reply code of a connection closed by an operator, here by the test.
 _FORCED: Final = 320
@@ -160,9 +151,12 @@ class TraceChecks:
         if _INEQUIVALENT in event.text:
             line = "" if event.caller is None else f", at {event.caller}"
             self._find("redeclared_differently", event, text + line, client=event.client, refusal=text)
-        elif _is_missed_by_client(event):
+            return
+        reaction = self._node.reactions.get((event.conn, cast("int", event.chan), event.at))
+        if reaction is not None or any(words in event.text for words in _WITHOUT_REPLY):
             line = "" if event.opener is None else f", on the connection opened at {event.opener}"
             self._find("unseen_channel_error", event, text + line, client=event.client, refusal=text)
+            self._findings[-1].reaction = reaction
 
     def _limits_set(self, event: Event) -> None:
         if event.is_global and event.count:
@@ -310,10 +304,3 @@ def _cycle_text(letter: Message, queue: str) -> str:
     back = f"{queue!r} again by {letter.exchange!r} {', '.join(map(repr, letter.routing_keys))}"
     way = ", then ".join([f"{queue!r} ({deaths[0].reason})", *steps, back])
     return f"its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: {way}"
-
-
-def _is_missed_by_client(event: Event) -> bool:
-    """Return whether no call of a client was waiting for the answer, as far as the broker can know."""
-    if any(text in event.text for text in _WITHOUT_REPLY):
-        return True
-    return event.caller is None and any(text in event.text for text in _REPLY_IN_CONFIRM_MODE)

@@ -1,0 +1,63 @@
+"""The reaction of a client to an error that it did not wait for: the broker closed its channel because of a publish.
+
+Without confirms, no call of the client waits for an answer to a publish. A client has shown that it read the error if
+it then waits for an answer on that channel, or opens a channel after its close-ok. To close the channel or the
+connection shows nothing: clients drop the error while they close. If the client is in this process, `Insight` may know
+more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leveret.core.wire.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    BasicReject,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlowOk,
+)
+
+if TYPE_CHECKING:
+    from leveret.core.hooks import Insight
+
+# A client waits for no answer to these.
+_UNANSWERED: Final = frozenset(
+    method.ID for method in (BasicPublish, BasicAck, BasicNack, BasicReject, ChannelCloseOk, ChannelFlowOk)
+)
+
+
+class Reaction:
+    """What one client did after one such error."""
+
+    __slots__ = ("_insight", "_is_closing", "_is_read", "is_seen")
+
+    def __init__(self, insight: Insight) -> None:
+        self._insight = insight
+        # Whether the client's close-ok has arrived, and whether a close of its own came first.
+        self._is_read = False
+        self._is_closing = False
+        # Whether the code under test has seen the error, as far as the broker can know.
+        self.is_seen = insight.has_close_handler
+
+    def sent(self, method_id: int) -> None:
+        """Note a method on the channel that the broker has closed."""
+        if method_id == ChannelCloseOk.ID:
+            self._is_read = True
+        elif method_id == ChannelClose.ID:
+            self._is_closing = True
+            self.is_seen = self.is_seen or self._insight.is_raised_by_close()
+        elif method_id not in _UNANSWERED:
+            self.is_seen = True
+
+    def opened_channel(self) -> None:
+        """Note that the client has opened a channel on the same connection."""
+        if self._is_read and not self._insight.is_opened_by_client_itself():
+            self.is_seen = True
+
+    def ended(self) -> None:
+        """Note that the connection or the test ends."""
+        if self._is_read and not self._is_closing and not self.is_seen:
+            self.is_seen = self._insight.was_raised()

@@ -1,0 +1,434 @@
+"""The table of what clients do with an error that none of their calls waits for, as data.
+
+Each row is a program: it publishes without confirms to an exchange that does not exist, and goes on. Its outcome is
+what the client did with the 404 that closed its channel, and what the check `unseen_channel_error` must do about it:
+
+- "raised": the client raised an exception to the program, so there is nothing to report;
+- "called back": it called a function of the program, so there is nothing to report;
+- "swallowed": the program went on as if nothing had happened, so the check reports the error;
+- "went on": the program opened another channel once the client had read the error. Its calls swallowed the error, but a
+  program that handles it looks the same, so the check is silent;
+- "refused": the client raised an exception of its own, without the error. The broker sees none of that, so the check
+  reports an error that the program may have noticed.
+
+Celery, nameko and dramatiq publish through these clients. FastStream, taskiq and aio-pika's default channels use
+confirms, which wait for the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import aio_pika
+import aiormq
+import amqp
+import amqpstorm
+import kombu
+import pika
+from pika.adapters.asyncio_connection import AsyncioConnection
+
+Outcome = Literal["raised", "called back", "swallowed", "went on", "refused"]
+Program = Callable[["Stage"], object]
+
+
+class Row(NamedTuple):
+    """A row of the table."""
+
+    client: str
+    # What the program does after the publish.
+    does: str
+    outcome: Outcome
+    act: Program
+
+
+class Stage:
+    """What a program runs on: a broker and an exchange that does not exist."""
+
+    def __init__(self, broker: Any, exchange: str) -> None:
+        self.broker = broker
+        self.exchange = exchange
+        # Whether the client has called a function of the program.
+        self.is_called_back = False
+
+    def wait_until_read(self) -> None:
+        """Wait until the client has read the error."""
+        reactions = self.broker._engine.node.reactions
+        assert self.broker._engine.wait_until(lambda: any(one._is_read for one in reactions.values()), 5)
+
+    def call_back(self, *_arguments: object) -> None:
+        """Be called by the client."""
+        self.is_called_back = True
+
+
+ROWS: Final[list[Row]] = []
+
+
+def row(client: str, does: str, outcome: Outcome) -> Callable[[Program], Program]:
+    """Add a program to the table."""
+
+    def add(act: Program) -> Program:
+        ROWS.append(Row(client, does, outcome, act))
+        return act
+
+    return add
+
+
+# pika's BlockingConnection.
+
+
+def with_pika(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
+    def add(act: Callable[..., object]) -> None:
+        def program(stage: Stage) -> None:
+            connection = pika.BlockingConnection(pika.URLParameters(stage.broker.url))
+            channel = connection.channel()
+            publish = lambda: channel.basic_publish(stage.exchange, "k", b"x")  # noqa: E731
+            try:
+                publish()
+                act(stage, connection, channel, publish)
+            finally:
+                if connection.is_open:
+                    connection.close()
+
+        ROWS.append(Row("pika", does, outcome, program))
+
+    return add
+
+
+@row("pika", "with BlockingConnection(...)", "swallowed")
+def _(stage: Stage) -> None:
+    with pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection:
+        connection.channel().basic_publish(stage.exchange, "k", b"x")
+
+
+@row("pika", "with connection.channel()", "raised")
+def _(stage: Stage) -> None:
+    with (
+        pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection,
+        connection.channel() as channel,
+    ):
+        channel.basic_publish(stage.exchange, "k", b"x")
+
+
+with_pika("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())
+with_pika("channel.close()", "raised")(lambda stage, connection, channel, publish: channel.close())
+with_pika("process_data_events(0.2)", "swallowed")(
+    lambda stage, connection, channel, publish: connection.process_data_events(0.2)
+)
+with_pika("sleep(0.2)", "swallowed")(lambda stage, connection, channel, publish: connection.sleep(0.2))
+with_pika("connection.channel()", "swallowed")(lambda stage, connection, channel, publish: connection.channel())
+with_pika("queue_declare", "raised")(
+    lambda stage, connection, channel, publish: channel.queue_declare("another", durable=True)
+)
+with_pika("basic_get", "raised")(lambda stage, connection, channel, publish: channel.basic_get("work"))
+with_pika("confirm_delivery", "raised")(lambda stage, connection, channel, publish: channel.confirm_delivery())
+with_pika("basic_qos", "raised")(lambda stage, connection, channel, publish: channel.basic_qos(prefetch_count=1))
+with_pika("tx_select", "raised")(lambda stage, connection, channel, publish: channel.tx_select())
+with_pika("basic_consume", "raised")(
+    lambda stage, connection, channel, publish: channel.basic_consume("work", lambda *_: None)
+)
+with_pika("consume", "raised")(
+    lambda stage, connection, channel, publish: next(channel.consume("work", inactivity_timeout=5))
+)
+
+
+@with_pika("basic_publish again and again", "raised")
+def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
+    for _ in range(100_000):
+        publish()
+
+
+@with_pika("process_data_events(), connection.channel()", "went on")
+def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
+    connection.process_data_events(0.2)
+    connection.channel()
+
+
+@with_pika("process_data_events(), basic_publish", "refused")
+def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
+    connection.process_data_events(0.2)
+    publish()
+
+
+@row("pika", "start_consuming", "raised")
+def _(stage: Stage) -> None:
+    with pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection:
+        channel = connection.channel()
+        channel.basic_consume("work", lambda *_: None)
+        channel.basic_publish(stage.exchange, "k", b"x")
+        channel.start_consuming()
+
+
+@row("pika", "a callback of another channel publishes", "swallowed")
+def _(stage: Stage) -> None:
+    with pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection:
+        channel, consumer = connection.channel(), connection.channel()
+
+        def handle(*_: object) -> None:
+            channel.basic_publish(stage.exchange, "k", b"x")
+            consumer.stop_consuming()
+
+        consumer.basic_consume("work", handle, auto_ack=True)
+        stage.broker.publish("", "work", b"1")
+        consumer.start_consuming()
+
+
+@row("pika", "process_data_events() after a direct reply-to without a consumer", "swallowed")
+def _(stage: Stage) -> None:
+    with pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection:
+        properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
+        connection.channel().basic_publish("", "work", b"x", properties)
+        connection.process_data_events(0.2)
+
+
+# pika's adapters with callbacks.
+
+
+@row("pika SelectConnection", "close, without a callback", "swallowed")
+def _(stage: Stage) -> None:
+    def opened(channel: Any) -> None:
+        channel.basic_publish(stage.exchange, "k", b"x")
+        connection.ioloop.call_later(0.2, connection.close)
+
+    connection = pika.SelectConnection(
+        pika.URLParameters(stage.broker.url),
+        on_open_callback=lambda connection: connection.channel(on_open_callback=opened),
+        on_close_callback=lambda connection, _: connection.ioloop.stop(),
+    )
+    connection.ioloop.start()
+
+
+@row("pika SelectConnection", "add_on_close_callback", "called back")
+def _(stage: Stage) -> None:
+    def opened(channel: Any) -> None:
+        channel.add_on_close_callback(closed)
+        channel.basic_publish(stage.exchange, "k", b"x")
+
+    def closed(*_: object) -> None:
+        stage.call_back()
+        connection.close()
+
+    connection = pika.SelectConnection(
+        pika.URLParameters(stage.broker.url),
+        on_open_callback=lambda connection: connection.channel(on_open_callback=opened),
+        on_close_callback=lambda connection, _: connection.ioloop.stop(),
+    )
+    connection.ioloop.start()
+
+
+@row("pika AsyncioConnection", "add_on_close_callback", "called back")
+def _(stage: Stage) -> None:
+    async def act() -> None:
+        ended = asyncio.get_running_loop().create_future()
+
+        def opened(channel: Any) -> None:
+            channel.add_on_close_callback(closed)
+            channel.basic_publish(stage.exchange, "k", b"x")
+
+        def closed(*_: object) -> None:
+            stage.call_back()
+            connection.close()
+
+        connection = AsyncioConnection(
+            pika.URLParameters(stage.broker.url),
+            on_open_callback=lambda connection: connection.channel(on_open_callback=opened),
+            on_close_callback=lambda *_: ended.set_result(None),
+        )
+        await ended
+
+    asyncio.run(act())
+
+
+# py-amqp, and kombu on it, which Celery and nameko use.
+
+
+def with_amqp(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
+    def add(act: Callable[..., object]) -> None:
+        def program(stage: Stage) -> None:
+            connection = amqp.Connection(f"127.0.0.1:{stage.broker.port}")
+            connection.connect()
+            channel = connection.channel()
+            publish = lambda: channel.basic_publish(amqp.Message("x"), stage.exchange, "k")  # noqa: E731
+            try:
+                publish()
+                act(stage, connection, channel, publish)
+            finally:
+                connection.close()
+
+        ROWS.append(Row("py-amqp", does, outcome, program))
+
+    return add
+
+
+@row("py-amqp", "with Connection(...)", "swallowed")
+def _(stage: Stage) -> None:
+    with amqp.Connection(f"127.0.0.1:{stage.broker.port}") as connection:
+        connection.channel().basic_publish(amqp.Message("x"), stage.exchange, "k")
+
+
+with_amqp("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())
+with_amqp("channel.close()", "swallowed")(lambda stage, connection, channel, publish: channel.close())
+with_amqp("drain_events", "raised")(lambda stage, connection, channel, publish: connection.drain_events(timeout=5))
+with_amqp("queue_declare", "raised")(
+    lambda stage, connection, channel, publish: channel.queue_declare("another", durable=True)
+)
+with_amqp("connection.channel()", "raised")(lambda stage, connection, channel, publish: connection.channel())
+
+
+@with_amqp("basic_publish again and again", "raised")
+def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
+    for _ in range(100_000):
+        publish()
+
+
+def publish_with_kombu(stage: Stage, channel: Any) -> None:
+    kombu.Producer(channel).publish("x", exchange=stage.exchange, routing_key="k", retry=True)
+
+
+@row("kombu", "with Connection(...)", "swallowed")
+def _(stage: Stage) -> None:
+    with kombu.Connection(stage.broker.url) as connection:
+        publish_with_kombu(stage, connection)
+
+
+@row("kombu", "release()", "swallowed")
+def _(stage: Stage) -> None:
+    connection = kombu.Connection(stage.broker.url)
+    publish_with_kombu(stage, connection)
+    connection.release()
+
+
+@row("kombu", "drain_events", "raised")
+def _(stage: Stage) -> None:
+    with kombu.Connection(stage.broker.url) as connection:
+        publish_with_kombu(stage, connection)
+        connection.drain_events(timeout=5)
+
+
+# amqpstorm, which reads in a thread of its own.
+
+
+def with_amqpstorm(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
+    def add(act: Callable[..., object]) -> None:
+        def program(stage: Stage) -> None:
+            url = urlsplit(stage.broker.url)
+            connection = amqpstorm.Connection("127.0.0.1", "guest", "guest", port=url.port)
+            channel = connection.channel()
+            publish = lambda: channel.basic.publish("x", "k", stage.exchange)  # noqa: E731
+            try:
+                publish()
+                stage.wait_until_read()
+                act(stage, connection, channel, publish)
+            finally:
+                connection.close()
+
+        ROWS.append(Row("amqpstorm", does, outcome, program))
+
+    return add
+
+
+@row("amqpstorm", "with Connection(...)", "swallowed")
+def _(stage: Stage) -> None:
+    with (
+        amqpstorm.Connection("127.0.0.1", "guest", "guest", port=stage.broker.port) as connection,
+        connection.channel() as channel,
+    ):
+        channel.basic.publish("x", "k", stage.exchange)
+
+
+with_amqpstorm("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())
+with_amqpstorm("channel.close()", "swallowed")(lambda stage, connection, channel, publish: channel.close())
+with_amqpstorm("check_for_errors", "raised")(lambda stage, connection, channel, publish: channel.check_for_errors())
+with_amqpstorm("queue.declare", "raised")(
+    lambda stage, connection, channel, publish: channel.queue.declare("another", durable=True)
+)
+with_amqpstorm("basic.publish", "raised")(lambda stage, connection, channel, publish: publish())
+with_amqpstorm("connection.channel()", "went on")(lambda stage, connection, channel, publish: connection.channel())
+
+
+# aiormq, and aio-pika on it.
+
+
+def with_aiormq(does: str, outcome: Outcome) -> Callable[[Callable[..., Awaitable[object]]], object]:
+    def add(act: Callable[..., Awaitable[object]]) -> None:
+        async def run(stage: Stage) -> None:
+            connection = await aiormq.connect(stage.broker.url)
+            try:
+                channel = await connection.channel(publisher_confirms=False)
+                await channel.basic_publish(b"x", exchange=stage.exchange, routing_key="k")
+                await act(stage, connection, channel)
+            finally:
+                await connection.close()
+
+        ROWS.append(Row("aiormq", does, outcome, lambda stage: asyncio.run(run(stage))))
+
+    return add
+
+
+with_aiormq("connection.close()", "swallowed")(lambda stage, connection, channel: connection.close())
+with_aiormq("channel.close()", "swallowed")(lambda stage, connection, channel: channel.close())
+with_aiormq("queue_declare", "raised")(
+    lambda stage, connection, channel: channel.queue_declare("another", durable=True)
+)
+
+
+@with_aiormq("read, connection.close()", "swallowed")
+async def _(stage: Stage, connection: Any, channel: Any) -> None:
+    await asyncio.to_thread(stage.wait_until_read)
+
+
+@with_aiormq("read, basic_publish", "refused")
+async def _(stage: Stage, connection: Any, channel: Any) -> None:
+    await asyncio.to_thread(stage.wait_until_read)
+    await channel.basic_publish(b"x", routing_key="work")
+
+
+@with_aiormq("read, connection.channel()", "went on")
+async def _(stage: Stage, connection: Any, channel: Any) -> None:
+    await asyncio.to_thread(stage.wait_until_read)
+    await connection.channel()
+
+
+def with_aio_pika(client: str, does: str, outcome: Outcome) -> Callable[[Callable[..., Awaitable[object]]], object]:
+    connect = aio_pika.connect_robust if client == "aio-pika robust" else aio_pika.connect
+
+    def add(act: Callable[..., Awaitable[object]]) -> None:
+        async def run(stage: Stage) -> None:
+            async with await connect(stage.broker.url) as connection:
+                channel = await connection.channel(publisher_confirms=False)
+                if outcome == "called back":
+                    channel.close_callbacks.add(stage.call_back)
+                exchange = await channel.get_exchange(stage.exchange, ensure=False)
+                await exchange.publish(aio_pika.Message(b"x"), "k")
+                await act(stage, connection, channel)
+
+        ROWS.append(Row(client, does, outcome, lambda stage: asyncio.run(run(stage))))
+
+    return add
+
+
+async def read(stage: Stage, connection: Any, channel: Any) -> None:
+    await asyncio.to_thread(stage.wait_until_read)
+
+
+async def read_and_publish(stage: Stage, connection: Any, channel: Any) -> None:
+    await asyncio.to_thread(stage.wait_until_read)
+    await channel.default_exchange.publish(aio_pika.Message(b"x"), "work")
+
+
+async def nothing(stage: Stage, connection: Any, channel: Any) -> None:
+    pass
+
+
+for client in ("aio-pika", "aio-pika robust"):
+    with_aio_pika(client, "async with", "swallowed")(nothing)
+    with_aio_pika(client, "channel.close()", "swallowed")(lambda stage, connection, channel: channel.close())
+    with_aio_pika(client, "read, async with", "swallowed")(read)
+    with_aio_pika(client, "declare_queue", "raised")(
+        lambda stage, connection, channel: channel.declare_queue("another", durable=True)
+    )
+    with_aio_pika(client, "close_callbacks", "called back")(read)
+with_aio_pika("aio-pika", "read, publish", "refused")(read_and_publish)
+with_aio_pika("aio-pika robust", "read, publish", "swallowed")(read_and_publish)
